@@ -111,9 +111,9 @@ def opens(facts: Facts, gap: int) -> bool:
     told = Shown()
     told.hear(facts.task.turns[gap + 1].user)
     return any(
-        shown.in_text(argument.value) is None
+        shown.said_in(argument.value) is None
         and shown.in_result(argument.value) is None
-        and told.in_text(argument.value) is not None
+        and told.said_in(argument.value) is not None
         for argument in facts.arguments
         if argument.turn == gap + 1 and not isinstance(argument.value, bool)
     )

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol, TypeAlias
 
 from rods.env import Environment
@@ -21,7 +21,15 @@ from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
+from rods.synthesis.structure.trace import (
+    Trace,
+    TraceStep,
+    all_tools,
+    by_identity,
+    flattened,
+    leaves,
+    trace,
+)
 from rods.synthesis.structure.words import literal
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
@@ -105,7 +113,7 @@ class Facts:
     @property
     def calls(self) -> list[ToolCall]:
         """The flattened ground truth."""
-        return [call for turn in self.task.turns for call in turn.ground_truth]
+        return flattened(self.task)
 
     @cached_property
     def speech(self) -> str:
@@ -136,11 +144,11 @@ class Facts:
     @cached_property
     def known(self) -> KnownTexts:
         """All values of calls, results and configuration, and what values are called."""
-        texts = [step.result.content for step in self.steps]
-        texts += _spoken(self.calls)
-        texts += _names_of(texts, domains_of(self.environment))
-        texts.append(json.dumps(dict(self.task.world), ensure_ascii=False))
-        return KnownTexts(texts, _acronyms(self.language, self.specs))
+        texts = [*(step.result.content for step in self.steps), *_spoken(self.calls)]
+        names = _names_of(texts, domains_of(self.environment))
+        world = json.dumps(dict(self.task.world), ensure_ascii=False)
+        acronyms = _acronyms(self.specs) | _acronyms_in(self.language.text)
+        return KnownTexts([*texts, *names, world], acronyms)
 
     def asked(self, turn: int) -> tuple[ToolCall, ...]:
         """The calls that a message asks for: its turn's, or those that follow a deliberate gap."""
@@ -188,17 +196,15 @@ def _names_of(texts: Iterable[str], domains: Domains) -> list[str]:
     return [name for table in codes for name, code in table.items() if code in words]
 
 
-_ACRONYMS: dict[int, tuple[Mapping[str, ToolSpec], str, frozenset[str]]] = {}
+@by_identity
+def _acronyms(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
+    """Words in capitals that tools speak of (GPS), in lower case: they are not values."""
+    return _acronyms_in("\n".join(spec.description for spec in specs.values()))
 
 
-def _acronyms(language: Language, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
-    """Words in capitals that tools and templates speak of (GPS): they are not values."""
-    known = _ACRONYMS.get(id(specs))
-    if known is None or known[0] is not specs or known[1] is not language.text:
-        texts = [*(spec.description for spec in specs.values()), language.text]
-        words = frozenset(word.lower() for word in _CAPITALS.findall("\n".join(texts)))
-        known = _ACRONYMS[id(specs)] = (specs, language.text, words)
-    return known[2]
+@lru_cache(maxsize=64)
+def _acronyms_in(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _CAPITALS.findall(text))
 
 
 class SourceTurn(NamedTuple):
@@ -308,13 +314,9 @@ class Case:
             self.variant.answers(index) and source_turn.facts.answers(source_turn.place)
         ):
             return source_turn
-        if _names(source_turn.turn) != _names(self.variant.task.turns[index]):
-            return None
-        return (
-            source_turn
-            if self.variant.words[index] & source_turn.facts.words[source_turn.place]
-            else None
-        )
+        words = self.variant.words[index] & source_turn.facts.words[source_turn.place]
+        called_alike = _names(source_turn.turn) == _names(self.variant.task.turns[index])
+        return source_turn if words and called_alike else None
 
     def counterpart(self, index: int) -> SourceTurn | None:
         """The turn to measure by: the reworked one, else the seed's turn at the same place."""

@@ -10,16 +10,18 @@ Never needs a model, never asks who wrote a message.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib.resources import files
 from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import Case
-from rods.synthesis.gates.usage import PARTS, TextCounts, name_stems, stem_of
+from rods.synthesis.gates.usage import PARTS, name_stems, stem_of
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
-from rods.synthesis.structure.trace import leaves
-from rods.types import ToolCall, ToolSpec
+from rods.synthesis.structure.trace import by_identity, leaves
+from rods.types import ToolSpec
 
 OFTEN = 4
 """Messages of the called tools that must say a word before its opposite counts as wrong."""
@@ -39,32 +41,19 @@ class _Contrast(NamedTuple):
 
 
 @functools.cache
-def _contrasts() -> tuple[_Contrast, ...]:
-    """Every contrast of the file, in both directions."""
+def _saying() -> Mapping[str, Sequence[_Contrast]]:
+    """Each word to the contrasts of the file in which it is the one that should not be said."""
     listed = files("rods").joinpath("synthesis", "gates", "contrasts.txt")
-    found: list[_Contrast] = []
+    found: defaultdict[str, list[_Contrast]] = defaultdict(list)
     for line in listed.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         kind = line[0] if line[0] in "*~=" else ""
         sides = [frozenset(side.split()) for side in line.lstrip("*~= ").split(" | ")]
-        found += [
-            _Contrast(meant - said, said - meant, kind)
-            for meant in sides
-            for said in sides
-            if meant is not said
-        ]
-    return tuple(found)
-
-
-@functools.cache
-def _saying() -> Mapping[str, tuple[_Contrast, ...]]:
-    """Each word to the contrasts in which it is the one that should not be said."""
-    found: dict[str, list[_Contrast]] = {}
-    for contrast in _contrasts():
-        for word in contrast.said:
-            found.setdefault(word, []).append(contrast)
-    return {word: tuple(contrasts) for word, contrasts in found.items()}
+        for meant, said in itertools.permutations(sides, 2):
+            for word in said - meant:
+                found[word].append(_Contrast(meant - said, said - meant, kind))
+    return found
 
 
 def nothing_is_misnamed(case: Case) -> str | None:
@@ -73,15 +62,9 @@ def nothing_is_misnamed(case: Case) -> str | None:
     A word is wrong where the calls have its opposite, or where people say another word between the
     same neighbours; never where they say it of these tools, or the message that is reworked does.
     """
-    facts = case.variant
-    for index, turn in enumerate(facts.task.turns):
-        calls = facts.asked(index)
-        if not calls or not turn.user.strip():
-            continue
-        source_turn = case.source_turns[index]
-        model = _heard(source_turn.turn.user) if source_turn is not None else frozenset[str]()
-        message = _Message(turn.user, facts.heard[index], calls, facts.specs, case.usage, model)
-        problem = message.problem()
+    for index, turn in enumerate(case.variant.task.turns):
+        asks = case.variant.asked(index) and turn.user.strip()
+        problem = _Message(case, index).problem() if asks else None
         if problem is not None:
             return f"turn {index}: {problem}"
     return None
@@ -94,18 +77,13 @@ def _heard(text: str) -> frozenset[str]:
 class _Message:
     """One message beside the calls that it asks for."""
 
-    def __init__(
-        self,
-        text: str,
-        tokens: Sequence[str],
-        calls: Sequence[ToolCall],
-        specs: Mapping[str, ToolSpec],
-        usage: TextCounts,
-        model: frozenset[str],
-    ):
-        self._calls, self._specs, self._usage = calls, specs, usage
-        self._text = text.lower()
-        self._tokens = tokens
+    def __init__(self, case: Case, index: int):
+        facts, source_turn = case.variant, case.source_turns[index]
+        text, tokens = facts.task.turns[index].user, facts.heard[index]
+        calls, specs = facts.asked(index), facts.specs
+        self._calls, self._specs, self._usage = calls, specs, case.usage
+        self._text, self._tokens = text.lower(), tokens
+        model = _heard(source_turn.turn.user) if source_turn is not None else frozenset[str]()
         self._words = frozenset(tokens) - model
         """Words that count: those of the message that is reworked do not."""
         self._all = _heard(text) | frozenset(tokens)
@@ -265,28 +243,21 @@ def _stems_of(tools: tuple[str, ...]) -> frozenset[str]:
 class _Words(NamedTuple):
     """Words of one tool."""
 
-    spec: ToolSpec
     title: frozenset[str]
     """Those of its name and of what its description begins with."""
     all: frozenset[str]
     """Those of its whole description and its parameters, too; switches are read by their value."""
 
 
-_KNOWN: dict[str, _Words] = {}
-
-
+@by_identity
 def _words_about(spec: ToolSpec) -> _Words:
-    known = _KNOWN.get(spec.name)
-    if known is None or known.spec is not spec:
-        says = spec.description.rpartition("description:")[2].strip()
-        name = " ".join(PARTS.findall(spec.name))
-        texts = [name, says]
-        for parameter, schema in spec.properties.items():
-            if schema.get("type") != "boolean":
-                texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
-        title = _heard(f"{name} {says.partition('. ')[0]}")
-        known = _KNOWN[spec.name] = _Words(spec, title, _heard(" ".join(texts)))
-    return known
+    says = spec.description.rpartition("description:")[2].strip()
+    name = " ".join(PARTS.findall(spec.name))
+    texts = [name, says]
+    for parameter, schema in spec.properties.items():
+        if schema.get("type") != "boolean":
+            texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
+    return _Words(_heard(f"{name} {says.partition('. ')[0]}"), _heard(" ".join(texts)))
 
 
 def _some(words: Set[str]) -> str:

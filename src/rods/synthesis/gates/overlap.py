@@ -110,30 +110,16 @@ class Corpus:
 
     def __init__(self, training: Iterable[Task], held_out: Iterable[Task]):
         """Phrases and ground truths that both sides have are common property, not overlap."""
-        known_shingles: set[tuple[str, ...]] = set()
-        known_calls: set[str] = set()
-        known_scenarios: set[str] = set()
-        for task in training:
-            mine = prints(task)
-            known_shingles |= mine.shingles
-            known_calls.add(mine.calls)
-            known_scenarios.add(task.provenance.scenario)
-        self._shingles: set[tuple[str, ...]] = set()
-        self._calls: set[str] = set()
-        self.texts: set[str] = set()
+        ours = [(task.provenance.scenario, prints(task)) for task in training]
+        theirs = [(task.provenance.scenario, prints(task)) for task in held_out]
+        held = {shingle for _, mine in theirs for shingle in mine.shingles}
+        self._shingles = held.difference(*(mine.shingles for _, mine in ours))
+        held_calls = {mine.calls for _, mine in theirs if mine.count >= MIN_CALLS}
+        self._calls = held_calls - {mine.calls for _, mine in ours}
+        self.texts = {mine.text for _, mine in theirs}
         """What users say in held-out tasks, word for word."""
-        self.scenarios: set[str] = set()
+        self.scenarios = {scenario for scenario, _ in theirs} - {scenario for scenario, _ in ours}
         """Scenarios that stand on the held-out side alone."""
-        for task in held_out:
-            mine = prints(task)
-            self._shingles |= mine.shingles
-            self.texts.add(mine.text)
-            if mine.count >= MIN_CALLS:
-                self._calls.add(mine.calls)
-            self.scenarios.add(task.provenance.scenario)
-        self._shingles -= known_shingles
-        self._calls -= known_calls
-        self.scenarios -= known_scenarios
 
     def overlap(self, mine: Prints) -> str | None:
         """What these fingerprints share with held-out tasks alone, or None."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from rods.synthesis.gates.case import Case, Facts, SourceTurn
 from rods.synthesis.structure.sources import Argument, Source
-from rods.synthesis.structure.trace import leaves
+from rods.synthesis.structure.trace import by_identity, leaves
 from rods.types import ToolCall, ToolSpec
 
 LITERALS = (
@@ -89,19 +89,11 @@ def _is_value(case: Case, text: str) -> bool:
     return any(isinstance(value, str) and text in value for value in values)
 
 
-_NAMES: dict[int, tuple[Mapping[str, ToolSpec], frozenset[str]]] = {}
-
-
+@by_identity
 def _identifiers(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     """Names of functions and parameters that are not plain words."""
-    known = _NAMES.get(id(specs))
-    if known is None or known[0] is not specs:
-        names = set(specs)
-        for spec in specs.values():
-            names |= spec.properties.keys()
-        plain = frozenset(name for name in names if _IDENTIFIER.fullmatch(name))
-        known = _NAMES[id(specs)] = (specs, plain)
-    return known[1]
+    names = {*specs, *(name for spec in specs.values() for name in spec.properties)}
+    return frozenset(name for name in names if _IDENTIFIER.fullmatch(name))
 
 
 def nothing_contradicts(case: Case) -> str | None:

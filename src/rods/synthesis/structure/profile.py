@@ -17,12 +17,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.env import Environment, called
 from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
+from rods.synthesis.structure.trace import TraceStep, all_tools, flattened, owners, trace
 from rods.task import Task, Turn
 from rods.types import ToolCall
 
@@ -62,15 +63,15 @@ def ablate(environment: Environment, task: Task) -> Ablation:
         TaskError: the world cannot be made.
     """
     calls = flattened(task)
-    whole = _run(environment, task, calls, range(len(calls)))
+    results, state = _run(environment, task, calls, range(len(calls)))
     edges: set[Edge] = set()
     final: set[int] = set()
     for left_out in range(len(calls)):
         kept = [index for index in range(len(calls)) if index != left_out]
-        again = _run(environment, task, calls, kept)
+        again, state_again = _run(environment, task, calls, kept)
         later = range(left_out + 1, len(calls))
-        edges.update(Edge(left_out, i) for i in later if again.results[i] != whole.results[i])
-        if again.state != whole.state:
+        edges.update(Edge(left_out, i) for i in later if again[i] != results[i])
+        if state_again != state:
             final.add(left_out)
     return Ablation(frozenset(edges), frozenset(final), len(calls) + 1)
 
@@ -83,31 +84,18 @@ def depth(calls: int, edges: Collection[Edge]) -> int:
     return max(level, default=0)
 
 
-def flattened(task: Task) -> list[ToolCall]:
-    """The ground truth's calls in order; edges count in it."""
-    return [call for turn in task.turns for call in turn.ground_truth]
-
-
 def turns_of(calls: Sequence[int]) -> list[int]:
     """Turn of each call of the flattened ground truth, from the number of calls of each turn."""
     return [turn for turn, count in enumerate(calls) for _ in range(count)]
 
 
-class _Run(NamedTuple):
-    results: Mapping[int, str]
-    state: object
-
-
 def _run(
     environment: Environment, task: Task, calls: Sequence[ToolCall], kept: Iterable[int]
-) -> _Run:
-    world = environment.open(dataclasses.replace(task, turns=(Turn(""),)))
-    try:
+) -> tuple[Mapping[int, str], object]:
+    """Results of the calls that are kept, and the state after them."""
+    with closing(environment.open(dataclasses.replace(task, turns=(Turn(""),)))) as world:
         world.begin_turn(0)
-        results = {index: called(world, calls[index]).content for index in kept}
-        return _Run(results, world.snapshot())
-    finally:
-        world.close()
+        return {index: called(world, calls[index]).content for index in kept}, world.snapshot()
 
 
 MAX_DISTANCE = 0.25

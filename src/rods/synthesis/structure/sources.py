@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from rods.synthesis.structure.trace import Path, Scalar, TraceStep, field_of, leaves
+from rods.synthesis.structure.trace import Path, Scalar, TraceStep, by_identity, field_of, leaves
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
 
@@ -98,17 +98,14 @@ class Shown:
     """What can be read so far: texts of turns and values of results."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
-        self._lower: list[str] = []
-        self._numbers: list[set[float]] = []
+        self._said: list[tuple[str, str, set[float]]] = []
+        """Each turn's text, as it is and in lower case, with its numbers."""
         self._values: dict[str, int] = {}
         self._texts: list[str] = []
 
     def hear(self, text: str) -> None:
         """A user turn begins."""
-        self._said.append(text)
-        self._lower.append(text.lower())
-        self._numbers.append(numbers_in(text))
+        self._said.append((text, text.lower(), numbers_in(text)))
 
     def read(self, number: int, step: TraceStep) -> None:
         """A result came back."""
@@ -116,20 +113,11 @@ class Shown:
             self._values[normal(leaf.value)] = number
         self._texts.append(step.result.content.lower())
 
-    def in_text(self, value: Scalar) -> Source | None:
-        """Whether a user turn says it: the current one, an earlier one, or none."""
-        turn = self.said_in(value)
-        if turn is None:
-            return None
-        return Source.TURN if turn == len(self._said) - 1 else Source.EARLIER_TURN
-
     def said_in(self, value: Scalar) -> int | None:
         """The latest turn whose text says it."""
-        for turn in range(len(self._said) - 1, -1, -1):
-            if _is_code(value):
-                if re.search(rf"(?<!\w){value}(?!\w)", self._said[turn]):
-                    return turn
-            elif _says(value, self._lower[turn], self._numbers[turn]):
+        for turn in reversed(range(len(self._said))):
+            text, lower, numbers = self._said[turn]
+            if _stands_in(str(value), text) if _is_code(value) else _says(value, lower, numbers):
                 return turn
         return None
 
@@ -140,7 +128,7 @@ class Shown:
             return step
         needle = str(value).lower()
         if isinstance(value, str) and len(needle) >= 3:
-            for index in range(len(self._texts) - 1, -1, -1):
+            for index in reversed(range(len(self._texts))):
                 if _stands_in(needle, self._texts[index]):
                     return index
         if isinstance(value, float):
@@ -159,7 +147,7 @@ class Shown:
         if len(digits) < 2:
             return None
         alone = re.compile(rf"(?<![\d.,-]){re.escape(digits)}(?![\d]|[.,]\d)")
-        for index in range(len(self._texts) - 1, -1, -1):
+        for index in reversed(range(len(self._texts))):
             text = self._texts[index]
             if len(text) <= LONGEST_TEXT and alone.search(text):
                 return index
@@ -216,15 +204,9 @@ def _keys(value: object) -> Iterator[str]:
 
 def _stands_in(needle: str, text: str) -> bool:
     """Whether a text holds `needle`, not merely inside a longer word."""
-    at = text.find(needle)
-    while at >= 0:
-        end = at + len(needle)
-        before, after = text[at - 1 : at], text[end : end + 1]
-        inside = before.isalnum() or before == "_" or after.isalnum() or after == "_"
-        if not inside or not needle.isalnum():
-            return True
-        at = text.find(needle, end)
-    return False
+    if needle not in text or not needle.isalnum():
+        return needle in text
+    return re.search(rf"(?<!\w){re.escape(needle)}(?!\w)", text) is not None
 
 
 def _is_code(value: Scalar) -> bool:
@@ -238,13 +220,9 @@ def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
     if value is None:
         return False
     needle = value.lower().lstrip("#@").rstrip(".")
-    if not needle:
-        return False
-    if needle not in lower:
-        return False
-    if len(needle) > 4 or not needle.isalnum():
-        return True
-    return re.search(rf"(?<!\w){re.escape(needle)}(?!\w)", lower) is not None
+    if len(needle) > 4:
+        return needle in lower
+    return bool(needle) and _stands_in(needle, lower)
 
 
 def sources(
@@ -262,7 +240,8 @@ def sources(
             turn += 1
             shown.hear(task.turns[turn].user)
         for name, value in step.call.arguments.items():
-            documented = _documented(specs.get(step.call.name), name)
+            spec = specs.get(step.call.name)
+            documented = _documented(spec).get(name, "{}") if spec is not None else ""
             for leaf in leaves(value):
                 where = _source(leaf.value, shown, documented, configured, turn)
                 held = normal(leaf.value) in configured
@@ -302,15 +281,7 @@ def _source(
     return _Found(Source.DERIVED)
 
 
-_SCHEMA_TEXTS: dict[tuple[str, str], tuple[ToolSpec, str]] = {}
-
-
-def _documented(spec: ToolSpec | None, name: str) -> str:
-    if spec is None:
-        return ""
-    known = _SCHEMA_TEXTS.get((spec.name, name))
-    if known is not None and known[0] is spec:
-        return known[1]
-    text = json.dumps(spec.properties.get(name, {})).lower()
-    _SCHEMA_TEXTS[(spec.name, name)] = (spec, text)
-    return text
+@by_identity
+def _documented(spec: ToolSpec) -> Mapping[str, str]:
+    """What the documentation of each parameter says, in lower case."""
+    return {name: json.dumps(schema).lower() for name, schema in spec.properties.items()}

@@ -15,9 +15,10 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from rods.abilities import InitialState, initial_state, state_access
@@ -51,22 +52,16 @@ class TraceStep:
 
 def leaves(value: object, path: Path = ()) -> list[Leaf]:
     """All scalars of a JSON value, in order; a nested call contributes its arguments."""
-    found: list[Leaf] = []
-    _leaves(value, path, found)
-    return found
-
-
-def _leaves(value: object, path: Path, found: list[Leaf]) -> None:
+    if isinstance(value, ToolCall):
+        return leaves(dict(value.arguments), (*path, "$call"))
+    inner: Iterable[tuple[str | int, object]]
     if isinstance(value, dict):
-        for key, inner in cast("dict[str, object]", value).items():
-            _leaves(inner, (*path, key), found)
+        inner = cast("dict[str, object]", value).items()
     elif isinstance(value, list):
-        for index, inner in enumerate(cast("list[object]", value)):
-            _leaves(inner, (*path, index), found)
-    elif isinstance(value, ToolCall):
-        _leaves(dict(value.arguments), (*path, "$call"), found)
+        inner = enumerate(cast("list[object]", value))
     else:
-        found.append(Leaf(path, cast("Scalar", value)))
+        return [Leaf(path, cast("Scalar", value))]
+    return [leaf for key, item in inner for leaf in leaves(item, (*path, key))]
 
 
 def field_of(path: Path) -> str:
@@ -87,18 +82,12 @@ def read_result(content: str) -> tuple[Json, tuple[Leaf, ...]]:
 def _parse(text: str) -> Json:
     if text[:1] not in _OPENING:
         return text
-    try:
+    with suppress(ValueError):
         return cast("Json", json.loads(text))
-    except ValueError:
-        return _python_list(text) if text[0] in "[{" else text
-
-
-def _python_list(text: str) -> Json:
-    """Lists are shown as Python writes them."""
-    try:
-        return cast("Json", ast.literal_eval(text))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        if text[0] in "[{":  # lists are shown as Python writes them
+            return cast("Json", ast.literal_eval(text))
+    return text
 
 
 _OPENING = frozenset('{["-0123456789ntf')
@@ -158,11 +147,10 @@ def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) 
     Raises:
         TaskError: the world cannot be made. A failing call is not an error: its result says so.
     """
-    world = environment.open(task)
     steps: list[TraceStep] = []
     verdicts: list[TurnVerdict] = []
     numbers = itertools.count()
-    try:
+    with closing(environment.open(task)) as world:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             for call in turn.ground_truth:
@@ -170,9 +158,33 @@ def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) 
                     result = called(world, call)
                     steps.append(TraceStep(index, call, result, *read_result(result.content)))
             verdicts.append(world.end_turn())
-    finally:
-        world.close()
     return Trace(tuple(steps), tuple(verdicts))
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def by_identity(make: Callable[[K], V]) -> Callable[[K], V]:
+    """Keep what a function makes of each thing, which is told by its identity: tools, for one,
+    cannot be hashed.
+    """
+    known: dict[int, tuple[K, V]] = {}
+
+    @functools.wraps(make)
+    def kept(thing: K) -> V:
+        if id(thing) not in known:
+            if len(known) >= 4096:
+                known.clear()
+            known[id(thing)] = thing, make(thing)  # held, so that nothing else gets its id
+        return known[id(thing)][1]
+
+    return kept
+
+
+def flattened(task: Task) -> list[ToolCall]:
+    """The ground truth's calls in order."""
+    return [call for turn in task.turns for call in turn.ground_truth]
 
 
 _Offers: TypeAlias = dict[tuple[str, ...], Mapping[str, ToolSpec]]
@@ -192,11 +204,8 @@ def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
 
 
 def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
-    world = environment.open(dataclasses.replace(task, turns=(Turn(""),)))
-    try:
+    with closing(environment.open(dataclasses.replace(task, turns=(Turn(""),)))) as world:
         return {spec.name: spec for spec in world.offered()}
-    finally:
-        world.close()
 
 
 def tool_group(environment: Environment, task: Task) -> str:

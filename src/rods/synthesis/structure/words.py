@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
+from pydantic import TypeAdapter
+
 from rods.types import ToolSpec, Value
 
 SLOT = re.compile(r"\{(\w+)\}")
@@ -96,9 +98,7 @@ def word_lists() -> WordLists:
     """The lists that are shipped."""
     listed = files("rods").joinpath("synthesis", "structure", "words.toml")
     data = tomllib.loads(listed.read_text(encoding="utf-8"))
-    openers, alike = (tuple(map(tuple[str, ...], data.pop(k))) for k in ("openers", "alike"))
-    plain = {key: tuple(words) for key, words in data.items()}
-    return WordLists(**plain, openers=openers, alike=alike)
+    return TypeAdapter(WordLists).validate_python(data)
 
 
 @functools.cache

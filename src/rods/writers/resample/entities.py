@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.profile import flattened
-from rods.synthesis.structure.trace import Scalar
+from rods.synthesis.structure.trace import Scalar, flattened
 from rods.synthesis.structure.words import word_lists
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value

@@ -20,9 +20,8 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure import dates
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.profile import flattened
 from rods.synthesis.structure.sources import NUMBER, numbers_taken
-from rods.synthesis.structure.trace import Scalar
+from rods.synthesis.structure.trace import Scalar, flattened
 from rods.task import Task, Turn
 from rods.types import Json
 from rods.writers.resample import entities
