@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from rods.abilities import initial_state
 from rods.env import Environment, World
-from rods.synthesis.structure.sources import Argument, Source, normal, numbers_in, sources
+from rods.synthesis.structure.sources import Argument, Source, normal, numbers_of, sources
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, all_tools, owners, trace
 from rods.task import Task
 from rods.types import Json, ToolSpec
@@ -117,15 +117,9 @@ def _token_links(argument: Argument, steps: Sequence[TraceStep]) -> list[Link]:
         return found
     for index in range(argument.step):
         for leaf in steps[index].leaves:
-            shown = _numbers(leaf.value)
+            shown = numbers_of(leaf.value)
             found += [Link(index, leaf.path, None, t) for t in tokens if float(t) in shown]
     return found
-
-
-def _numbers(value: Scalar) -> set[float]:
-    if isinstance(value, bool) or value is None:
-        return set()
-    return {float(value)} if isinstance(value, int | float) else numbers_in(value)
 
 
 class Unit(NamedTuple):
@@ -199,16 +193,13 @@ class Base:
             units_of(task, arguments, owned),
             steps,
             links_of(steps, arguments),
-            _linked(arguments),
+            frozenset(
+                step
+                for argument in arguments
+                if argument.source is Source.RESULT and argument.feeder is not None
+                for step in (argument.step, argument.feeder)
+            ),
             owned,
             specs,
             initial_state(environment, task).values,
         )
-
-
-def _linked(arguments: Sequence[Argument]) -> frozenset[int]:
-    found: set[int] = set()
-    for argument in arguments:
-        if argument.source is Source.RESULT and argument.feeder is not None:
-            found |= {argument.step, argument.feeder}
-    return frozenset(found)

@@ -58,15 +58,10 @@ def synthesize(
     attempts: int,
     seen: Sequence[Prints] = (),
 ) -> RequestOutcome:
-    """Make one variant of a seed.
+    """Make one variant of a seed: same `rng_seed`, same inputs, same outcome.
 
-    Args:
-        seed: The task to be varied.
-        writer: Proposes.
-        keeper: The gates.
-        rng_seed: Same seed, same inputs, same outcome.
-        attempts: Whole attempts at most, K_max of the paper (3).
-        seen: Fingerprints of variants that it must not repeat.
+    `attempts`: whole attempts at most, K_max of the paper (3). `seen`: fingerprints of variants
+    that it must not repeat.
     """
     rejections: list[Rejection] = []
     for attempt in range(attempts):

@@ -75,14 +75,8 @@ class Retelling:
     """One turn beside the human turn that it reworks."""
 
     def __init__(self, human: Facts, place: int, variant: Facts, index: int, before: AlignedPairs):
-        """Prepare.
-
-        Args:
-            human: the human task.
-            place: its turn.
-            variant: the task to be judged.
-            index: its turn.
-            before: earlier turns of the variant that rework turns of `human`.
+        """Turn `index` of the variant to be judged, beside turn `place` of the human task; `before`
+        are earlier turns of the variant that rework turns of that task.
         """
         self._human, self._place = human, place
         self._variant, self._index = variant, index

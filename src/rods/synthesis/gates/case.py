@@ -297,8 +297,7 @@ class Case:
         nearest: SourceTurn | None = None
         for facts in self.ancestors:
             for place, words in enumerate(facts.words):
-                union = len(mine | words)
-                share = len(mine & words) / union if union else 0.0
+                share = len(mine & words) / max(1, len(mine | words))
                 key = (share, names == _names(facts.task.turns[place]))
                 if words and key > best:
                     best, nearest = key, SourceTurn(facts, place)

@@ -228,10 +228,8 @@ def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
         return set()
     schema = spec.properties.get(name, {})
     listed = schema.get("enum") or _LISTED.findall(str(schema.get("description", "")))
-    options = {str(o).lower() for o in cast("list[object]", listed)}
-    return (
-        {o for o in options - {value.lower()} if len(o) > 2} if value.lower() in options else set()
-    )
+    options, low = {str(o).lower() for o in cast("list[object]", listed)}, value.lower()
+    return {o for o in options - {low} if len(o) > 2} if low in options else set()
 
 
 @functools.lru_cache(maxsize=256)

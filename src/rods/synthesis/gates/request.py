@@ -122,11 +122,7 @@ def _problem(text: str, verbs: frozenset[str], *, asks: bool) -> str | None:
     rest = _REFUSED.sub("", plain)
     if _ASKS.search(rest) or any(word.lower() in verbs for word in _BEGINS.findall(rest)):
         return None
-    return (
-        "the message asks that something be not done"
-        if rest != plain
-        else "the message asks for nothing"
-    )
+    return "the message asks " + ("that something be not done" if rest != plain else "for nothing")
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rods.synthesis.structure.dates import find_dates, iso
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import NUMBER, normal
-from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
+from rods.synthesis.structure.trace import Path, Scalar, leaves
 
 if TYPE_CHECKING:
     from rods.synthesis.gates.case import Facts
@@ -44,16 +44,13 @@ class Role(NamedTuple):
     path: Path
 
 
-def _asked(facts: Facts, turn: int) -> list[TraceStep]:
-    place = facts.answer(turn)
-    return [step for step in facts.steps if step.turn == place]
-
-
 def roles_of(facts: Facts, turn: int) -> dict[Role, Scalar]:
     """The scalar arguments of the calls that a message asks for."""
+    place = facts.answer(turn)
+    asked = [step for step in facts.steps if step.turn == place]
     return {
         Role(number, name, leaf.path): leaf.value
-        for number, step in enumerate(_asked(facts, turn))
+        for number, step in enumerate(asked)
         for name, value in step.call.arguments.items()
         for leaf in leaves(value)
     }
@@ -214,7 +211,6 @@ def _fit(
 
 def _shown(words: Sequence[str]) -> str:
     """Words for people; a mask is a value."""
-    texts = [
-        "(a value)" if MASK.fullmatch(w) else w for w in words if not "\uf000" <= w <= "\uf8ff"
-    ]
+    plain = [word for word in words if not "\uf000" <= word <= "\uf8ff"]
+    texts = ["(a value)" if MASK.fullmatch(word) else word for word in plain]
     return repr(" ".join(texts)) if texts else "nothing"

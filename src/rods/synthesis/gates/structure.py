@@ -9,6 +9,7 @@ overlap, failures, replay, provenance, distance. Never reads what a message mean
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from rods.errors import TaskError
 from rods.synthesis.gates.case import Case
@@ -17,7 +18,7 @@ from rods.synthesis.structure.profile import distance
 from rods.synthesis.structure.sources import Argument, Source
 from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, reports_failure
 from rods.synthesis.structure.typed import mistyped
-from rods.task import Task
+from rods.task import Task, Turn
 from rods.types import ToolCall
 
 MAX_STRING = 200
@@ -60,12 +61,8 @@ def structure_holds(case: Case) -> str | None:
 
 def _loose_gaps(task: Task) -> int:
     """Gaps that no turn follows up on (a few originals have one)."""
-    last = len(task.turns) - 1
-    return sum(
-        1
-        for index, turn in enumerate(task.turns)
-        if not turn.ground_truth and (index == last or not task.turns[index + 1].ground_truth)
-    )
+    pairs = zip_longest(task.turns, task.turns[1:], fillvalue=Turn(""))
+    return sum(not turn.ground_truth and not later.ground_truth for turn, later in pairs)
 
 
 def world_opens(case: Case) -> str | None:
@@ -144,10 +141,8 @@ def nothing_fails(case: Case) -> str | None:
         models = [case.seed.steps[index]] if case.aligned else []
         source_turn = None if models or step.result.failed else case.source_turns[step.turn]
         if source_turn is not None:
-            theirs = source_turn.facts.steps
-            models = [
-                s for s in theirs if (s.turn, s.call.name) == (source_turn.place, step.call.name)
-            ]
+            place, theirs = (source_turn.place, step.call.name), source_turn.facts.steps
+            models = [s for s in theirs if (s.turn, s.call.name) == place]
         if not any(
             model.result.failed >= step.result.failed and reports_failure(model.call, model.result)
             for model in models
@@ -197,9 +192,8 @@ def arguments_can_be_found(case: Case) -> str | None:
 def profile_is_near(case: Case) -> str | None:
     """The complexity profile is near the seed's."""
     far = distance(case.seed.profile, case.variant.profile)
-    return (
-        f"profile distance {far:.3f} over {case.max_distance}" if far > case.max_distance else None
-    )
+    problem = f"profile distance {far:.3f} over {case.max_distance}"
+    return problem if far > case.max_distance else None
 
 
 DOCUMENTED = 1

@@ -31,6 +31,7 @@ RARE = 0.01
 DOUBT = 4
 """Messages from which a tool's own words count half."""
 SMOOTH = 0.2
+_NEVER = Counter[str]()
 _TOKEN = re.compile(r"\x00|[$€£%]|\d[\d,.]*\d|\d|[a-z']+|[.!?;:,\n]")
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,300}`")
 
@@ -143,18 +144,19 @@ class TextCounts:
 
     def stands(self, before: str, word: str, after: str) -> tuple[int, int]:
         """How often a word follows the one before, and is followed by the one after."""
-        return self._next[before][word] if before in self._next else 0, (
-            self._next[word][after] if word in self._next else 0
-        )
+        return self._after(before)[word], self._after(word)[after]
+
+    def _after(self, word: str) -> Counter[str]:
+        return self._next.get(word, _NEVER)
 
     def is_rare(self, word: str) -> bool:
         """Whether a word says something of what stands beside it: `to` and `the` do not."""
-        return word != EDGE and self._next[word].total() <= COMMON if word in self._next else False
+        return word != EDGE and word in self._next and self._next[word].total() <= COMMON
 
     def between(self, before: str, after: str) -> Iterator[tuple[str, int]]:
         """Words that stand behind the one and before the other, and how often in all."""
-        for word, count in self._next.get(before, {}).items():
-            other = self._next[word][after] if word in self._next else 0
+        for word, count in self._after(before).items():
+            other = self._after(word)[after]
             if other and word not in (VALUE, NUMBER, EDGE):
                 yield word, count + other
 

@@ -163,11 +163,8 @@ def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
     for index, turn in enumerate(variant.turns):
         if not turn.ground_truth:
             continue
-        made = next(planned)
-        gap = variant.turns[index - 1] if index else turn
-        if index and not gap.ground_truth:
-            made = _reopened(made, gap, turn)
-        result.append(made)
+        made, gap = next(planned), variant.turns[index - 1] if index else turn
+        result.append(made if gap.ground_truth else _reopened(made, gap, turn))
     return result
 
 

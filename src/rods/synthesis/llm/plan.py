@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from rods.synthesis.base import Base
+from rods.synthesis.chat.settings import Reply
 from rods.synthesis.llm.prompting import render, schema, shortened, summary
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
 from rods.synthesis.structure.profile import MAX_DISTANCE, ProfileWeights, aligned
@@ -26,20 +27,6 @@ MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 
 
-class Answer(Protocol):
-    """What a chat server replied."""
-
-    @property
-    def text(self) -> str:
-        """The reply's text."""
-        ...
-
-    @property
-    def data(self) -> Json:
-        """The JSON in it, where a schema was given."""
-        ...
-
-
 class Chat(Protocol):
     """A chat server, asked synchronously."""
 
@@ -50,7 +37,7 @@ class Chat(Protocol):
         *,
         seed: int = 0,
         schema: Mapping[str, Json] | None = None,
-    ) -> Answer:
+    ) -> Reply:
         """One request."""
         ...
 
@@ -86,14 +73,8 @@ def make_plan(
 ) -> CallPlan | Rejection:
     """Ask for a plan until one can be parsed and fits.
 
-    Args:
-        chat: the writer model.
-        base: structure and tools.
-        state: of the world at the start.
-        history: earlier attempts: their tools are blocked unless a patch fixes them, their details
-            are hints.
-        seed: of the sampling.
-        narrative: whether it tells a story.
+    `state` is the world's at the start, `seed` the sampling's. The tools of earlier attempts are
+    blocked unless a patch fixes them, their details are hints. `narrative`: it tells a story.
     """
     blocked = sorted(blocked_by(history))
     hints = [failure.detail for failure in history if failure.detail][-3:]
@@ -150,8 +131,7 @@ def misfit(
     if unknown:
         detail = f"there is no function {', '.join(unknown[:3])}"
         return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail)
-    if blocked & set(names):
-        again = sorted(blocked & set(names))
+    if again := sorted(blocked & set(names)):
         detail = f"{', '.join(again)} failed before and must not be planned"
         return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail, tool=again[0])
     shape = [turn for turn in base.task.turns if turn.ground_truth]

@@ -57,9 +57,8 @@ def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | Non
     for producer in range(number - 1, -1, -1):
         fields = fields_with(steps[producer], value)
         if fields:
-            if normal(value) in {
-                normal(x.value) for x in leaves(dict(steps[producer].call.arguments))
-            }:
+            taken = leaves(dict(steps[producer].call.arguments))
+            if normal(value) in {normal(leaf.value) for leaf in taken}:
                 return None  # it only repeats what somebody said
             where = _where(steps[producer], value, fields, name)
             later = steps[producer + 1 : number]

@@ -80,9 +80,8 @@ def shortened(value: object, most: int = STATE_CHARS) -> str:
     plain = trimmed(value)
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
     text = value if isinstance(value, str) else text
-    return (
-        text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} characters left out)"
-    )
+    cut = f"{text[:most]} ... ({len(text) - most} characters left out)"
+    return text if len(text) <= most else cut
 
 
 def summary(description: str) -> str:

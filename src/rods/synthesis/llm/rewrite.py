@@ -37,24 +37,15 @@ def write(
     problem: str = "",
     references: References | None = None,
 ) -> list[TurnTexts] | Rejection:
-    """One message for each planned turn.
+    """One message for each planned turn, whose calls were executed.
 
-    Args:
-        chat: the writer model.
-        planned: executed calls.
-        narrative: the story; empty: none.
-        seed: of the sampling.
-        problem: what a judge found wrong with an earlier wording.
-        references: in whose words a planner without a model refers to results.
+    `narrative` is the story, if there is one; `problem` what a judge found wrong with an earlier
+    wording; `references` the words in which a planner without a model refers to results.
     """
     texts: list[TurnTexts] = []
     for index, turn in enumerate(planned):
-        requests = [
-            _row(request, known)
-            for request, known in zip(
-                turn.worded, pointers(planned, index, references), strict=True
-            )
-        ]
+        known = pointers(planned, index, references)
+        requests = [_row(*both) for both in zip(turn.worded, known, strict=True)]
         words = _message(chat, turn, requests, narrative, texts, seed, problem)
         if isinstance(words, Rejection):
             return words

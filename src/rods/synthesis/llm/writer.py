@@ -15,7 +15,7 @@ import dataclasses
 import random
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import cast
 
 from rods.abilities import state_access
@@ -24,10 +24,10 @@ from rods.env import Environment
 from rods.errors import TaskError, WriterError
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.chat.client import ChatClient
-from rods.synthesis.chat.settings import ChatUsage
+from rods.synthesis.chat.settings import ChatUsage, Reply
 from rods.synthesis.llm.critique import judge, learnt, patched, repairable
 from rods.synthesis.llm.execute import execute, planned_of
-from rods.synthesis.llm.plan import UNPARSED, Answer, Chat, make_plan
+from rods.synthesis.llm.plan import UNPARSED, Chat, make_plan
 from rods.synthesis.llm.prompting import prompts_hash
 from rods.synthesis.llm.rewrite import cohere, write
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, with_gap
@@ -174,23 +174,14 @@ class LlmWriter(Writer):
     ) -> tuple[list[PlannedTurn], str] | Rejection:
         """Functions of each turn, executed in a fresh world, and the story around them."""
         stage = dataclasses.replace(base.task, turns=(Turn(""),))
-        world = cast("Readable", self._environment.open(stage))
-        try:
+        told = "narrative" not in self._settings.without
+        with closing(cast("Readable", self._environment.open(stage))) as world:
             world.begin_turn(0)
             state = world.public_state()
-            plan = make_plan(
-                self._chat,
-                base,
-                state,
-                history,
-                sampling,
-                narrative="narrative" not in self._settings.without,
-            )
+            plan = make_plan(self._chat, base, state, history, sampling, narrative=told)
             if isinstance(plan, Rejection):
                 return plan
             planned = execute(self._chat, base, world, plan, sampling)
-        finally:
-            world.close()
         return planned if isinstance(planned, Rejection) else (planned, plan.narrative)
 
     def _gaps(
@@ -265,7 +256,7 @@ class _Releasing:
         *,
         seed: int = 0,
         schema: Mapping[str, Json] | None = None,
-    ) -> Answer:
+    ) -> Reply:
         """As the chat asks."""
         with self._worlds.released():
             return self._chat.ask(stage, messages, seed=seed, schema=schema)

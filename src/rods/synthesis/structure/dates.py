@@ -58,15 +58,11 @@ class DateMention(NamedTuple):
         match = _PATTERNS[self.form].fullmatch(self.text)
         if match is None:
             return self.text
-        pieces: list[tuple[int, int, str]] = []
-        for group, value in _fields(match, date).items():
-            if match.group(group) is not None:
-                pieces.append((match.start(group), match.end(group), value))
-        result, at = "", 0
-        for start, end, value in sorted(pieces):
-            result += self.text[at:start] + value
-            at = end
-        return result + self.text[at:]
+        text, fields = self.text, _fields(match, date).items()
+        found = [(*match.span(group), value) for group, value in fields if match[group] is not None]
+        for start, end, value in sorted(found, reverse=True):
+            text = text[:start] + value + text[end:]
+        return text
 
 
 def _fields(match: re.Match[str], date: datetime.date) -> dict[str, str]:

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from rods.env import Environment, called
@@ -197,36 +198,27 @@ def profile(
     classes = tuple(
         len({owned.get(call.name, "") for call in turn.ground_truth}) for turn in task.turns
     )
-    edges = frozenset(Edge(a.feeder, a.step) for a in arguments if a.feeder is not None)
-    counts = Counter(a.source for a in arguments)
-    found = ablate(environment, task) if state else None
-    return Profile(
-        category=task.category,
-        calls=calls,
-        classes=classes,
-        functions=tuple(step.call.name for step in steps),
-        value_edges=edges,
-        arguments=counts,
-        references=_references(len(calls), steps, arguments),
-        message_edges=frozenset(
-            MessageEdge(a.said, a.step)
-            for a in arguments
-            if a.source is Source.EARLIER_TURN and a.said is not None
-        ),
-        state=found,
-    )
-
-
-def _references(
-    turns: int, steps: Sequence[TraceStep], arguments: Iterable[Argument]
-) -> tuple[int, ...]:
-    taken = Counter(
+    earlier = Counter(
         a.turn
         for a in arguments
         if a.source is Source.EARLIER_TURN
         or (a.feeder is not None and steps[a.feeder].turn < a.turn)
     )
-    return tuple(taken[turn] for turn in range(turns))
+    return Profile(
+        category=task.category,
+        calls=calls,
+        classes=classes,
+        functions=tuple(step.call.name for step in steps),
+        value_edges=frozenset(Edge(a.feeder, a.step) for a in arguments if a.feeder is not None),
+        arguments=Counter(a.source for a in arguments),
+        references=tuple(earlier[turn] for turn in range(len(calls))),
+        message_edges=frozenset(
+            MessageEdge(a.said, a.step)
+            for a in arguments
+            if a.source is Source.EARLIER_TURN and a.said is not None
+        ),
+        state=ablate(environment, task) if state else None,
+    )
 
 
 def distance(a: Profile, b: Profile) -> float:
@@ -251,11 +243,8 @@ def _relative(a: int, b: int) -> float:
 
 def aligned(a: Sequence[int], b: Sequence[int]) -> float:
     """Difference of two sequences turn by turn, as a share of the larger total."""
-    length = max(len(a), len(b))
-    left = [*a, *([0] * (length - len(a)))]
-    right = [*b, *([0] * (length - len(b)))]
-    total = max(sum(left), sum(right), 1)
-    return min(1.0, sum(abs(x - y) for x, y in zip(left, right, strict=True)) / total)
+    total = max(sum(a), sum(b), 1)
+    return min(1.0, sum(abs(x - y) for x, y in zip_longest(a, b, fillvalue=0)) / total)
 
 
 def _multiset(a: Counter[tuple[str, str]], b: Counter[tuple[str, str]]) -> float:

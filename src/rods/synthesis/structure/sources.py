@@ -72,6 +72,13 @@ def numbers_in(text: str) -> set[float]:
     return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
 
 
+def numbers_of(value: Scalar) -> set[float]:
+    """The number that a value is, or the numbers that stand alone in a text."""
+    if isinstance(value, bool) or value is None:
+        return set()
+    return {float(value)} if isinstance(value, int | float) else numbers_in(value)
+
+
 def numbers_taken(calls: Iterable[ToolCall]) -> set[float]:
     """The numbers among the arguments of calls."""
     values = (leaf.value for call in calls for leaf in leaves(call))

@@ -173,11 +173,12 @@ def by_identity(make: Callable[[K], V]) -> Callable[[K], V]:
 
     @functools.wraps(make)
     def kept(thing: K) -> V:
-        if id(thing) not in known:
+        found = known.get(id(thing))
+        if found is None:
             if len(known) >= 4096:
                 known.clear()
-            known[id(thing)] = thing, make(thing)  # held, so that nothing else gets its id
-        return known[id(thing)][1]
+            found = known[id(thing)] = thing, make(thing)  # held, so that nothing else gets its id
+        return found[1]
 
     return kept
 

@@ -92,10 +92,7 @@ class SynthesisWorker:
         self._revive()
 
     def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
-        """Accepted variants so far: (request id, number, task, profile distance).
-
-        Ordered by the requests as given, then by number. Asking again gives them again.
-        """
+        """Accepted variants so far, as `SqliteQueue.results` gives them."""
         return self._queue.results(request_ids)
 
     def unfinished(self, request_ids: Sequence[str]) -> list[str]:
@@ -152,8 +149,7 @@ class SynthesisWorker:
     @property
     def suspended(self) -> str:
         """The reason of the suspension; empty while the writer works."""
-        suspension = self.suspension
-        return suspension.reason if suspension else ""
+        return suspension.reason if (suspension := self.suspension) else ""
 
     def stop(self) -> None:
         """End the process; what is unfinished is finished after the next start."""

@@ -98,11 +98,6 @@ class VariantProducer(Protocol):
         ...
 
 
-class _Job(NamedTuple):
-    order: Order
-    started: float
-
-
 class Generator:
     """Keeps as many outcomes under way as the writer can have."""
 
@@ -113,7 +108,8 @@ class Generator:
         self._queue, self._pipeline = queue, pipeline
         self._rng_seed, self._max_waiting = rng_seed, max_waiting
         self._pool = ThreadPoolExecutor(pipeline.parallel)
-        self._jobs: dict[Future[RequestOutcome], _Job] = {}
+        self._jobs: dict[Future[RequestOutcome], tuple[Order, float]] = {}
+        """What is under way, and when it began."""
         self._patience = Patience()
         self._resume_at = 0.0
         self._seen: dict[str, list[Prints]] = {}
@@ -128,7 +124,7 @@ class Generator:
             return
         done, _ = wait(self._jobs, timeout=IDLE, return_when=FIRST_COMPLETED)
         for future in done:
-            self._finish(future, self._jobs.pop(future))
+            self._finish(future, *self._jobs.pop(future))
 
     def close(self) -> None:
         """Start nothing more; what is under way is made again after the next start."""
@@ -138,12 +134,12 @@ class Generator:
     def _start(self) -> bool:
         if time.monotonic() < self._resume_at or self._queue.waiting() >= self._max_waiting:
             return False
-        order = self._queue.next_order([job.order.seed.id for job in self._jobs.values()])
+        order = self._queue.next_order([order.seed.id for order, _ in self._jobs.values()])
         if order is None:
             return False
         rng_seed, seen = self._rng_seed * SPREAD + order.number, tuple(self._before(order))
         future = self._pool.submit(self._pipeline.make, order.seed, rng_seed, seen)
-        self._jobs[future] = _Job(order, time.perf_counter())
+        self._jobs[future] = order, time.perf_counter()
         return True
 
     def _before(self, order: Order) -> list[Prints]:
@@ -155,25 +151,23 @@ class Generator:
             self._seen[order.seed.id] = [prints(task) for task in earlier]
         return self._seen[order.seed.id]
 
-    def _finish(self, future: Future[RequestOutcome], job: _Job) -> None:
+    def _finish(self, future: Future[RequestOutcome], order: Order, started: float) -> None:
         try:
             outcome = future.result()
         except WriterError as error:  # nothing was made: the same outcome is tried again
             self._suspend(str(error), error.fatal and not self._queue.statistics().tried)
             return
-        seconds = time.perf_counter() - job.started
-        self._queue.record(job.order, outcome, seconds, json.dumps(self._usage()))
-        if outcome.variant is not None and job.order.seed.id in self._seen:
-            self._seen[job.order.seed.id].append(prints(outcome.variant))
+        seconds = time.perf_counter() - started
+        # What the writer asked of a server, by stage, earlier processes included.
+        usage = total_usage(self._spent, self._pipeline.usage())
+        self._queue.record(order, outcome, seconds, json.dumps(usage))
+        if outcome.variant is not None and order.seed.id in self._seen:
+            self._seen[order.seed.id].append(prints(outcome.variant))
         reason = self._patience.take(outcome)
         if reason:
             self._suspend(reason)
         elif not self._patience.failures and self._queue.get("suspended"):
             self._queue.put("suspended", "")
-
-    def _usage(self) -> Mapping[str, Mapping[str, float]]:
-        """What the writer asked of a server, by stage, earlier processes included."""
-        return total_usage(self._spent, self._pipeline.usage())
 
     def _suspend(self, reason: str, fatal: bool = False) -> None:
         now = time.monotonic()

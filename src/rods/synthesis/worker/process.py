@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Generator as Yields
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rods.errors import RodsError, StoreError
@@ -27,25 +27,21 @@ ORPHANED = 10.0
 
 def run(path: Path, parent: int) -> None:
     """Work. What cannot be begun at all is noted for the driver, under `error`."""
-    with _alone(path.with_suffix(".lock")):
-        _run(path, parent)
-
-
-def _run(path: Path, parent: int) -> None:
-    queue = SqliteQueue(path)
-    settings = WorkerSettings.read(queue, path)
-    try:
-        pipeline = _producer(settings, path.with_name("answers.sqlite"))
-    except RodsError as error:
-        queue.put("error", str(error))
-        raise
-    generator = Generator(queue, pipeline, settings.rng_seed, settings.max_waiting)
-    try:
-        while os.getppid() == parent and not queue.get("stop"):
-            generator.turn()
-    finally:
-        generator.close()
-        queue.close()
+    with _alone(path.with_suffix(".lock")), closing(SqliteQueue(path)) as queue:
+        settings = WorkerSettings.read(queue, path)
+        pipeline: VariantProducer
+        try:
+            if settings.ray.writers:
+                pipeline = ActorPipeline(settings)
+            else:
+                pipeline = settings.make_pipeline(path.with_name("answers.sqlite"))
+        except RodsError as error:
+            queue.put("error", str(error))
+            raise
+        generator = Generator(queue, pipeline, settings.rng_seed, settings.max_waiting)
+        with closing(generator):
+            while os.getppid() == parent and not queue.get("stop"):
+                generator.turn()
 
 
 @contextmanager
@@ -63,13 +59,6 @@ def _alone(lock: Path) -> Yields[None]:
         yield
     finally:
         released(handle)
-
-
-def _producer(settings: WorkerSettings, answers: Path) -> VariantProducer:
-    """What makes variants: this process, or actors elsewhere."""
-    if settings.ray.writers:
-        return ActorPipeline(settings)
-    return settings.make_pipeline(answers)
 
 
 def main() -> None:
