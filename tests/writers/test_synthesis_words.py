@@ -20,9 +20,8 @@ from rods.task import MISS_PARAM, Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.writer import GraphWriter
-from rods.writers.resample.entities import collect
+from rods.writers.resample.entities import collect, is_name
 from rods.writers.resample.sketch import Sketch
-from rods.writers.resample.usage import is_name
 from rods.writers.templates.phrases import phrases_of
 from rods.writers.templates.reading import clear_producer
 from rods.writers.templates.vocabulary import Vocabulary

@@ -53,22 +53,20 @@ def make_writer(
     options: SynthesisSettings | None = None,
     cache: Path | None = None,
 ) -> Writer:
-    """A writer by its short name or `module:attribute`.
+    """A writer by its short name, or by the `module:attribute` of a factory.
 
     Args:
-        name: `resample`, `graph`, `family`, `llm`, or where to import a factory from.
-        pool: Tasks that may give words, texts and turns: originals of the training side.
-        environment: Opens their worlds.
-        resample_share: Share of the proposals that the resample writer makes beside it, in [0, 1].
-        options: All settings of synthesis, for `llm`.
-        cache: File of a chat server's answers, for `llm`.
+        pool: tasks that may give words, texts and turns: originals of the training side.
+        resample_share: share of the proposals that the resample writer makes beside it, in [0, 1].
+        options: all settings of synthesis, for `llm`.
+        cache: file of a chat server's answers, for `llm`.
 
     Raises:
         ConfigError: there is no such writer, or `llm` has no server.
     """
     options = options or SynthesisSettings()
     if name in OF_CALLS and ability(environment, QuestionSource):
-        return _made("family", pool, environment, options, cache)
+        name = "family"
     writer = _made(name, pool, environment, options, cache)
     if resample_share == 0 or name in ("resample", "family"):
         return writer

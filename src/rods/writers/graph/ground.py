@@ -61,11 +61,9 @@ class Matter:
         found: dict[str, Value] = {}
         for name in properties:
             fed = self._fed(tool, name, live)
-            if fed is None or name in self._paired or rng.random() > SAME:
-                continue
-            step, value = fed
-            found[name] = value
-            found.update({n: v for n, v in step.call.arguments.items() if n in properties})
+            if fed is not None and name not in self._paired and rng.random() <= SAME:
+                step, found[name] = fed
+                found.update({n: v for n, v in step.call.arguments.items() if n in properties})
         for step in reversed(live.steps):
             shared = {
                 n: v
@@ -188,11 +186,11 @@ class Grounder:
         """Account and secret that the tool's class is set up for: nobody logs in as another."""
         found: dict[str, Value] = {}
         for name, schema in self._specs[tool].properties.items():
-            kind = self._domains.parameter(tool, name)
-            if kind in PERSONAL:
-                value = live.own(self._owners.get(tool, ""), kind, name)
-                found[name] = typed(value, str(schema.get("type", "")))
-        return {name: value for name, value in found.items() if value not in (None, "None")}
+            kind, owner = self._domains.parameter(tool, name), self._owners.get(tool, "")
+            value = live.own(owner, kind, name) if kind in PERSONAL else None
+            if (own := typed(value, str(schema.get("type", "")))) not in (None, "None"):
+                found[name] = own
+        return found
 
     def _match_endings(self, arguments: dict[str, Value], live: Live) -> None:
         """A copy under a new name keeps the ending of what it is a copy of."""

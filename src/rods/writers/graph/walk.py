@@ -1,7 +1,7 @@
 """Planning on the API graph, executed as it goes: new calls in the structure of a renamed seed.
 
 Owns the walk: which calls of the seed stay, which others take the place of the rest, what the live
-world answers. Values are `ground.py`'s, gaps `augment.py`'s. Never words a message.
+world answers. Values are `ground.py`'s, gaps `planned.py`'s. Never words a message.
 
     planned = Walk(planner, base, random.Random(3)).run()   # list[PlannedTurn], or a Rejection
 """
@@ -156,9 +156,7 @@ class Walk:
         if self._planner.roam or self._rng.random() > share or call.name in self._blocked:
             return None
         bound = self._bound(step, call)
-        if bound is None or str(bound) in self._done or not self._planner.phrases.can_say(bound):
-            return None
-        if any(len(str(value)) > LONGEST for value in bound.arguments.values()):
+        if bound is None or any(len(str(value)) > LONGEST for value in bound.arguments.values()):
             return None
         return None if self._strays(bound) else self._execute(bound, kept=True)
 
@@ -205,16 +203,11 @@ class Walk:
             tool = self._rng.choices(free, self._planner.weights(before, free))[0]
             live = Live(self._world.public_state(), [made.step for made in self._made])
             live.look(self._planner.domains)
-            made = self._attempt(self._grounder.fill(tool, live, self._rng), live)
+            made = self._execute(self._grounder.fill(tool, live, self._rng), kept=False)
             if made is not None:
                 return made
             failures[tool] = failures.get(tool, 0) + 1
         return None
-
-    def _attempt(self, call: ToolCall | None, live: Live) -> _Made | None:
-        if call is None or str(call) in self._done or not self._planner.phrases.can_say(call):
-            return None
-        return self._execute(call, kept=False)
 
     def _request(self, number: int) -> CallRequest:
         made = self._made[number]
@@ -248,8 +241,12 @@ class Walk:
                 found[name] = producer
         return found
 
-    def _execute(self, call: ToolCall, *, kept: bool) -> _Made | None:
-        """Run the call; None if it fails, or tells and changes nothing new."""
+    def _execute(self, call: ToolCall | None, *, kept: bool) -> _Made | None:
+        """Run a call that can be said and was not made yet; None if it fails, or tells and changes
+        nothing new.
+        """
+        if call is None or str(call) in self._done or not self._planner.phrases.can_say(call):
+            return None
         producers = self._producers(call, kept=kept)
         if any(_long(value) and name not in producers for name, value in call.arguments.items()):
             return None

@@ -52,12 +52,10 @@ class GraphWriter(Writer, Groundwork):
     name = "graph"
 
     def __init__(self, pool: Sequence[Task], environment: Environment, *, roam: bool = False):
-        """Prepare the pool.
+        """`pool`: tasks that may give words, texts, edges of the graph: originals of training.
 
-        Args:
-            pool: Tasks that may give words, texts, edges of the graph: originals of training.
-            environment: Opens their worlds; they can be read (`walk.Readable`).
-            roam: Drafts need not be near their seed (`walk.Planner.roam`).
+        The environment's worlds can be read (`base.Readable`). `roam`: drafts need not be near
+        their seed (`walk.Planner.roam`).
         """
         originals = tuple(task for task in pool if task.is_original)
         self._environment = environment

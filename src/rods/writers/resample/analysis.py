@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rods.synthesis.base import Link, Links, Place, linked
 from rods.synthesis.structure.domains import Domains, Fill
-from rods.synthesis.structure.sources import NUMBER, Argument, Source, numbers_in
+from rods.synthesis.structure.sources import Argument, Source, numbers_in, numbers_of
 from rods.synthesis.structure.trace import TraceStep, leaves
 from rods.task import Task
 from rods.types import Json
@@ -96,12 +96,7 @@ def _filled(task: Task, start: Mapping[str, Json], argument: Argument, fill: Fil
 def _inputs(task: Task, start: Mapping[str, Json], turn: int) -> set[float]:
     """Numbers that a computed argument may depend on: those said so far and those configured."""
     said = numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
-    for leaf in leaves(dict(start)):
-        if isinstance(leaf.value, str):
-            said |= {float(m.replace(",", "")) for m in NUMBER.findall(leaf.value)}
-        elif isinstance(leaf.value, int | float) and not isinstance(leaf.value, bool):
-            said.add(float(leaf.value))
-    return said
+    return said.union(*(numbers_of(leaf.value) for leaf in leaves(dict(start))))
 
 
 def _limits(
@@ -121,12 +116,11 @@ def _limits(
         }
         for known in domains.pairs
     }
+    small = (a for a in arguments if isinstance(a.value, int) and a.value < 10)
     loose_ids = any(
         domains.parameter(steps[a.step].call.name, a.name) == "id"
-        and isinstance(a.value, int)
-        and a.value < 10
-        and a.source is not Source.RESULT
-        for a in arguments
+        for a in small
+        if a.source is not Source.RESULT
     )
     alphabet = re.search(
         r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet", prose

@@ -1,6 +1,6 @@
 """New values for the slots of a sketch, drawn consistently from one random state.
 
-Owns the choice of names, codes, dates and texts (numbers: `numbers.py`, listed ones: `tables.py`).
+Owns the choice of names, codes, dates and texts (numbers and listed names: `values.py`).
 Never renders, never executes.
 
     values = assign(sketch, Materials(vocabulary, donors), limits, rng)
@@ -14,11 +14,9 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from rods.writers.resample.entities import RUNS
-from rods.writers.resample.numbers import assign_numbers
+from rods.writers.resample.entities import RUNS, says
 from rods.writers.resample.sketch import New, Sketch
-from rods.writers.resample.tables import Together, assign_listed
-from rods.writers.resample.usage import says
+from rods.writers.resample.values import Together, assign_listed, assign_numbers
 from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases
 
 KEEP_WORD = 0.04
@@ -93,13 +91,11 @@ def assign(
 
 
 def _assign_words(state: _State, values: list[New]) -> None:
-    sketch, rng = state.sketch, state.rng
-    found = sketch.found
+    sketch, found = state.sketch, state.sketch.found
     for word in sorted({*found.words, *found.local}, key=lambda w: (len(w), w)):
-        kind = found.words.get(word, "local")
-        state.words[word] = _word(state, kind, word)
+        state.words[word] = _word(state, found.words.get(word, "local"), word)
     for digits in sorted(sketch.digits):
-        state.words[digits] = _digits(digits, rng)
+        state.words[digits] = _digits(digits, state.rng)
     for index, (kind, key) in enumerate(sketch.slots):
         if kind in ("word", "person", "local"):
             values[index] = state.words[key]
@@ -167,13 +163,10 @@ def _name_run(state: _State, run: str) -> str:
     if not run[0].isalpha():
         return "".join(state.separators.get(char, char) for char in run)
     lower = run.lower()
-    if lower not in state.words:
-        short = len(run) < 3
-        state.words[lower] = (
-            state.materials.vocabulary.like(lower, state.rng)
-            if short
-            else _word(state, "word", lower)
-        )
+    if lower not in state.words and len(run) < 3:
+        state.words[lower] = state.materials.vocabulary.like(lower, state.rng)
+    elif lower not in state.words:
+        state.words[lower] = _word(state, "word", lower)
     return run if lower in state.sketch.found.referring else in_case(state.words[lower], run)
 
 

@@ -1,17 +1,19 @@
 """What can be renamed in a task: its names, people, codes, places, dates, numbers and texts.
 
-Owns the reading of a task's arguments and configuration by the kinds of `domains.toml`. Never
-chooses a new value.
+Owns the reading of a task's arguments and configuration by the kinds of `domains.toml`, and whether
+a word may be replaced by another noun wherever it stands: it stands as a name or a noun, not as a
+verb or a modifier. Never chooses a new value.
 
     found = collect(task, domains, initial_state(environment, task).values)
     found.compounds["final_report.pdf"]                     # "name"
+    is_name("draft", "Draft a letter about the draft.")     # False: a verb in its first place
 """
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -20,7 +22,60 @@ from rods.synthesis.structure.trace import Scalar, flattened
 from rods.synthesis.structure.words import word_lists
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value
-from rods.writers.resample.usage import is_name, says
+
+_WORDS = re.compile(r"[A-Za-z']+|[^\sA-Za-z']+")
+
+_leads = """
+the a an my our your his her its their this that these those each every of in into from
+inside within under named called titled labeled labelled entitled
+"""
+_LEADS = frozenset(_leads.split())
+"""What stands before a noun."""
+_files = """
+file files folder folders directory directories document documents subfolder subdirectory
+script page
+"""
+_FILES = frozenset(_files.split())
+"""What a name may stand right before or after."""
+_ends = """
+of in on for with to from and or is are was were at by as into that which who while so if
+then but before after using within inside under directly right exactly please too also
+has have had can could will would should must contains mentions says it them
+"""
+_ENDS = frozenset(_ends.split())
+"""What may follow a noun; anything else makes the word before it a modifier."""
+_QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d")
+
+
+def is_name(word: str, prose: str) -> bool:
+    """Whether every place of a word (in lower case) in these texts is that of a name or a noun."""
+    return all(_nominal(*around) for around in _places(word, prose))
+
+
+def says(word: str, prose: str) -> bool:
+    """Whether these texts say a word (in lower case) outside of quotes and of names."""
+    return any(not glued for _, _, glued in _places(word, prose))
+
+
+def _places(word: str, prose: str) -> Iterator[tuple[str, str, bool]]:
+    """What stands before and after each place, and whether it is quoted or part of a name."""
+    spaced = re.compile(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", re.I)
+    for match in spaced.finditer(prose):
+        left, right = prose[: match.start()], prose[match.end() :]
+        glued = left[-1:] in ("_", "-", "/", "#", "@", *_QUOTES)
+        glued = glued or right[:1] in ("_", "-", "/", *_QUOTES)
+        glued = glued or re.match(r"\.[A-Za-z]", right) is not None
+        before = _WORDS.findall(left[-30:])[-1:] or [""]
+        after = _WORDS.findall(right[:30])[:1] or [""]
+        yield before[0].lower(), after[0].lower(), glued
+
+
+def _nominal(before: str, after: str, glued: bool) -> bool:
+    if glued or before in _FILES or after in _FILES:
+        return True
+    ended = not after[:1].isalpha() or after in _ENDS
+    return ended and before in _LEADS
+
 
 RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 """Runs of a compound name: words (also of CamelCase), digits, separators."""
@@ -62,15 +117,10 @@ class Entities:
 def kind_map(
     node: Json, owner: str, name: str, domains: Domains, leaf: LeafMap, key: KeyMap
 ) -> Json:
-    """Rebuild a configuration, passing each leaf and each entity key with its kind.
+    """Rebuild the configuration of class `owner`, or a part of it, that field `name` holds.
 
-    Args:
-        node: The configuration of class `owner`, or a part of it.
-        owner: Class name.
-        name: Name of the field that holds `node`; `[]` marks one level of entity keys.
-        domains: Kinds.
-        leaf: Maps (kind, scalar) to the new scalar; kind is empty where it has none.
-        key: Maps (kind, key) to the new key.
+    `leaf` and `key` map a scalar and an entity's key, with its kind before it (empty: none), to the
+    new one. In a name, `[]` marks one level of entity keys.
     """
     if isinstance(node, dict):
         kind = domains.key(owner, name)
@@ -126,9 +176,8 @@ class _Collector:
             call_map(call, self._domains, self._protect)
         for owner, node in self._start.items():
             kind_map(node, owner, owner, self._domains, self._configured, self._key)
-        self._in_config = {text.lower() for text in self.found.compounds} | {
-            text.lower() for text in self.found.configured
-        }
+        configured = (*self.found.compounds, *self.found.configured)
+        self._in_config = {text.lower() for text in configured}
         for call in flattened(self._task):
             call_map(call, self._domains, self._argument)
         self._shared_words()
@@ -265,17 +314,12 @@ class _Collector:
         found = self.found
         loose: set[str] = set()
         for body in found.bodies:
-            if body.lower() in self._lower:
-                found.local.update(_content_words(body))
-            else:
-                loose.update(_content_words(body))
-        for body in found.configured:
-            found.local.update(_content_words(body))
+            words = found.local if body.lower() in self._lower else loose
+            words.update(_content_words(body))
+        found.local.update(*map(_content_words, found.configured))
         said = set(_content_words(found.prose))
         found.kept_words = {w for w in loose & said if w not in found.words}
-        found.local -= found.kept_words
-        found.local -= self._domains.keep
-        found.local -= MONTHS
+        found.local -= found.kept_words | self._domains.keep | MONTHS
         verbs = {w for w, kind in found.words.items() if kind == "word" and self._verb(w)}
         found.referring = verbs & self._referring()
         found.kept_words |= verbs

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import cast
 
 from rods.env import Environment, World, called
@@ -40,11 +41,9 @@ def rebind(
         world = environment.open(stage)
     except TaskError as error:
         return Rejection("execute", ErrorClass.VM_EXEC_FAILED, str(error))
-    try:
+    with closing(world):
         world.begin_turn(0)
         return _Player(world, draft, knowledge, numbers).play()
-    finally:
-        world.close()
 
 
 class _Player:
@@ -108,7 +107,7 @@ class _Player:
         return ToolCall(call.name, arguments)
 
     def _follow(self, turn: int, value: Value, place: Place, links: Sequence[Link]) -> Value:
-        current = _at(value, place[1])
+        current = next((leaf.value for leaf in leaves(value) if leaf.path == place[1]), None)
         if links[0].token:
             new: Scalar = self._tokens(str(current), links)
         else:
@@ -172,13 +171,6 @@ def find_leaf(value: Json, path: Path) -> Scalar:
         else:
             return None
     return None if isinstance(node, dict | list) else cast("Scalar", node)
-
-
-def _at(value: Value, path: Path) -> Scalar:
-    for leaf in leaves(value):
-        if leaf.path == path:
-            return leaf.value
-    return None
 
 
 def put_leaf(value: Value, path: Path, new: Scalar) -> Value:

@@ -4,7 +4,7 @@ Owns which turns can be taken out of a task and put into another without breakin
 on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
 
     partners = Partners(pool, units_of, state_access(environment))
-    found = partners.recombine(seed, rng)                   # Recombination, or None
+    found = partners.recombine(seed, rng)                   # ResamplePlan, or None
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from rods.abilities import InitialState, StateAccess
@@ -28,12 +28,14 @@ EXTEND_SHARE = 0.15
 """How often a recombination adds a class of another task instead of exchanging one."""
 
 
-class Recombination(NamedTuple):
-    """A task put together from a seed and another one."""
+class ResamplePlan(NamedTuple):
+    """What to rename: a seed itself, or a task recombined from it."""
 
     task: Task
     recipe: str
-    donors: tuple[Task, ...]
+    """Steps joined by `+`, without `rename`."""
+    donors: tuple[Task, ...] = ()
+    """Other tasks that gave turns."""
 
 
 def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
@@ -42,9 +44,7 @@ def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
     Returns:
         A shorter task of at least one turn that keeps its deliberate gap, or None.
     """
-    options: list[list[Unit]] = []
-    for count in range(max(1, len(units) - 2), len(units)):
-        options.append(list(units[:count]))
+    options = [list(units[:count]) for count in range(max(1, len(units) - 2), len(units))]
     for start in range(1, min(3, len(units))):
         rest = units[start:]
         dropped = {c for unit in units[:start] for c in unit.classes}
@@ -72,16 +72,10 @@ class Partners:
         access: StateAccess,
         places: Collection[str] = (),
     ):
-        """Prepare.
-
-        Args:
-            pool: tasks of the training side.
-            units_of: analyses one.
-            access: to the start of their worlds.
-            places: names of the environment's tables: a turn that says one goes on with a story.
+        """`pool`: tasks of the training side, each analysed by `units_of`; `places`: names of the
+        environment's tables (a turn that says one goes on with a story).
         """
-        self._units_of, self._access = units_of, access
-        self._pool = pool
+        self._pool, self._units_of, self._access = pool, units_of, access
         self._places = tuple(places)
         self._known: dict[str, Sequence[Unit]] = {}
         self._donors: dict[tuple[str, str], list[Task]] | None = None
@@ -93,7 +87,7 @@ class Partners:
             known = self._known[task.id] = self._units_of(task)
         return known
 
-    def recombine(self, seed: Task, rng: random.Random) -> Recombination | None:
+    def recombine(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
         """Exchange the seed's turns of one class for another task's turns of a class.
 
         Returns:
@@ -118,13 +112,12 @@ class Partners:
         at = next(i for i, unit in enumerate(units) if old in unit.classes)
         parts = [(seed, unit) for unit in units if old not in unit.classes]
         parts[at:at] = [(donor, unit) for unit in given]
-        swap = {old: (wanted, donor)}
         if not self._fits(given, donor, rest):
             return None
-        task = _swapped(_assemble(seed, parts), self._access, swap)
+        task = _swapped(_assemble(seed, parts), self._access, old, wanted, donor)
         return self._checked(seed, task, "recombine", donor)
 
-    def _extend(self, seed: Task, rng: random.Random) -> Recombination | None:
+    def _extend(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
         free = self._classes(seed) - self._owners(seed)
         if not free:
             return None
@@ -132,12 +125,11 @@ class Partners:
         donor = self._donor(seed, wanted, rng)
         if donor is None:
             return None
-        given = _separable(donor, self.units(donor))[wanted]
-        units = self.units(seed)
-        if not self._fits(given[:1], donor, self._owners(seed)):
+        given = _separable(donor, self.units(donor))[wanted][:1]
+        if not self._fits(given, donor, self._owners(seed)):
             return None
-        parts = [(seed, unit) for unit in units] + [(donor, unit) for unit in given[:1]]
-        task = _swapped(_assemble(seed, parts), self._access, {"": (wanted, donor)})
+        parts = [*((seed, unit) for unit in self.units(seed)), *((donor, unit) for unit in given)]
+        task = _swapped(_assemble(seed, parts), self._access, "", wanted, donor)
         return self._checked(seed, task, "extend", donor)
 
     def _fits(self, units: Sequence[Unit], donor: Task, rest: Collection[str]) -> bool:
@@ -146,10 +138,10 @@ class Partners:
         told = any(name in text for text in texts for name in self._places)
         return bool(self._owners(donor).intersection(rest)) and not told
 
-    def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> Recombination | None:
+    def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> ResamplePlan | None:
         if gaps(task) != gaps(seed) or not 1 <= len(task.turns) <= MAX_TURNS:
             return None
-        return Recombination(task, recipe, (donor,))
+        return ResamplePlan(task, recipe, (donor,))
 
     def _owners(self, task: Task) -> set[str]:
         return set(self._access.initial_state(task).owners)
@@ -191,15 +183,15 @@ def _separable(task: Task, units: Sequence[Unit]) -> dict[str, list[Unit]]:
 
 def _assemble(seed: Task, parts: Sequence[tuple[Task, Unit]]) -> Task:
     """A task of these units, in the seed's world."""
-    turns: list[tuple[Turn, frozenset[str]]] = []
-    for task, unit in parts:
-        for index in range(unit.first, unit.last + 1):
-            turns.append((task.turns[index], _revealed(task, index)))
+    turns = [
+        (task.turns[index], _revealed(task, index))
+        for task, unit in parts
+        for index in range(unit.first, unit.last + 1)
+    ]
     final: list[Turn] = []
     for index, (turn, _) in enumerate(turns):
-        later = [names for _, names in turns[index + 1 :]]
-        withheld = tuple(sorted({name for names in later for name in names}))
-        final.append(Turn(turn.user, turn.ground_truth, withheld))
+        later = set[str]().union(*(names for _, names in turns[index + 1 :]))
+        final.append(Turn(turn.user, turn.ground_truth, tuple(sorted(later))))
     return dataclasses.replace(seed, turns=tuple(final))
 
 
@@ -209,17 +201,10 @@ def _revealed(task: Task, index: int) -> frozenset[str]:
     return frozenset(before) - frozenset(task.turns[index].withheld)
 
 
-def _swapped(task: Task, access: StateAccess, swap: Mapping[str, tuple[str, Task]]) -> Task:
-    """The task with other classes in its world; `swap`: class given up (or empty) to (class taken
-    in, its task)."""
-    start = access.initial_state(task)
-    owners, values = list(start.owners), dict(start.values)
-    for old, (new, donor) in swap.items():
-        given = access.initial_state(donor).values
-        values.pop(old, None)
-        if new in given:
-            values[new] = given[new]
-        owners = [new if name == old else name for name in owners]
-        if new not in owners:
-            owners.append(new)
+def _swapped(task: Task, access: StateAccess, old: str, new: str, donor: Task) -> Task:
+    """The task with the donor's class `new` in its world, in the place of `old` unless empty."""
+    start, given = access.initial_state(task), access.initial_state(donor).values
+    values = {name: value for name, value in start.values.items() if name != old}
+    values |= {new: given[new]} if new in given else {}
+    owners = list(dict.fromkeys([*(new if n == old else n for n in start.owners), new]))
     return access.with_initial_state(task, InitialState(tuple(owners), values))

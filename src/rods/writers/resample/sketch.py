@@ -108,11 +108,8 @@ class Sketch:
         return index
 
     def _dates(self) -> list[datetime.date]:
-        found: set[datetime.date] = set()
-        for text, kind in self.found.compounds.items():
-            date = dates.iso(text) if kind == "date" else None
-            if date is not None:
-                found.add(date)
+        texts = [text for text, kind in self.found.compounds.items() if kind == "date"]
+        found = {date for date in map(dates.iso, texts) if date is not None}
         mentions = dates.find_dates(self.found.prose)
         return sorted(d for d in found if any(m.matches(d) for m in mentions))
 
@@ -152,15 +149,12 @@ class Sketch:
     def _spans(self, text: str, *, local: bool) -> list[TextSpan]:
         """Occurrences of entities in a text, without overlaps, in order."""
         spans = self._date_spans(text)
-        if self._compound is not None:
-            for match in self._compound.finditer(text):
-                ref = self._compound_ref(match.group())
-                if ref is not None and not _taken(spans, match.start(), match.end()):
-                    spans.append(TextSpan(match.start(), match.end(), (ref,)))
-        for match in _TOKEN.finditer(text):
-            ref = self._token_ref(match.group(), local=local)
-            if ref is not None and not _taken(spans, match.start(), match.end()):
-                spans.append(TextSpan(match.start(), match.end(), (ref,)))
+        compounds = self._compound.finditer(text) if self._compound is not None else ()
+        found = [(match, self._compound_ref(match.group())) for match in compounds]
+        found += [(m, self._token_ref(m.group(), local=local)) for m in _TOKEN.finditer(text)]
+        for match, ref in found:
+            if ref is not None and not _taken(spans, *match.span()):
+                spans.append(TextSpan(*match.span(), (ref,)))
         return sorted(spans)
 
     def _date_spans(self, text: str) -> list[TextSpan]:

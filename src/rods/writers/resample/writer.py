@@ -15,7 +15,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import cast
 
 from rods.abilities import InitialState, StateAccess, state_access
 from rods.env import Environment
@@ -37,6 +37,7 @@ from rods.writers.resample.analysis import Knowledge, analyse
 from rods.writers.resample.assign import Materials, assign
 from rods.writers.resample.entities import written
 from rods.writers.resample.rebind import rebind
+from rods.writers.resample.recombine import ResamplePlan
 from rods.writers.resample.sketch import Sketch
 from rods.writers.templates.vocabulary import Vocabulary
 
@@ -76,16 +77,6 @@ class AnalysedTask:
         return Sketch(self.task, self.domains, self.access, self.knowledge.extra)
 
 
-class ResamplePlan(NamedTuple):
-    """What to rename: the seed itself, or a task recombined from it."""
-
-    task: Task
-    recipe: str
-    """Steps joined by `+`, without `rename`."""
-    donors: tuple[Task, ...] = ()
-    """Other tasks that gave turns."""
-
-
 class ResampleWriter(Writer):
     """Proposes variants of seeds from a pool of tasks, all of the training side."""
 
@@ -99,13 +90,9 @@ class ResampleWriter(Writer):
         recombine_share: float = 0.35,
         cut_share: float = 0.2,
     ):
-        """Prepare the pool.
+        """`pool`: tasks that may give words, texts and turns: originals of the training side.
 
-        Args:
-            pool: Tasks that may give words, texts and turns: originals of the training side.
-            environment: Opens their worlds.
-            recombine_share: How often turns of another task are taken in.
-            cut_share: How often turns are left out.
+        `recombine_share`: how often turns of another task are taken in; `cut_share`: left out.
         """
         self._pool = tuple(task for task in pool if task.is_original)
         self._environment = environment
@@ -149,9 +136,7 @@ class ResampleWriter(Writer):
         for _ in range(PLANS):
             plan: ResamplePlan | None = None
             if draw < recombined:
-                found = self._partners.recombine(seed, rng)
-                if found is not None:
-                    plan = ResamplePlan(found.task, found.recipe, found.donors)
+                plan = self._partners.recombine(seed, rng)
             elif draw < recombined + cut:
                 shorter = recombine.cut(seed, self._partners.units(seed), rng)
                 if shorter is not None:

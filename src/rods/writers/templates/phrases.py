@@ -123,13 +123,9 @@ class Phrases:
     def turn(
         self, requests: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
     ) -> str:
-        """One message that asks for all of these calls, in their order.
+        """One message that asks for all of these calls (one at least), in their order.
 
-        Args:
-            requests: at least one.
-            rng: the only source of chance.
-            first: whether the conversation begins with it.
-            owner: class whose scene may be set first.
+        `first`: the conversation begins with it; then the scene of class `owner` may be set.
         """
         parts: list[str] = []
         around = frame_lists()
@@ -220,12 +216,8 @@ def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Rando
         if references:
             return rng.choice(references)
     asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
-    if (
-        asides
-        and name not in request.used
-        and len(str(value)) < LONG_VALUE
-        and rng.random() < ASIDE
-    ):
+    short = name not in request.used and len(str(value)) < LONG_VALUE
+    if asides and short and rng.random() < ASIDE:
         return rng.choice(asides)
     return rng.choice(wording.texts(name, value))
 
@@ -262,24 +254,20 @@ def _load(folder: Path) -> Phrases:
     openers: dict[str, Sequence[str]] = {}
     verbs: list[str] = []
     for path in sorted(folder.glob("*.toml")):
-        known = _read(path.read_text(encoding="utf-8"), path.name, wordings)
-        openers[path.stem] = known.openers
-        verbs += known.verbs
+        text = path.read_text(encoding="utf-8")
+        openers[path.stem], more = _read(text, path.name, wordings)
+        verbs += more
     return Phrases(wordings, openers, verbs)
 
 
-class _ClassPhrases(NamedTuple):
-    """What a file says besides the wordings of its tools."""
+def _read(text: str, where: str, into: dict[str, Wording]) -> tuple[Sequence[str], Sequence[str]]:
+    """Read the wordings of one file; its openers and verbs are returned.
 
-    openers: Sequence[str]
-    verbs: Sequence[str]
-
-
-def _read(text: str, where: str, into: dict[str, Wording]) -> _ClassPhrases:
-    """Read one file; what `[default]` says of an argument holds for all tools that take it."""
+    What `[default]` says of an argument holds for all tools that take it.
+    """
     try:
         data: dict[str, Any] = tomllib.loads(text)
-        known = _ClassPhrases(tuple(data.pop("openers", ())), tuple(data.pop("verbs", ())))
+        openers, verbs = (tuple(data.pop(name, ())) for name in ("openers", "verbs"))
         common = cast("Mapping[str, Mapping[str, Any]]", data.pop(DEFAULT, {}))
         for tool, row in data.items():
             into[tool] = Wording(
@@ -298,7 +286,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> _ClassPhrases:
             )
     except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:
         raise SynthesisError(f"{where}: broken: {error}. Each tool needs `say`.") from error
-    return known
+    return openers, verbs
 
 
 def _lists(

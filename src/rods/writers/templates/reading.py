@@ -25,6 +25,7 @@ from rods.synthesis.planned import Producer
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
+from rods.synthesis.structure.words import SLOT
 from rods.types import ToolCall, ToolSpec, Value
 from rods.writers.templates.phrases import Phrases, frame_words
 from rods.writers.templates.wording import Wording, from_description, ways
@@ -41,15 +42,10 @@ def clear_producer(
     phrases: Phrases,
     domains: Domains,
 ) -> Producer | None:
-    """The latest call that showed a value so that words can mean it; None: it must be said.
+    """The latest call that showed an argument so that words can mean it; None: it must be said.
 
-    Args:
-        steps: what was called before.
-        began: first steps of the turn before and of this turn.
-        call: the call that takes the value.
-        name: its argument.
-        phrases: how things are referred to.
-        domains: what arguments mean: another book is a rival whatever its argument is called.
+    `steps` were called before; `began` are the first steps of the turn before and of this turn.
+    Another book is a rival whatever its argument is called.
     """
     value = call.arguments[name]
     if isinstance(value, bool | list | dict | ToolCall) or value is None:
@@ -97,7 +93,6 @@ def _rival(step: TraceStep, named: set[str], value: Scalar, kind: str, domains: 
 
 
 _WORD = re.compile(r"[a-z']+")
-_SLOT = re.compile(r"\{(\w+)\}")
 OPEN = "[^\\x01]{1,300}?"
 """Any value."""
 END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
@@ -149,8 +144,7 @@ def read(
         phrases: templates of the environment; tools without any get their descriptions'.
         specs: all tools.
         steps: the executed ground truth, for what references may point back to.
-        asked: the steps that the message may ask for.
-        text: the message.
+        asked: the steps that the message (`text`) may ask for.
         strict: a value that is not said is left open where that is allowed, or meant by a template
             that has one meaning there; None: any words that point may mean what a result showed.
     """
@@ -182,11 +176,11 @@ def _fillings(
     """Patterns for the arguments of a call with the wording that they go into."""
     call = steps[number].call
     written = phrases.wording(call.name)
-    if written is not None and referred and strict is not None:
-        yield _clear_ways(phrases, steps, number, written, strict), written
-        return
     if written is not None:
-        yield (_ways if referred else _values)(steps, number, written), written
+        if referred and strict is not None:
+            yield _clear_ways(phrases, steps, number, written, strict), written
+        else:
+            yield (_ways if referred else _values)(steps, number, written), written
         return
     spec = specs.get(call.name)
     if spec is None:
@@ -198,11 +192,8 @@ def _fillings(
     for count in range(1, min(REFERRED, len(call.arguments)) + 1):
         for names in itertools.combinations(call.arguments, count):
             wording = from_description(spec, frozenset(names))
-            values = _values(steps, number, wording)
-            yield (
-                values | {n: p for n, p in _ways(steps, number, wording).items() if n in names},
-                (wording),
-            )
+            meant = {n: p for n, p in _ways(steps, number, wording).items() if n in names}
+            yield _values(steps, number, wording) | meant, wording
 
 
 def foreign(text: str) -> set[str]:
@@ -280,7 +271,7 @@ def _clause(
     for say in sorted(says, key=lambda text: (-len(text), text)):
         if not all(piece.strip() in lower for piece in pieces(say)):  # a quick look first
             continue
-        if not _slots(say) <= filled.keys():
+        if not set(SLOT.findall(say)) <= filled.keys():
             continue
         whole = pattern(say, filled)
         for name, forms in wording.optional.items():
@@ -299,19 +290,14 @@ def _one_of(texts: Iterable[str]) -> str:
 @lru_cache(maxsize=4096)
 def pieces(template: str) -> tuple[str, ...]:
     """The fixed texts of a template, in lower case, the longest first."""
-    return tuple(sorted((piece.lower() for piece in _SLOT.split(template)[::2]), key=len))[::-1]
-
-
-@lru_cache(maxsize=4096)
-def _slots(template: str) -> set[str]:
-    return {match[1] for match in _SLOT.finditer(template)}
+    return tuple(sorted((piece.lower() for piece in SLOT.split(template)[::2]), key=len))[::-1]
 
 
 def pattern(template: str, filled: Mapping[str, str]) -> str:
     """A template as a regular expression; a slot that is not filled takes any value."""
     parts: list[str] = []
     at = 0
-    for match in _SLOT.finditer(template):
+    for match in SLOT.finditer(template):
         value = filled.get(match[1], OPEN)
         fixed = re.escape(template[at : match.start()])
         if fixed.endswith("\\ ") and re.fullmatch(value, ""):

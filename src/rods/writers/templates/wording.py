@@ -128,9 +128,7 @@ def ways(
 ) -> list[str]:
     """Every text that may stand for an argument: its value, a reference, a value left open."""
     found = [*wording.texts(name, value), *wording.asides(name, value), *wording.opened(name)]
-    if wording.described:
-        found += wording.references(name, None)
-    for producer in producers:
+    for producer in (*([None] if wording.described else ()), *producers):
         found += wording.references(name, producer)
     return list(dict.fromkeys(found))
 
