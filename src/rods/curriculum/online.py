@@ -262,16 +262,13 @@ class OnlineCurriculum:
         judgements: list[Judgement | None] = []
         before, boundary = Counter[int](), self._config.boundary
         for (task_id, epoch), row, version in zip(leases, values, versions, strict=True):
-            category, step = (
-                self.buffer.pool.task(task_id).category,
-                self.step(epoch, before[epoch]),
-            )
+            category = self.buffer.pool.task(task_id).category
+            step = self.step(epoch, before[epoch])
             before[epoch] += 1
             judgements.append(judge_values(task_id, category, row, boundary, step, version))
         # No error is possible from here on, so a batch is judged whole or not at all.
         for judgement, (task_id, epoch) in zip(judgements, leases, strict=True):
-            for name in self._record(judgement, epoch):
-                self.counts[epoch][name] += 1
+            self.counts[epoch].update(self._record(judgement, epoch))
             self.buffer.draws.close(task_id, epoch)
         self._judged_in.update(before)
         return judgements

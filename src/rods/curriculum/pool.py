@@ -81,14 +81,10 @@ class TaskPool:
         """Original tasks that earned nothing in `SUSPECT` visits or more: let `check` see them."""
 
     def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
-        """Add the tasks that stay for ever.
+        """Add the tasks that stay for ever: human-written ones of the training side.
 
-        Args:
-            tasks: human-written tasks of the training side.
-            fixed: the pool never changes, so that variants made before may be among them.
-
-        Raises:
-            TaskError: a task is a variant or stands twice.
+        `fixed`: the pool never changes, so that variants made before may be among them. Raises
+        `TaskError` where a task is a variant or stands twice.
         """
         for task in tasks:
             if task.id in self._entries:
@@ -103,11 +99,8 @@ class TaskPool:
     def offer(self, task: Task, epoch_made: int) -> bool:
         """Accept a variant; it waits for the start of an epoch after `epoch_made`.
 
-        Returns:
-            False if the same task is known already, in whatever state: nothing doubles.
-
-        Raises:
-            TaskError: the task names no ancestors.
+        Returns False if the same task is known already, in whatever state: nothing doubles. Raises
+        `TaskError` where the task names no ancestors.
         """
         if task.is_original:
             raise TaskError(f"task {task.id} names no ancestors; a variant must.")

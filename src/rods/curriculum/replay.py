@@ -124,8 +124,7 @@ class ReplayBuffer:
         order = self._draw_order(epoch, base, categories, expand)
         self.draws.lay_out(epoch, order)
         active, pending = self.pool.count("active"), self.pool.count("pending")
-        left = dict(self._retired)
-        self._retired.clear()
+        left, self._retired = dict(self._retired), Counter()
         self.reports.append(
             EpochReport(
                 epoch, first_step, len(base), active, pending, injected, deferred, left, len(order)
@@ -189,10 +188,8 @@ class ReplayBuffer:
         if not s.retire:
             return None
         low, high = s.retire
-        if first and rbar < low - EDGE:
-            return "burn_in"
         if rbar < low - EDGE:
-            return "too_hard"
+            return "burn_in" if first else "too_hard"
         return "mastered" if rbar > high + EDGE else None
 
     def _retire(self, task_id: str, reason: str) -> None:

@@ -79,15 +79,7 @@ class SynthesisRequests:
         queue: SynthesisQueue | None,
         counts: EpochCounts,
     ) -> None:
-        """Ask for nothing yet.
-
-        Args:
-            config: settings.
-            stages: which epochs expand.
-            buffer: what seed tasks are chosen from, and where variants go.
-            queue: the worker; None for a fixed pool.
-            counts: counts of each epoch, which it adds to.
-        """
+        """`queue`: the worker, None for a fixed pool; `counts`: of each epoch, to be added to."""
         self._config, self._stages, self._buffer, self._queue = config, stages, buffer, queue
         self._counts = counts
         self.open: dict[str, SynthesisRequest] = {}
@@ -143,18 +135,17 @@ class SynthesisRequests:
         for rank, seed in enumerate(chosen.seeds):
             task_id = seed.judgement.task_id
             name = f"e{epoch:03d}-c{self._cycles[epoch]}-{rank:03d}-{task_id}"
-            first = self._requested(task_id)
+            first = sum(r.n for r in self._all() if r.seed_id == task_id)
             requests.append(SynthesisRequest(name, task_id, first, n, seed.priority, epoch, rested))
         self.open.update((r.id, r) for r in requests)
         self._cycles[epoch] += 1
-        for metric, by in (
-            ("cycles", 1),
-            ("seed_emitted", len(requests)),
-            ("cooldown_filtered", chosen.cooldown_filtered),
-            ("quota_filtered", chosen.quota_filtered),
-            ("backlog_filtered", config.boundary.seeds - limit),
-        ):
-            self._counts[epoch][metric] += by
+        self._counts[epoch].update(
+            cycles=1,
+            seed_emitted=len(requests),
+            cooldown_filtered=chosen.cooldown_filtered,
+            quota_filtered=chosen.quota_filtered,
+            backlog_filtered=config.boundary.seeds - limit,
+        )
         return requests
 
     def _all(self) -> Iterable[SynthesisRequest]:
@@ -166,10 +157,6 @@ class SynthesisRequests:
         for r in self._all():
             rested[r.seed_id] = max(r.rested, rested.get(r.seed_id, r.rested))
         return rested
-
-    def _requested(self, seed_id: str) -> int:
-        """Outcomes of a seed task that were asked for so far."""
-        return sum(r.n for r in self._all() if r.seed_id == seed_id)
 
     def _room(self) -> int:
         """Variants that may still be asked for before the backlog is full."""
