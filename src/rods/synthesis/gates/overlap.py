@@ -59,9 +59,7 @@ def prints(task: Task) -> Prints:
 
 def _grams(texts: Iterable[Sequence[str]], size: int) -> Iterable[tuple[str, ...]]:
     for words in texts:
-        if 0 < len(words) < size:
-            if size == SHINGLE and len(words) < 5:
-                continue
+        if 0 < len(words) < size and (size != SHINGLE or len(words) >= 5):
             yield tuple(words)
         for start in range(len(words) - size + 1):
             yield tuple(words[start : start + size])

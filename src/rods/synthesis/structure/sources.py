@@ -138,9 +138,7 @@ class Shown:
             for index in reversed(range(len(self._texts))):
                 if _stands_in(needle, self._texts[index]):
                     return index
-        if isinstance(value, float):
-            return self._rounded(value)
-        return None
+        return self._rounded(value) if isinstance(value, float) else None
 
     def within_result(self, value: Scalar) -> int | None:
         """The latest step whose result shows a number of two digits or more inside a text.

@@ -139,9 +139,8 @@ class Partners:
         return bool(self._owners(donor).intersection(rest)) and not told
 
     def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> ResamplePlan | None:
-        if gaps(task) != gaps(seed) or not 1 <= len(task.turns) <= MAX_TURNS:
-            return None
-        return ResamplePlan(task, recipe, (donor,))
+        fits = gaps(task) == gaps(seed) and 1 <= len(task.turns) <= MAX_TURNS
+        return ResamplePlan(task, recipe, (donor,)) if fits else None
 
     def _owners(self, task: Task) -> set[str]:
         return set(self._access.initial_state(task).owners)

@@ -115,11 +115,6 @@ class Phrases:
         forms = () if wording is None else wording.refer.get(argument, {}).get(producer.name, ())
         return bool(forms) and all(set(SLOT.findall(form)) - {"place"} for form in forms)
 
-    def opener(self, owner: str, rng: random.Random) -> str:
-        """A sentence that sets the scene, or nothing."""
-        known = self._openers.get(owner, ())
-        return rng.choice(known) if known and rng.random() < OPENER else ""
-
     def turn(
         self, requests: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
     ) -> str:
@@ -130,7 +125,8 @@ class Phrases:
         parts: list[str] = []
         around = frame_lists()
         if first:
-            parts.append(self.opener(owner, rng))
+            scenes = self._openers.get(owner, ())
+            parts.append(rng.choice(scenes) if scenes and rng.random() < OPENER else "")
         elif rng.random() < LINK:
             parts.append(rng.choice(around.remarks))
         unused = list(around.next)
