@@ -116,7 +116,7 @@ def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
     ), "a micro-batch is computed at once"
     held = {item.name: item.bytes for item in eight.items}
     assert held["logits"] == 8 * config.rollout.context_tokens * 49152 * 20
-    assert held["weights"] == 2 * 4 * shape.parameters + 4 * 8 * shape.sides
+    assert held["weights"] == 3 * 4 * shape.parameters + 4 * 8 * shape.sides
     assert "policy, engine" in eight.items[0].why
 
 
@@ -137,7 +137,7 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
     said = trl_memory(config, 8)
     assert bool(said) is (verdict == "warned")
     for line in said:
-        assert "8 rows of 2,048 tokens needs 38.3 GiB" in line
+        assert "8 rows of 2,048 tokens needs 38.8 GiB" in line
         assert f"{gib / ranks:.1f} GiB are free" in line and "--trl.per_device" in line
         assert "microbatch_tokens" not in line, "TRL does not read it"
 

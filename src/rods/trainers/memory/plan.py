@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from rods.config import RunConfig, with_overrides
 from rods.engines.processes import processes_of
+from rods.engines.weights import PACKED
 from rods.errors import ConfigError
 from rods.infra.checkpoints import KEPT
 from rods.trainers.adamw import BLOCK
@@ -89,6 +90,8 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
     half, engine, vllm = size == 2, config.engine.traits, config.engine.vllm
     processes = processes_of(config.rollout) if engine.processes and not trl_rows else 0
     copies = _copies(config, size, bool(trl_rows), processes)
+    if engine.embedded and not on_gpu and size * shape.parameters <= PACKED:
+        copies += ["packed for the CPU's kernels"] * max(1, processes)
     rank, mode = config.model.lora_rank, config.train.local.optimizer_memory
     trained = rank * shape.sides or shape.parameters
     trained *= 2 if config.train.advantage == "gae" else 1
