@@ -45,8 +45,14 @@ def turn(user: str, *calls: ToolCall, without: str = "") -> Turn:
     return Turn(user, calls, (without,) if without else ())
 
 
+def scenario(name: str, category: str, config: dict[str, Any], *turns: Turn) -> Task:
+    """One task, a scenario of its own, in a library that starts as `config` says."""
+    world: dict[str, Any] = {"classes": ["Library"], "initial_config": {"Library": config}}
+    return Task("library", category, turns, world, Provenance(name, name))
+
+
 def seed(number: int, category: str, today: int, *turns: Turn) -> Task:
-    """One task; every seed is a scenario of its own."""
+    """One seed task."""
     config: dict[str, Any] = {
         "members": MEMBERS,
         "books": BOOKS,
@@ -55,9 +61,7 @@ def seed(number: int, category: str, today: int, *turns: Turn) -> Task:
         "today": today,
         "next_number": 300 + 10 * number,
     }
-    world: dict[str, Any] = {"classes": ["Library"], "initial_config": {"Library": config}}
-    name = f"library_{number}"
-    return Task("library", category, turns, world, Provenance(name, name))
+    return scenario(f"library_{number}", category, config, *turns)
 
 
 def seeds() -> list[Task]:

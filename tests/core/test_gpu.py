@@ -40,7 +40,7 @@ from trainer_cases import (
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:Flash Attention defaults to a non-det:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*determinis:UserWarning"),
 ]
 MODES = ["full", "8bit", "offload"]
 

@@ -63,6 +63,21 @@ def test_the_file_is_what_the_script_writes(seeds: list[Task]) -> None:
     assert Counter(t.category for t in seeds) == {"base": 9, "miss_func": 3, "miss_param": 4}
 
 
+def test_the_tasks_that_judge_are_what_the_script_writes_and_none_is_trained_on() -> None:
+    from examples.library_loans import held_out
+
+    written = list(read_tasks(held_out.PATH))
+    assert [t.to_json() for t in held_out.tasks()] == [t.to_json() for t in written]
+    assert Counter(t.category for t in written) == {"base": 19, "miss_func": 7, "miss_param": 6}
+    half = parted_tasks(SETTINGS.model_copy(update={"held_out": 0.5}))
+    assert {t.id for t in half.held_out} == {t.id for t in written} & {
+        t.id for t in read_tasks(FILE)
+    }
+    parted = parted_tasks(SETTINGS.model_copy(update={"held_out": 0.5}), (str(held_out.PATH),))
+    assert parted.train == half.train
+    assert check_tasks(written, make_environment(NAME)).rows == ()
+
+
 def test_every_seed_replays_and_nothing_has_to_be_guessed(
     library: Environment, seeds: list[Task]
 ) -> None:
