@@ -27,7 +27,7 @@ from rods.evaluation.suites import (
     suite_rows,
 )
 from rods.policy import ScriptedPolicy
-from rods.report.suites import suite_table
+from rods.report.results import suite_table
 from rods.suites import make_suite
 from rods.task import Task
 from rods.trajectory import Trajectory

@@ -21,19 +21,20 @@ from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.build import build_report, interval, span
 from rods.report.compare import compare_runs
-from rods.report.curves import learning_curves, schedule_curves, tool_curves
 from rods.report.heldout import WRITERS_NOTE, TaskSubset, result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
+    learning_curves,
     mechanism_figures,
     pool_figures,
+    schedule_curves,
     synthesis_figure,
+    tool_curves,
 )
 from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
-from rods.report.results import evaluation_table, reach, summary
+from rods.report.results import evaluation_table, reach, suite_table, summary
 from rods.report.run_data import EvaluationPass, evaluation_of, load_run
-from rods.report.suites import suite_table
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
 

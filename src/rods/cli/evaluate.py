@@ -119,7 +119,7 @@ def _suite(
     as_json: bool,
 ) -> None:
     from rods.evaluation.suites import accuracies, chosen_tasks, rows_as_json, suite_rows
-    from rods.report.suites import suite_table
+    from rods.report.results import suite_table
     from rods.suites import make_suite
 
     rules = make_suite(name, config)

@@ -1,4 +1,5 @@
-"""Shared code of comparisons of runs and of arms: pairs, budgets, curves in one chart.
+"""Shared code of comparisons of runs and of arms: pairs, budgets, curves in one chart, and what a
+level of the held-out results took.
 
 Owns which evaluation is set against which. Knows neither tables nor pages.
 
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rods.evaluation.stats import Interval
-from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
 from rods.report.heldout import METRICS, TaskSubset, measured, result_rows
+from rods.report.panels import CURVES, TOOL_CURVES, Figure, step_series
 from rods.report.plots import Axes, Series, line_chart
 from rods.report.run_data import EvaluationPass, RunData
 
@@ -108,3 +110,56 @@ def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
                 axes = Axes("step", (0.0, 1.0) if share else None)
                 figures.append(overlay(name, caption, lines, axes))
     return figures
+
+
+class Point(NamedTuple):
+    """One evaluation, mean over seeds."""
+
+    trajectories: float
+    """Sampled for training until then."""
+    value: float
+
+
+def held_out_curve(runs: Sequence[RunData], of: str, metric: str) -> list[Point]:
+    """Points in their order.
+
+    Args:
+        runs: the seeds of one arm.
+        of: `variant` or `original`.
+        metric: a key of `METRICS`, such as `greedy_progress`.
+    """
+    if not runs:
+        return []
+    points: list[Point] = []
+    for name in [e.when for e in runs[0].evaluations]:
+        found = [_point(run, name, of, metric) for run in runs]
+        whole = [p for p in found if p is not None]
+        if len(whole) == len(runs):
+            spent, values = zip(*whole, strict=True)
+            points.append(Point(fmean(spent), fmean(values)))
+    return sorted(points)
+
+
+def trajectories_to(curve: Sequence[Point], level: float) -> float | None:
+    """Trajectories at which the straight lines between points first reach a level; None: never."""
+    for before, after in pairwise(curve):
+        if before.value >= level:
+            return before.trajectories
+        if after.value >= level:
+            share = (level - before.value) / (after.value - before.value)
+            return before.trajectories + share * (after.trajectories - before.trajectories)
+    return None
+
+
+def _point(run: RunData, name: str, of: str, metric: str) -> Point | None:
+    evaluation = run.evaluation(name)
+    rows = evaluation.rows if evaluation else ()
+    values = [r.values[metric] for r in rows if r.set == of and metric in r.values]
+    return Point(_spent(run, name), fmean(values)) if values else None
+
+
+def _spent(run: RunData, when: str) -> float:
+    if when == "before":
+        return 0.0
+    last = run.steps[-1].step if when == "after" else int(when.split()[-1])
+    return sum(row.numbers.get("trajectories", 0.0) for row in run.steps if row.step <= last)

@@ -21,7 +21,6 @@ from rods.errors import StoreError
 from rods.evaluation.stats import Interval
 from rods.infra.dotted import flat
 from rods.infra.files import replacing
-from rods.report.curves import Figure, learning_curves, schedule_curves, tool_curves
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -34,11 +33,15 @@ from rods.report.heldout import (
     unpaired,
 )
 from rods.report.panels import (
+    Figure,
     boundary_without_variance,
     landing_of,
+    learning_curves,
     mechanism_figures,
     pool_figures,
+    schedule_curves,
     synthesis_figure,
+    tool_curves,
 )
 from rods.report.plots import forest, plotly_script
 from rods.report.run_data import RunData, load_run, moment

@@ -28,14 +28,16 @@ from rods.evaluation.stats import Interval, mean_ci
 from rods.report.arms import (
     Cells,
     Compared,
+    Point,
     colours_of,
     compared,
+    held_out_curve,
     overlay,
     overlays,
+    trajectories_to,
     uneven_budgets,
 )
 from rods.report.build import render, span, write_page
-from rods.report.curves import Figure
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -46,8 +48,8 @@ from rods.report.heldout import (
     measured,
     result_rows,
 )
+from rods.report.panels import Figure
 from rods.report.plots import Axes, Series
-from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import MANIFEST, EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
@@ -300,15 +302,22 @@ def _unfair(arms: Sequence[ArmResult]) -> list[str]:
 # -- tables --------------------------------------------------------------------------------------
 
 
+def _by_metric(found: Experiment, title: str, caption: str) -> Table:
+    """A table with a column for each metric."""
+    table = plain_table(title, caption)
+    table.add_column("", max_width=24)
+    for metric in found.metrics:
+        table.add_column(heading(metric), justify="right", no_wrap=True)
+    return table
+
+
 def _results(found: Experiment) -> Table:
-    table = plain_table(
+    table = _by_metric(
+        found,
         f"Held-out results of {found.name}, after training",
         "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by "
         "scenario, each task averaged over seeds.",
     )
-    table.add_column("", max_width=24)
-    for metric in found.metrics:
-        table.add_column(heading(metric), justify="right", no_wrap=True)
     for part in (part for part in found.parts if not part.by):
         table.add_section()
         table.add_row(Text(SETS.get(part.set, part.set)), style="bold")
@@ -328,13 +337,9 @@ def _cell(cell: Compared | None, compared: bool) -> Text:
 
 
 def _seeds(found: Experiment) -> Table:
-    table = plain_table(
-        f"To {found.baseline} seed by seed: {SETS.get(found.parts[0].set, found.parts[0].set)}",
-        "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds.",
-    )
-    table.add_column("", max_width=24)
-    for metric in found.metrics:
-        table.add_column(heading(metric), justify="right", no_wrap=True)
+    title = f"To {found.baseline} seed by seed: {SETS.get(found.parts[0].set, found.parts[0].set)}"
+    caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds."
+    table = _by_metric(found, title, caption)
     for arm in found.repeated:
         table.add_row(Text(arm.name), *(change(arm.over_seeds(m)) for m in found.metrics))
     return table

@@ -1,7 +1,8 @@
 """The figures of the report, from rows to charts. Owns what is plotted, not how it is drawn.
 
 Each function takes a `RunData` and gives `Figure`s; where the data are missing it gives a figure
-without a chart whose note says what is missing.
+without a chart whose note says what is missing. Which learning curves there are stands in
+`curves.toml`.
 
     for figure in learning_curves(run):
         figure.title, figure.chart
@@ -9,16 +10,30 @@ without a chart whose note says what is missing.
 
 from __future__ import annotations
 
+import math
 import statistics
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
-from rods.report.curves import Figure
 from rods.report.heldout import CATEGORIES
-from rods.report.plots import Axes, Layer, bars, histogram, scatter, stacked_bars
-from rods.report.run_data import REGIONS, EpochRow, JudgedGroup, RunData
+from rods.report.plots import (
+    Axes,
+    Layer,
+    Plot,
+    Series,
+    bars,
+    histogram,
+    line_chart,
+    scatter,
+    smooth,
+    stacked_bars,
+)
+from rods.report.run_data import REGIONS, EpochRow, JudgedGroup, RunData, StepRow
 
 RETIRED: Mapping[str, str] = {
     "mastered": "s-mastered",
@@ -29,6 +44,102 @@ RETIRED: Mapping[str, str] = {
 }
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with its words."""
+
+    title: str
+    caption: str
+    chart: Plot | None
+    """`None`: there are no data for it, and the caption says so."""
+    legend: Sequence[tuple[str, str]] = ()
+    """Names and colour classes."""
+
+
+class Curve(NamedTuple):
+    """One line of a learning curve."""
+
+    key: str
+    name: str
+    css: str = "s-1"
+
+
+class Chart(NamedTuple):
+    """What is plotted in one chart."""
+
+    title: str
+    caption: str
+    curves: Sequence[Curve]
+    share: bool = False
+    """The axis goes from 0 to 1."""
+    still: float | None = None
+    """A value that says nothing."""
+
+
+def _charts(table: str) -> tuple[Chart, ...]:
+    rows = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))[table]
+    charts = [Chart(**row) for row in rows]
+    return tuple(c._replace(curves=[Curve(*curve) for curve in c.curves]) for c in charts)
+
+
+CURVES, TOOL_CURVES = _charts("learning"), _charts("tool")
+"""The second: metrics of tool use, drawn for runs whose reward judges final answers."""
+SCHEDULE_CURVES = _charts("schedule")
+"""Metrics of the schedule (docs/schedules.md)."""
+
+
+def learning_curves(run: RunData) -> list[Figure]:
+    """One figure for each curve; those that were not measured say so."""
+    return _curves(run, CURVES)
+
+
+def tool_curves(run: RunData) -> list[Figure]:
+    """Metrics of tool use; empty for runs that have none."""
+    if not any("code_ratio" in row.numbers for row in run.steps):
+        return []
+    return _curves(run, TOOL_CURVES)
+
+
+def schedule_curves(run: RunData) -> list[Figure]:
+    """Metrics of the schedule that moved; empty where none did."""
+    moved = [
+        chart
+        for chart in SCHEDULE_CURVES
+        if any(
+            row.numbers.get(curve.key, chart.still) != chart.still
+            for row in run.steps
+            for curve in chart.curves
+        )
+    ]
+    return _curves(run, moved)
+
+
+def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
+    figures: list[Figure] = []
+    changes = [now for last, now in pairwise(run.steps) if now.stage != last.stage]
+    stages = [(float(row.step), row.stage) for row in (*run.steps[:1], *changes) if changes]
+    for title, caption, curves, share, _ in chosen:
+        series = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
+        if not series:
+            figures.append(Figure(title, "Not recorded in this run.", None))
+            continue
+        axes = Axes("step", (0.0, 1.0) if share else None)
+        legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
+        figures.append(Figure(title, caption, line_chart(series, axes, stages), legend))
+    return figures
+
+
+def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
+    """One number over steps, smoothed from 12 steps on; `None` if it was never measured."""
+    ys = [row.numbers.get(key, math.nan) for row in steps]
+    if all(math.isnan(y) for y in ys):
+        return None
+    xs = [float(row.step) for row in steps]
+    if len(ys) < 12:
+        return Series(name, xs, ys, css)
+    return Series(name, xs, smooth(ys, max(3, len(ys) // 12) | 1), css, faint=ys)
 
 
 def boundary_band(run: RunData) -> tuple[float, float]:
@@ -115,21 +226,15 @@ def _landing(run: RunData) -> Figure:
     if landing is None:
         return Figure(title, "No variant was visited in this run.", None)
     values, median, inside = landing
+    names = sorted({j.category for j in visits})
     groups = [
         (CATEGORIES.get(c, words(c)), [j.rbar for j in visits if j.category == c], css)
-        for c, css in zip(
-            sorted({j.category for j in visits}), ("s-1", "s-3", "s-4", "s-2") * 9, strict=False
-        )
+        for c, css in zip(names, ("s-1", "s-3", "s-4", "s-2") * 9, strict=False)
     ]
     low, high = min(0.0, *values), max(1.0, *values)
     edges = [low + (high - low) * i / 20 for i in range(21)]
-    chart = histogram(
-        groups,
-        edges,
-        Axes("mean reward at the first visit"),
-        band,
-        (median, f"median {median:.2f}"),
-    )
+    axes, marker = Axes("mean reward at the first visit"), (median, f"median {median:.2f}")
+    chart = histogram(groups, edges, axes, band, marker)
     return Figure(
         title,
         f"Mean reward of {len(visits)} variants when they were first judged. {inside} "
@@ -175,7 +280,7 @@ def _regions(run: RunData) -> Figure:
     rows = [r for r in run.steps if sum(r.regions.values())]
     if not rows:
         return Figure(title, "No region is recorded in this run.", None)
-    size = max(1, len(rows) // 40 + (len(rows) % 40 > 0))
+    size = math.ceil(len(rows) / 40)
     chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
     xs = [float(statistics.mean(r.step for r in chunk)) for chunk in chunks]
     layers: list[Layer] = []
