@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from importlib.metadata import PackageNotFoundError, version
 
 import typer
 from rich.markup import escape
@@ -13,25 +12,12 @@ from rich.table import Table
 
 from rods.cli.common import AsJson, out
 from rods.errors import ConfigError, PrerequisiteError
-from rods.infra.install import CORE, VERSION, extras, install_line
-
-
-def installed(name: str) -> str | None:
-    """Version of a package, None if it is missing."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def findings() -> dict[str, dict[str, str | None]]:
-    """Version of every package by extra; None: missing."""
-    return {extra: {name: installed(name) for name in names} for extra, names in extras().items()}
+from rods.infra.install import CORE, VERSION, extras, install_line, installed
 
 
 def doctor(as_json: AsJson = False) -> None:
     """Say what is installed, which extras are missing, and the line that installs them."""
-    found = findings()
+    found = {extra: {n: installed(n) for n in names} for extra, names in extras().items()}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if as_json:
         out().print_json(data={"rods": VERSION, "cores": cores, "packages": found})

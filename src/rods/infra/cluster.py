@@ -35,8 +35,7 @@ class Cluster:
     """The Ray of this process."""
 
     def __init__(self, ray: Any) -> None:
-        """`ray`: the module, connected."""
-        self._ray = ray
+        self._ray = ray  # the module, connected
 
     @classmethod
     def at(cls, address: str) -> Cluster:
@@ -75,7 +74,6 @@ class Cluster:
 
         Args:
             kind: class of the actor; the other machines import it, so they need this version.
-            arguments: of its constructor.
             cpus: processors that are set aside for it.
             threads: calls that it answers at once.
         """

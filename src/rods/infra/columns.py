@@ -24,11 +24,7 @@ class NotJsonError(ValueError):
 
 
 def reader(field: Any) -> Reader | None:
-    """What makes JSON of a column's values; None: they are JSON as they are.
-
-    Args:
-        field: of an Arrow schema.
-    """
+    """What makes JSON of the values of a schema's column; None: they are JSON as they are."""
     return _reader(field.type, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
 
 
@@ -46,15 +42,10 @@ def _reader(kind: Any, is_json: bool = False) -> Reader | None:
         return _of_map(reader(kind.item_field))
     if types.is_nested(kind):
         return _of_list(reader(kind.value_field))
-    if types.is_temporal(kind) or types.is_decimal(kind) or _is_binary(types, kind):
+    binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    if any(is_a(kind) for is_a in (types.is_temporal, types.is_decimal, *binary)):
         return _refuse(str(kind))
     return None
-
-
-def _is_binary(types: Any, kind: Any) -> bool:
-    return any(is_a(kind) for is_a in (types.is_binary, types.is_large_binary)) or (
-        types.is_fixed_size_binary(kind)
-    )
 
 
 def _loaded(text: Any) -> Any:

@@ -33,10 +33,9 @@ class Database:
     """A connection. Threads of one process may share it; transactions exclude each other."""
 
     def __init__(self, path: Path, schema: Sequence[str], version: int, what: str) -> None:
-        """Open the file, or make it.
+        """Open the file, or make it in a folder that exists.
 
         Args:
-            path: the file; its folder must exist.
             schema: statements that make the tables.
             version: layout of the tables, kept in the file.
             what: name of the file's content in messages.

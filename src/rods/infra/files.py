@@ -172,7 +172,6 @@ def parquet_rows(
     Columns are the JSON that they were (`infra/columns.py`).
 
     Args:
-        path: of the file.
         what: it holds, in words.
         error: raised where it cannot be read.
         wanted: columns to read, in lower case; none: all, and what JSON cannot say stays as it is.

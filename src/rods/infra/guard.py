@@ -18,8 +18,9 @@ import hmac
 import json
 import math
 import secrets
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 from urllib.parse import urlsplit
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -38,19 +39,12 @@ DEEPEST = 200
 """Levels of JSON within one another; deeper ones exhaust the stack of those who read them."""
 
 
-class Refusal(NamedTuple):
-    """Why a request is not let through."""
-
-    status: int
-    why: str
-
-
 class Refused(Exception):
-    """A request that is not let through."""
+    """A request that is not let through: the status of the answer, and why."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
-        self.refusal = Refusal(status, why)
+        self.status = status
 
 
 def new_token() -> str:
@@ -136,7 +130,7 @@ class Guard:
             else:
                 receive = _readable(receive)
         except Refused as refused:
-            return await _answer(scope, send, refused.refusal)
+            return await _answer(scope, send, refused)
         await self.app(scope, receive, send)
 
     def _known(self, scope: Scope) -> Scope:
@@ -214,13 +208,10 @@ def _readable(receive: Receive) -> Receive:
 
 def _headers(scope: Scope) -> dict[str, str]:
     """Headers by name; of one that comes twice, nothing that any check would let through."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = defaultdict(list)
     for name, value in scope["headers"]:
-        key = name.decode("latin-1").lower()
-        found[key] = (
-            f"{found[key]}, {value.decode('latin-1')}" if key in found else value.decode("latin-1")
-        )
-    return found
+        found[name.decode("latin-1").lower()].append(value.decode("latin-1"))
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def _name(host: str) -> str:
@@ -231,16 +222,17 @@ def _name(host: str) -> str:
         return ""
 
 
-async def _answer(scope: Scope, send: Send, refusal: Refusal) -> None:
+async def _answer(scope: Scope, send: Send, refused: Refused) -> None:
+    why = str(refused)
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": refusal.why})
+        await send({"type": "websocket.close", "code": 1008, "reason": why})
         return
-    body = json.dumps({"detail": refusal.why, "message": refusal.why}).encode()
+    body = json.dumps({"detail": why, "message": why}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    start = {"type": "http.response.start", "status": refusal.status, "headers": headers}
+    start = {"type": "http.response.start", "status": refused.status, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": body})

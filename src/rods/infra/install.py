@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 VERSION = "0.1.0"
@@ -29,6 +29,14 @@ _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 def in_checkout() -> bool:
     """Whether this code stands in a checkout and not among installed packages."""
     return (ROOT / "pyproject.toml").is_file()
+
+
+def installed(name: str) -> str | None:
+    """Version of a package, None if it is missing."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def install_line(*extras: str) -> str:

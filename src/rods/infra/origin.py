@@ -9,9 +9,9 @@ import platform
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from rods.infra.install import installed
 from rods.types import Json
 
 LIBRARIES = ("torch", "transformers", "tokenizers")
@@ -21,7 +21,7 @@ LIBRARIES = ("torch", "transformers", "tokenizers")
 def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
     """What there is to say; `command`: by default this process's. Folders are cut from it."""
     return {
-        "versions": {name: _version(name) for name in LIBRARIES},
+        "versions": {name: installed(name) for name in LIBRARIES},
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "started": now(),
@@ -32,13 +32,6 @@ def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
 def now() -> str:
     """This second, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _without_folders(command: Sequence[str]) -> list[str]:

@@ -63,10 +63,6 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
 def opened(value: Any, what: str) -> Any:
     """A value, or what a text says that is JSON of an object or a list, as tables keep them.
 
-    Args:
-        value: of a row.
-        what: it is, for the message.
-
     Raises:
         ValueError: the text begins like JSON and is none.
     """
@@ -87,8 +83,6 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
     """One value of a row.
 
     Args:
-        row: what was read.
-        key: of the value.
         kind: that it must be; true and false are no numbers.
         where: file and row, for the message.
         error: raised where the row is no object, lacks the key, or has another kind there.

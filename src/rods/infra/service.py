@@ -61,7 +61,6 @@ class Service:
 
     Args:
         url: Address of the service, with or without `path`.
-        path: Where the requests go.
         setting: What the address is called in messages.
         seconds: How long one answer may take.
         retries: How often to ask again when the service failed.
@@ -109,7 +108,6 @@ class Service:
         """What the answer means, and how often the service was asked for it.
 
         Args:
-            body: The request.
             understand: Reads an answer; raises `ServiceFailure` for one of no use.
             plain: A request that any such service can answer. It is asked once where `body` gets no
                 usable answer: if it gets one, `body` is at fault (`ServiceFailure.refused`).

@@ -29,13 +29,7 @@ def json_text(value: object, allow_nan: bool = True) -> str:
 
 
 def require_whole(row: object, where: str, error: type[RodsError]) -> None:
-    """Refuse a row that has a half character in a text or a key.
-
-    Args:
-        row: JSON.
-        where: file and row, for the message.
-        error: what is raised.
-    """
+    """Raise `error` for a row of JSON, found at `where`, that has half a character somewhere."""
     try:
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError as fault:

