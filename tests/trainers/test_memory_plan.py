@@ -11,7 +11,7 @@ import torch
 
 from memory_cases import QWEN3_4B, paper
 from rods.assemble import settled
-from rods.assemble.choice import with_engine
+from rods.assemble.engines import with_engine
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.infra.host import host_memory

@@ -62,7 +62,6 @@ def train(
     """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
 
     Args:
-        config: settings.
         folder: where the run goes; empty: a new folder under `runs`.
         resume: a run to go on with; settings that decide what it does must be its own.
         start: what the settings were read from.
@@ -97,13 +96,7 @@ def train(
 
 
 def start_run(config: RunConfig, folder: str, start: Start | None = None) -> RunDirectory:
-    """A new run directory with its manifest.
-
-    Args:
-        config: settings.
-        folder: where; empty: a new one under `runs`.
-        start: what the settings were read from.
-    """
+    """A new run directory with its manifest; see `train`."""
     template = ChatTemplate(load_tokenizer(config.model))
     sides = sides_of(config)
     where = Path(folder)

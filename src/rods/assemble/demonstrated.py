@@ -27,7 +27,6 @@ def demonstrations_of(
     """Demonstrations of the tasks that a run trains on, and the digest of their chat template.
 
     Args:
-        config: settings.
         writers: names of what makes variants of them; none: originals alone.
         variants: how many of them; 0: one for each try.
         originals: share of originals beside variants.

@@ -70,10 +70,8 @@ async def examination_of(
     """The tasks of a suite, played greedily `evaluation.suite.repeats` times.
 
     Args:
-        config: settings.
         run: whose last checkpoint is played; None: the model of the settings.
-        rules: the suite.
-        tasks: of it.
+        tasks: of the suite.
         progress: told after every trajectory how many are done, and of how many.
         kept: gets every trajectory as it ends, and has what was played before.
 

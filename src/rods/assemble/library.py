@@ -61,7 +61,6 @@ def synthesize(
 
     Args:
         config: settings; `synthesis` says which writer.
-        n: number of variants.
         seeds: seed tasks; None: the training side in random order.
         seed: of everything random; the same seed gives the same variants.
 

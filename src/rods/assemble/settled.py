@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from rods.assemble.choice import with_engine
+from rods.assemble.engines import with_engine
 from rods.config import RunConfig
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
@@ -47,7 +47,6 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     the cache anew.
 
     Args:
-        config: settings.
         run: where it is written down; a run of an older version settles it when it goes on.
 
     Raises:

@@ -23,8 +23,6 @@ from rods.writers.assembly import make_pipeline
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""
-
-
 EVALUATION_SHARE = 0.25
 """Held-out variants that `resample` proposes beside `graph`, whatever this run's own writer is."""
 
@@ -45,9 +43,7 @@ class Splits(NamedTuple):
 def sides_of(config: RunConfig, environment: Any = None) -> Splits:
     """The original tasks, parted.
 
-    Args:
-        config: settings.
-        environment: replays the tasks of `env.tasks`; those that do not are left out, counted.
+    `environment` replays the tasks of `env.tasks`; those that do not are left out, counted.
     """
     parted = parted_tasks(config.env, config.evaluation.files)
     train, held_out = parted.train, parted.held_out

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import out, overrides, say, writer_overrides, writers_of
+from rods.cli.common import Drift, Model, out, overrides, say, writer_overrides, writers_of
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
@@ -20,9 +20,7 @@ def train(
     recipe: Annotated[
         str, typer.Option(help="A bundled recipe, or a .toml file. [default: rods]")
     ] = "",
-    model: Annotated[
-        str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
-    ] = "",
+    model: Model = "",
     profile: Annotated[
         str,
         typer.Option(
@@ -41,9 +39,7 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(help="A run to go on with, by its own settings.")
     ] = None,
-    drift: Annotated[
-        bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
-    ] = False,
+    drift: Drift = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print the settings and what they need of memory and disk; stop.")
     ] = False,
@@ -97,7 +93,6 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     """Say what the run would hold.
 
     Args:
-        config: settings.
         folder: where a new run would go; it need not exist.
         resume: the run that would go on.
         asked_for: whether the command line names a model, or memory to plan for.
@@ -106,7 +101,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
         ConfigError: that cannot fit.
         PolicyError: it was asked for, and the model's sizes are not known.
     """
-    from rods.assemble.choice import with_engine
+    from rods.assemble.engines import with_engine
     from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.context import require_context
