@@ -25,15 +25,26 @@ HELP = {"help_option_names": HELP_NAMES}
 """Typer's context settings of the program and all its verbs."""
 EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Addresses at which nobody else can reach a server."""
-
-
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Profile = Annotated[str, typer.Option(help="Of the recipe; `small`: its first, `full`: none.")]
 Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
+Model = Annotated[
+    str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
+]
+Drift = Annotated[
+    bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", help="jsonl, verl, trl, verifiers, or the environment's: bfcl, envtuning."
+    ),
+]
+PromptDialect = Annotated[
+    str, typer.Option("--dialect", help="How prompts ask for calls, where the format has them.")
+]
 """Options that several verbs have."""
 
 
@@ -76,8 +87,8 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
         yield show
 
 
-def overrides(args: Sequence[str]) -> list[str]:
-    """`--train.lr 1e-4` or `--train.lr=1e-4` as `train.lr=1e-4`.
+def overrides(args: Sequence[str], model: str = "") -> list[str]:
+    """`--train.lr 1e-4` or `--train.lr=1e-4` as `train.lr=1e-4`, then `--model` as `model.name`.
 
     Raises:
         ConfigError: an argument is not a setting, or has no value.
@@ -97,7 +108,7 @@ def overrides(args: Sequence[str]) -> list[str]:
                 raise ConfigError(f"option {word}: {why}")
             value = rest.pop(0)
         found.append(f"{name}={value}")
-    return found
+    return found + ([f"model.name={json.dumps(model)}"] if model else [])
 
 
 def overrides_of(args: Sequence[str], verb: str, *sections: str) -> list[str]:

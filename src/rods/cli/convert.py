@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rods.cli.common import overrides_of, say
+from rods.cli.common import Format, PromptDialect, overrides_of, say
 from rods.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -22,19 +22,12 @@ def convert(
         list[Path] | None,
         typer.Option("--tasks", help="A file to read, may be repeated; default: all originals."),
     ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="jsonl, verl, trl, verifiers, or the environment's: bfcl, envtuning."
-        ),
-    ] = "jsonl",
+    form: Format = "jsonl",
     side: Annotated[
         Literal["all", "train", "held_out"], typer.Option(help="Of the tasks, as training parts.")
     ] = "all",
     categories: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
-    dialect: Annotated[
-        str, typer.Option(help="How prompts ask for calls, where the format has them.")
-    ] = "hermes",
+    dialect: PromptDialect = "hermes",
 ) -> None:
     """Write tasks in another format. The form of what is read is found by its rows.
 

@@ -7,8 +7,8 @@ function as one that was just played.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +60,7 @@ def evaluate(
         raise ConfigError(f"{' and '.join(named)}: each says what is evaluated; give one.")
     run, model = _weights(path, run, model)
     _refuse(suite, run, trajectories, save)
-    asked = overrides(words) + ([f"model.name={json.dumps(model)}"] if model else [])
+    asked = overrides(words, model)
     if run is not None:
         config = with_overrides(RunDirectory.open(run).config, asked)
     else:
@@ -118,7 +118,7 @@ def _suite(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    from rods.evaluation.suites import accuracies, chosen_tasks, rows_as_json, suite_rows
+    from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
     from rods.report.results import suite_table
     from rods.suites import make_suite
 
@@ -130,7 +130,7 @@ def _suite(
         groups = _played(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
     if as_json:
-        out().print_json(data=rows_as_json(rows))
+        out().print_json(data=[asdict(row) for row in rows])
     else:
         out().print(suite_table(rules.name, accuracies(rules, rows), rows))
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rods.cli.common import LOOPBACK, overrides_of, say
-from rods.cli.tokens import names, token_line, token_of
+from rods.cli.common import overrides_of, say
 from rods.errors import ConfigError, PrerequisiteError
+from rods.infra.guard import LOCAL, new_token
 from rods.infra.install import install_line
+from rods.infra.service import read_key
 
 if TYPE_CHECKING:
     from rods.config import EnvSettings
@@ -41,14 +42,20 @@ def serve_env(
     --openenv, whose clients have the token in the address, where others may read it.
     """
     asked = overrides_of(context.args, "serve-env", "env")
-    token, made = token_of(TOKEN, host, "run tools")
+    given = read_key(TOKEN)
+    if not given and host not in LOCAL:
+        raise ConfigError(
+            f"--host {host}: whoever reaches it could run tools here. Put a token into the "
+            f"environment variable {TOKEN}, or listen at 127.0.0.1."
+        )
+    token = given or new_token()
     if openenv:
         _require_openenv(host, token)
     try:
         from rods.infra.listen import MORE, address, bound, serve
 
         app_of = _for_openenv(dialect, token, body) if openenv else None
-        app_of = app_of or _for_us(seconds, idle, body, token, names(host))
+        app_of = app_of or _for_us(seconds, idle, body, token, host)
     except ImportError as error:
         extra = "openenv" if openenv else "serve"
         raise PrerequisiteError(
@@ -65,12 +72,12 @@ def serve_env(
         where = address(listening, host) + (f"/{token}" if openenv else "")
         say(f"{environment.name} at {where}, {sessions} worlds at once")
         if not openenv:
-            say(token_line(TOKEN, made))
+            say(f"clients need the token of {TOKEN}" if given else f"clients need {TOKEN}={token}")
         serve(app, listening, sessions + MORE, body)
 
 
 def _require_openenv(host: str, token: str) -> None:
-    if host not in LOOPBACK:
+    if host not in LOCAL:
         raise ConfigError(
             f"--host {host}: clients of OpenEnv have their token in the address, so whoever sees "
             "one could run tools here. Listen at 127.0.0.1, behind a proxy that asks who comes."
@@ -82,11 +89,10 @@ def _require_openenv(host: str, token: str) -> None:
         )
 
 
-def _for_us(
-    seconds: float, idle: float, body: int, token: str, hosts: frozenset[str] | None
-) -> App:
+def _for_us(seconds: float, idle: float, body: int, token: str, host: str) -> App:
     from rods.envs.remote.server import ServerLimits, environment_app
 
+    hosts = LOCAL if host in LOCAL else None  # elsewhere clients may call this machine anything
     return lambda environment, _, sessions: environment_app(
         environment, ServerLimits(sessions, body, seconds, idle), token, hosts
     )

@@ -17,7 +17,9 @@ import typer
 from rich.table import Table
 
 from rods.cli.common import (
+    Format,
     Profile,
+    PromptDialect,
     Recipe,
     out,
     overrides,
@@ -71,15 +73,8 @@ def synth(
     writer_url: Annotated[str, typer.Option(help="Its chat server (synthesis.llm.url).")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model (synthesis.llm.model).")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="jsonl, verl, trl, verifiers, or the environment's: bfcl, envtuning."
-        ),
-    ] = "jsonl",
-    dialect: Annotated[
-        str, typer.Option(help="How prompts ask for calls, where the format has them.")
-    ] = "hermes",
+    form: Format = "jsonl",
+    dialect: PromptDialect = "hermes",
     log: Annotated[
         Path | None,
         typer.Option(
@@ -187,13 +182,13 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
         raise TaskError(f"{seeds}: holds no task.")
     if given and seeds:
         require_own(given, config.env, environment, seeds)
-        given = without_broken(given, environment, str(seeds)).tasks
+        given, _ = without_broken(given, environment, str(seeds))
     if given and not brings_tasks(config.env, environment):
         return Sources(environment, given, (), given)
     sides = parted_tasks(config.env, config.evaluation.files)
     train = sides.train
     if config.env.tasks:
-        train = without_broken(train, environment, "env.tasks, training side").tasks
+        train, _ = without_broken(train, environment, "env.tasks, training side")
     return Sources(environment, train, sides.held_out, given or train)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Profile, overrides, say
+from rods.cli.common import Drift, Model, Profile, Recipe, overrides, say
 from rods.config import FULL, SMALL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.dotted import override
@@ -20,18 +19,14 @@ OWN = "trl."
 
 def trl(
     context: typer.Context,
-    recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
-    model: Annotated[
-        str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
-    ] = "",
+    recipe: Recipe = "rods",
+    model: Model = "",
     profile: Profile = "",
     folder: Annotated[str, typer.Option("--out", help="TRL's output folder.")] = "runs/trl",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
-    drift: Annotated[
-        bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
-    ] = False,
+    drift: Drift = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print GRPOConfig as the recipe sets it; stop.")
     ] = False,
@@ -39,9 +34,7 @@ def trl(
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
     if drift and not resume:
         raise ConfigError("--allow-drift: it belongs to --resume, whose settings may differ.")
-    asked = overrides(context.args)
-    if model:
-        asked.append(f"model.name={json.dumps(model)}")
+    asked = overrides(context.args, model)
     theirs: dict[str, Any] = {}
     for text in asked:
         if text.startswith(OWN):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from rods.cli.common import Profile, Recipe, out, overrides, say
+from rods.cli.common import Model, Profile, Recipe, out, overrides, say
 from rods.config import FULL, SMALL, RunConfig, load_config
 from rods.errors import Interrupted, PolicyError
 
@@ -17,9 +16,7 @@ from rods.errors import Interrupted, PolicyError
 def verl(
     context: typer.Context,
     recipe: Recipe = "rods",
-    model: Annotated[
-        str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
-    ] = "",
+    model: Model = "",
     profile: Profile = "",
     folder: Annotated[str, typer.Option("--out", help="Folder of verl's checkpoints.")] = (
         "runs/verl"
@@ -41,9 +38,7 @@ def verl(
     A training whose folder has a checkpoint goes on from it (trainer.resume_mode=disable: anew).
     """
     ours, theirs = parted(context.args)
-    asked = overrides(ours)
-    if model:
-        asked.append(f"model.name={json.dumps(model)}")
+    asked = overrides(ours, model)
     config = load_config(recipe, profile or (FULL if model else SMALL), asked)
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose
