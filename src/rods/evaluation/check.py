@@ -153,15 +153,10 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     return kept, faults
 
 
-class Sound(NamedTuple):
-    """Tasks that can be trained on, and why the others cannot."""
-
-    tasks: list[Task]
-    skipped: list[CheckRow]
-
-
-def without_broken(tasks: Iterable[Task], environment: Environment, where: str) -> Sound:
-    """Tasks of a file that can be trained on; the others are counted and named aloud.
+def without_broken(
+    tasks: Iterable[Task], environment: Environment, where: str
+) -> tuple[list[Task], list[CheckRow]]:
+    """Tasks of a file that can be trained on, and why the others cannot, which is said aloud.
 
     Raises:
         TaskError: not one of them replays.
@@ -186,7 +181,7 @@ def without_broken(tasks: Iterable[Task], environment: Environment, where: str) 
             len(faults),
             len(kept) + len(faults),
         )
-    return Sound(kept, faults)
+    return kept, faults
 
 
 def _row(finding: TaskFault, task: Task, turn: int, detail: str) -> CheckRow:

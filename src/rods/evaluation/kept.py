@@ -44,8 +44,6 @@ class Kept:
 
         Args:
             path: the Parquet file to be, which is not there yet.
-            config: the rollout settings.
-            suite: its name.
             weights: which checkpoint samples; empty: the settings' model.
 
         Raises:

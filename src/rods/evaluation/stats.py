@@ -92,7 +92,6 @@ def paired_difference(
     """Mean of `after - before`, task by task, with its 95 % t interval; `None` below two clusters.
 
     Args:
-        before: one number for each task.
         after: the same tasks in the same order.
         clusters: label of each task's scenario; `None`: tasks are independent.
 

@@ -14,10 +14,9 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from rods.config import RolloutSettings
 from rods.config.rollout import SuiteSettings
@@ -86,8 +85,6 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, rollouts: bool = Tr
     """The tasks that the settings ask for, in the suite's order.
 
     Args:
-        rules: the suite.
-        settings: categories, and how many.
         rollouts: they are to be rolled out; else saved trajectories are judged.
 
     Raises:
@@ -274,8 +271,3 @@ def _accuracy(
 def pass_hat(right: Sequence[bool], k: int) -> float:
     """Share of the choices of k trials in which all are right."""
     return math.comb(sum(right), k) / math.comb(len(right), k)
-
-
-def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:
-    """Plain JSON, a row a task."""
-    return [asdict(row) for row in rows]

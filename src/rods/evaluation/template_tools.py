@@ -35,7 +35,6 @@ def tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
     """Whether a dialect can be used with tools under a chat template, and what to do if not.
 
     Args:
-        template: of the model.
         name: of a structured dialect.
         fault: what was wrong with conversations that have calls; empty: nothing.
     """

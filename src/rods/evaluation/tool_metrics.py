@@ -33,8 +33,7 @@ def step_metrics(
     reward says what is right.
 
     Args:
-        groups: of this step.
-        scores: of their members.
+        scores: of the members of each group.
         needed: how many calls a task needs; None where nobody can say.
     """
     flat = [s for row in scores for s in row]

@@ -85,7 +85,7 @@ def render(template: str, context: Mapping[str, object]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers = {"share": share, "interval": interval, "metrics": METRICS, "sets": SETS}
+    helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
     helpers |= {"plotly_script": plotly_script}
     return environment.get_template(template).render({**helpers, **context})
 
@@ -247,12 +247,6 @@ def interval(found: Interval | None) -> str:
     if found.low <= -1 and found.high >= 1:
         return "[no interval: too few scenarios]"
     return f"[{max(found.low, -1):+.3f}, {min(found.high, 1):+.3f}]"
-
-
-def share(cell: MetricCell, when: str) -> str:
-    """Mean before or after, three digits, or a dash."""
-    found = cell.before if when == "before" else cell.after
-    return DASH if found is None else f"{found.mean:.3f}"
 
 
 def span(seconds: float) -> str:
