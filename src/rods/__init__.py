@@ -15,8 +15,8 @@ from rods.infra.install import VERSION as __version__
 
 if TYPE_CHECKING:
     from rods.assemble import train as train
-    from rods.assemble.hosted import hosted as hosted
     from rods.assemble.library import evaluate as evaluate
+    from rods.assemble.library import hosted as hosted
     from rods.assemble.library import synthesize as synthesize
     from rods.config import RunConfig as RunConfig
     from rods.config import load_config as load_config
@@ -38,7 +38,7 @@ _HOMES = {
     "Turn": "rods.task",
     "World": "rods.env",
     "evaluate": "rods.assemble.library",
-    "hosted": "rods.assemble.hosted",
+    "hosted": "rods.assemble.library",
     "load_config": "rods.config",
     "synthesize": "rods.assemble.library",
     "train": "rods.assemble",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rods.assemble import train
-from rods.assemble.hosted import hosted
+from rods.assemble.library import hosted
 from rods.assemble.refusals import require_named, require_variants
 from rods.config import load_config, profile_name
 from rods.config.bundled import BUNDLED

@@ -1,31 +1,38 @@
-"""What a notebook or a script calls: evaluate a model, synthesize variants.
+"""What a notebook or a script calls: evaluate a model, synthesize variants, train in a host.
 
 `rods.train` is in this package's `__init__`. Nothing here prints.
 
     rows = rods.evaluate(config, run="runs/today")
     variants = rods.synthesize(config, n=20)
+    with rods.hosted(config) as run: ...                # docs/hosts.md
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
-from rods.assemble.refusals import require_named
+from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
 from rods.config import RunConfig
-from rods.envs import ENVIRONMENTS
+from rods.engines.threads import set_threads
+from rods.envs import ENVIRONMENTS, make_environment
+from rods.envs.hints import hinted as hints
 from rods.envs.opening import environment_of
 from rods.errors import TaskError
 from rods.synthesis.collect import Collection
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings, ids
 from rods.task import Task
+from rods.trainers.hosted import HostedRun
 from rods.types import Json
 from rods.writers.assembly import PIPELINE
 
@@ -91,3 +98,27 @@ def synthesize(
             collection = Collection(worker, free, n)
             collection.run(lambda _: None)
             return list(collection.accepted)
+
+
+@contextmanager
+def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
+    """What a host trainer drives of a run; each of its processes makes one.
+
+    Args:
+        config: settings. Those of the update hold where the host takes them over.
+        drift: a checkpoint of other settings may go on under these (`--allow-drift`), but for
+            those that its state is made of.
+
+    Raises:
+        ConfigError: they name something that there is not, or leave nothing to train on.
+        RewardError: a single-step reward could not score a task.
+    """
+    require_named(config)
+    if config.model.threads:  # else the host's own number holds
+        set_threads(config.model.threads)
+    environment = make_environment(config.env.name, config.env.arguments)
+    sides = sides_of(config, environment)
+    require_tasks(config, environment, sides.originals)
+    worker, worlds = partial(worker_of, config, sides), partial(environment_of, config)
+    with HostedRun(config, worlds, sides.originals, worker, hints, drift) as run:
+        yield run

@@ -21,7 +21,7 @@ from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory.machine import GIB, Device, device_of
-from rods.trainers.memory.plan import MemoryPlan, require_fit
+from rods.trainers.memory.plan import require_fit
 from rods.trainers.memory.shape import shape_of
 
 _LOG = logging.getLogger("rods.engines")
@@ -54,7 +54,8 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     """
     device = device_of(config)
     shape = shape_of(load_architecture(config.model))
-    before = _read(run)
+    found = cast("dict[str, Any] | None", run.manifest.get(SETTLED))
+    before = None if found is None else Settled(**found)
     if before is not None and config.engine.traits.undecided:
         engine = config.engine.model_copy(update={"name": before.engine})
         config = config.model_copy(update={"engine": engine})
@@ -62,32 +63,21 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     if said:
         _LOG.warning(said)
     plan = require_fit(shape, config, with_room(device, run.path))
-    now = Settled(config.engine.name, _cache(plan, device), config.train.local.memory_gib)
+    cache = plan.cache(device.memory)
+    bounded = cache if cache < plan.rows * plan.row else None
+    now = Settled(config.engine.name, bounded, config.train.local.memory_gib)
     if before is None or before.memory_gib != now.memory_gib:
         run.update_manifest(**{SETTLED: dict(now._asdict())})
         return config, now.cache_bytes
-    if now.cache_bytes is not None and now.cache_bytes < _bound(before, plan):
+    at_start = plan.rows * plan.row if before.cache_bytes is None else before.cache_bytes
+    if now.cache_bytes is not None and now.cache_bytes < at_start:
         _LOG.warning(
             "this run's cache may grow to %.2f GiB, as at its start, so that its batches stay the "
             "same; %.2f GiB are free for it now. Should they not suffice: --memory N, in GiB",
-            _bound(before, plan) / GIB,
+            at_start / GIB,
             now.cache_bytes / GIB,
         )
     return config, before.cache_bytes
-
-
-def _read(run: RunDirectory) -> Settled | None:
-    found = cast("dict[str, Any] | None", run.manifest.get(SETTLED))
-    return None if found is None else Settled(**found)
-
-
-def _cache(plan: MemoryPlan, device: Device) -> int | None:
-    cache = plan.cache(device.memory)
-    return cache if cache < plan.rows * plan.row else None
-
-
-def _bound(settled: Settled, plan: MemoryPlan) -> int:
-    return plan.rows * plan.row if settled.cache_bytes is None else settled.cache_bytes
 
 
 def with_room(device: Device, run: Path) -> Device:

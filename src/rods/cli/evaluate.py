@@ -118,14 +118,16 @@ def _suite(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
+    from rods.evaluation.suites import accuracies, chosen_tasks, saved_groups, suite_rows
     from rods.report.results import suite_table
     from rods.suites import make_suite
 
     rules = make_suite(name, config)
     tasks = chosen_tasks(rules, config.evaluation.suite, rollouts=trajectories is None)
     if trajectories is not None:
-        groups = _saved(rules, tasks, trajectories)
+        groups = saved_groups(rules, tasks, trajectories)
+        if missing := len(tasks) - len(groups):
+            say(f"{trajectories}: there is no trajectory of {missing} of {len(tasks)} tasks.")
     else:
         groups = _played(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
@@ -133,15 +135,6 @@ def _suite(
         out().print_json(data=[asdict(row) for row in rows])
     else:
         out().print(suite_table(rules.name, accuracies(rules, rows), rows))
-
-
-def _saved(rules: SuiteRules, tasks: list[Task], path: Path) -> list[Group]:
-    from rods.evaluation.suites import saved_groups
-
-    groups = saved_groups(rules, tasks, path)
-    if missing := len(tasks) - len(groups):
-        say(f"{path}: there is no trajectory of {missing} of {len(tasks)} tasks.")
-    return groups
 
 
 def _played(

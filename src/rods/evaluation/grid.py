@@ -138,9 +138,10 @@ def load_grid(
     chosen = [arm for name, arm in known.items() if not arms or name in (*arms, asked)]
     if baseline not in [arm.name for arm in chosen]:
         baseline = chosen[0].name
+    near = path.parent / found.recipe  # a recipe's file is looked for beside the experiment's
     grid = Grid(
         path.stem,
-        _beside(path, found.recipe),
+        str(near) if found.recipe.endswith(".toml") and near.is_file() else found.recipe,
         found.profile,
         tuple(dict.fromkeys(seeds or found.seeds)),
         baseline,
@@ -161,12 +162,6 @@ def _arm(
     if isinstance(times, bool) or not isinstance(times, int | float) or times < 0:
         raise ConfigError(f"{path}: arm {name!r}: {OFFLINE} {times!r}: expected a number from 0.")
     return Arm(name, (*shared, *_overrides(settings), *overrides), float(times))
-
-
-def _beside(path: Path, recipe: str) -> str:
-    """A recipe's file is looked for beside the experiment's."""
-    near = path.parent / recipe
-    return str(near) if recipe.endswith(".toml") and near.is_file() else recipe
 
 
 def _overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

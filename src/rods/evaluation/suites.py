@@ -158,13 +158,14 @@ async def roll_out_suite(
     )
     async for group in groups:
         there[group.task.id] += group.trajectories
-    return [_group(task, there[task.id]) for task in tasks]
+    return [
+        _group(task, [replace(one, member=n) for n, one in enumerate(there[task.id])])
+        for task in tasks
+    ]
 
 
-def _group(task: Task, found: Sequence[Trajectory]) -> Group:
-    """A task's trajectories, numbered."""
-    members = tuple(replace(one, member=number) for number, one in enumerate(found))
-    return Group(task, members, min(one.policy_version for one in members))
+def _group(task: Task, members: Sequence[Trajectory]) -> Group:
+    return Group(task, tuple(members), min(one.policy_version for one in members))
 
 
 def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[Group]:
@@ -190,11 +191,7 @@ def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[G
     others = sum(len(many) for key, many in found.items() if key not in wanted)
     if others:
         _LOG.warning("%s: %d trajectories are of tasks that were not asked for", path, others)
-    return [
-        Group(wanted[key], tuple(found[key]), min(t.policy_version for t in found[key]))
-        for key in wanted
-        if key in found
-    ]
+    return [_group(task, found[key]) for key, task in wanted.items() if key in found]
 
 
 def suite_rows(rules: SuiteRules, groups: Iterable[Group]) -> list[SuiteRow]:

@@ -111,6 +111,7 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
     notes = list(run.notes)
     if lonely := unpaired(before, after):
         notes.append(f"{lonely} tasks were evaluated only once and enter no difference.")
+    heat = run.setting("evaluation.temperature")
     when = "after" if after is None or after.when == "after" else after.when
     return {
         "run": run,
@@ -125,7 +126,7 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "leading": measured(rows),
         "official": measured(rows, [m for m in METRICS if m not in LEADING]),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
-        "temperature": _degrees(run),
+        "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
         "writers_said": WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
         "forests": forests,
         "tools": tool_curves(run),
@@ -205,11 +206,6 @@ def _change_tile(label: str, cell: MetricCell) -> Tile:
     when, known = ("before", cell.before) if cell.before else ("after", cell.after)
     value = f"{known.mean:.3f}" if known else DASH
     return Tile(value, label, f"{when} training; no difference can be given")
-
-
-def _degrees(run: RunData) -> str:
-    value = run.setting("evaluation.temperature")
-    return f" at temperature {value:g}" if isinstance(value, int | float) else ""
 
 
 def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:

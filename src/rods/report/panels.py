@@ -33,7 +33,7 @@ from rods.report.plots import (
     smooth,
     stacked_bars,
 )
-from rods.report.run_data import REGIONS, EpochRow, JudgedGroup, RunData, StepRow
+from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
 
 RETIRED: Mapping[str, str] = {
     "mastered": "s-mastered",
@@ -158,7 +158,8 @@ def pool_figures(run: RunData) -> list[Figure]:
     numbers = [e.epoch for e in run.epochs]
     rising = all(a < b for a, b in pairwise(numbers))
     xs = [float(n) for n in (numbers if rising else range(1, len(numbers) + 1))]
-    axes = Axes(_epoch_label(run.epochs))
+    stages = list(dict.fromkeys(e.stage for e in run.epochs if e.stage))
+    axes = Axes(f"epoch (stages: {', '.join(stages)})" if len(stages) > 1 else "epoch")
     active = [
         ("original", [float(e.originals) for e in run.epochs], "s-grey"),
         ("generated", [float(e.generated) for e in run.epochs], "s-boundary"),
@@ -318,8 +319,3 @@ def synthesis_figure(run: RunData) -> Figure:
 def words(name: str) -> str:
     """A key as words: `too_hard` becomes `too hard`."""
     return name.replace("_", " ")
-
-
-def _epoch_label(epochs: Sequence[EpochRow]) -> str:
-    stages = list(dict.fromkeys(e.stage for e in epochs if e.stage))
-    return f"epoch (stages: {', '.join(stages)})" if len(stages) > 1 else "epoch"

@@ -41,7 +41,7 @@ def trl(
             override(theirs, text.removeprefix(OWN))
     ours = [text for text in asked if not text.startswith(OWN)]
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
-    from rods.assemble.hosted import hosted
+    from rods.assemble.library import hosted
     from rods.integrations.hosts import require_unfinished
 
     planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)

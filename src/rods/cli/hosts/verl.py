@@ -50,7 +50,7 @@ def verl(
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
         out().print(text, markup=False, highlight=False)
         return
-    from rods.assemble.hosted import hosted
+    from rods.assemble.library import hosted
     from rods.integrations.verl.start import start
 
     try:

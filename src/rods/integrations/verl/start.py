@@ -25,7 +25,7 @@ from rods.integrations.verl.modes import SEPARATE
 from rods.trainers.hosted import HostedRun
 
 Hosted = Callable[[RunConfig, bool], AbstractContextManager[HostedRun]]
-"""Makes what a host drives of a run: `rods.assemble.hosted.hosted`."""
+"""Makes what a host drives of a run: `rods.assemble.library.hosted`."""
 KINDS = {"cuda": "GPU", "npu": "NPU"}
 """What Ray calls verl's devices."""
 LATEST = "latest_checkpointed_iteration.txt"
