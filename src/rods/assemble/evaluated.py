@@ -135,11 +135,7 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
 
 
 def weights_of(run: Path | None) -> str:
-    """Which checkpoint of a run is evaluated; empty: no run's.
-
-    Raises:
-        StoreError: the run has no checkpoint yet.
-    """
+    """The checkpoint of a run that is evaluated, else empty; raises `StoreError` without one."""
     return "" if run is None else str(_last(run))
 
 

@@ -122,11 +122,7 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
 
 
 def require_interruptible(config: RunConfig, environment: Environment) -> None:
-    """Refuse a deadline of calls that nothing could keep, or that a policy could miss on purpose.
-
-    Raises:
-        ConfigError: as said.
-    """
+    """Raises `ConfigError` for a deadline that nothing could keep, or a policy miss on purpose."""
     seconds = config.rollout.worlds.call_seconds
     if seconds and not environment.blocking:
         raise ConfigError(
@@ -145,11 +141,7 @@ def require_interruptible(config: RunConfig, environment: Environment) -> None:
 
 
 def require_variants(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
-    """Refuse a pool of which the writer could not vary one task.
-
-    Raises:
-        ConfigError: no task is of the kind that `synthesis.writer` varies.
-    """
+    """Raises `ConfigError` for a pool of which `synthesis.writer` could not vary one task."""
     writer = config.synthesis.writer
     if not config.grows or writer not in WRITERS:
         return

@@ -59,11 +59,7 @@ def sides_of(config: RunConfig, environment: Any = None) -> Splits:
 
 
 def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
-    """The variants of `static.variants`.
-
-    Raises:
-        ConfigError: one of them is of a held-out scenario.
-    """
+    """The variants of `static.variants`; raises `ConfigError` for one of a held-out scenario."""
     variants = tasks_of_files(config.env, config.static.variants, "static.variants")
     theirs = {task.provenance.scenario for task in held_out}
     for task in variants:

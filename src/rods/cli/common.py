@@ -111,20 +111,15 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
     return found + ([f"model.name={json.dumps(model)}"] if model else [])
 
 
-def overrides_of(args: Sequence[str], verb: str, *sections: str) -> list[str]:
-    """The same for a verb that reads some sections alone.
-
-    Raises:
-        ConfigError: a setting stands in another section, where this verb would not look.
-    """
+def overrides_of(args: Sequence[str], verb: str, section: str) -> list[str]:
+    """The same for a verb that reads one section alone; raises `ConfigError` for any other."""
     found = overrides(args)
-    read = " and ".join(f"{name}.*" for name in sections)
     for text in found:
         key = text.partition("=")[0].strip()
-        if key.partition(".")[0] not in sections:
+        if key.partition(".")[0] != section:
             raise ConfigError(
-                f"--{key}: rods {verb} reads {read} alone, so this would have no effect. Leave it "
-                "out; it belongs to the program that trains or evaluates."
+                f"--{key}: rods {verb} reads {section}.* alone, so this would have no effect. "
+                "Leave it out; it belongs to the program that trains or evaluates."
             )
     return found
 

@@ -143,11 +143,8 @@ def _judge(
                 verdicts[name] = gate(case)
     except (TaskError, EnvError) as error:
         return VariantFinding(variant, seed, None, {**verdicts, "world": str(error)})
-    if seed is None:
-        return VariantFinding(variant, None, None, verdicts)
-    if verdicts.get("offered"):
-        return VariantFinding(variant, seed, None, verdicts)
-    far = distance(case.seed.profile, case.variant.profile)
+    comparable = seed is not None and not verdicts.get("offered")
+    far = distance(case.seed.profile, case.variant.profile) if comparable else None
     return VariantFinding(variant, seed, far, verdicts)
 
 

@@ -58,11 +58,7 @@ def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None
 
 
 def read_rows(path: Path) -> list[NumberedTask]:
-    """Tasks of a file with their line numbers.
-
-    Raises:
-        TaskError: the file is missing, or a row of it is broken.
-    """
+    """Tasks of a file with their line numbers; raises `TaskError` where one cannot be read."""
     from rods.infra.files import is_parquet
     from rods.task import read_tasks
 

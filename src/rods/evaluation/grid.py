@@ -69,11 +69,7 @@ class Grid:
         return [GridRun(arm, seed) for seed in self.seeds for arm in self.arms]
 
     def config(self, cell: GridRun) -> RunConfig:
-        """The settings of one run.
-
-        Raises:
-            ConfigError: a setting is wrong; the message names the arm.
-        """
+        """The settings of one run; raises `ConfigError`, naming the arm, where one is wrong."""
         overrides = [*cell.arm.overrides, f"seed={cell.seed}"]
         try:
             return load_config(self.recipe, self.profile, overrides)

@@ -51,11 +51,7 @@ class Kept:
         """
         log = LineLog(path.with_name(f"{path.name}.unfinished"))
         settings = _settings_of(config, suite, weights)
-        try:
-            whole = log.path.read_bytes().rfind(b"\n") + 1
-        except FileNotFoundError:
-            whole = 0
-        log.cut(whole)
+        log.cut(log.size())
         first, *rows = log.records() or [settings]
         changed = [
             f"{key}: {first.get(key)} -> {settings.get(key)}"

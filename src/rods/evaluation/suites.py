@@ -245,24 +245,20 @@ def accuracies(rules: SuiteRules, rows: Sequence[SuiteRow]) -> list[Accuracy]:
 def _accuracy(
     name: str, average: bool, parts: Mapping[str, Sequence[SuiteRow]], trials: bool
 ) -> Accuracy:
-    rows = [(part, row) for part, found in parts.items() for row in found]
-    values = [fmean(row.right) for _, row in rows]
-    mean = None
-    if all(parts.values()):
-        mean = fmean(fmean(fmean(row.right) for row in found) for found in parts.values())
-    interval = mean_ci(values, [row.scenario for _, row in rows], [part for part, _ in rows])
-    process = None
-    if mean is not None and all(row.process for _, row in rows):
-        process = fmean(fmean(fmean(row.process) for row in found) for found in parts.values())
-    passes: tuple[float, ...] = ()
-    if mean is not None and trials:
-        most = min(len(row.right) for _, row in rows)
-        passes = tuple(
-            fmean(fmean(pass_hat(row.right, k) for row in found) for found in parts.values())
-            for k in range(2, most + 1)
-        )
-    reach = interval if mean is not None else None
-    return Accuracy(name, average, len(rows), mean, reach, process, passes)
+    rows = [row for found in parts.values() for row in found]
+    if not all(parts.values()):
+        return Accuracy(name, average, len(rows), None, None, None)
+
+    def mean(value: Callable[[SuiteRow], float]) -> float:
+        return fmean(fmean(map(value, found)) for found in parts.values())
+
+    values, scenarios = [fmean(row.right) for row in rows], [row.scenario for row in rows]
+    interval = mean_ci(values, scenarios, [part for part, found in parts.items() for _ in found])
+    process = mean(lambda row: fmean(row.process)) if all(row.process for row in rows) else None
+    trial = range(2, min(len(row.right) for row in rows) + 1) if trials else ()
+    passes = tuple(mean(lambda row, k=k: pass_hat(row.right, k)) for k in trial)
+    right = mean(lambda row: fmean(row.right))
+    return Accuracy(name, average, len(rows), right, interval, process, passes)
 
 
 def pass_hat(right: Sequence[bool], k: int) -> float:

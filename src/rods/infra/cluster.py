@@ -85,11 +85,7 @@ class Cluster:
         return self._ray.put(value)
 
     def get(self, answer: Any, seconds: float | None = None) -> Any:
-        """What an actor's call gives.
-
-        Raises:
-            ActorLost: the actor is gone, or gave nothing in time.
-        """
+        """What an actor's call gives; raises `ActorLost` where it is gone or gives none in time."""
         errors: Any = self._ray.exceptions
         try:
             return self._ray.get(answer, timeout=seconds)

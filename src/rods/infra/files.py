@@ -143,11 +143,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """`pyarrow` and `pyarrow.parquet`.
-
-    Raises:
-        PrerequisiteError: pyarrow is not installed.
-    """
+    """`pyarrow` and `pyarrow.parquet`; raises `PrerequisiteError` where they are not installed."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -53,11 +53,7 @@ def new_token() -> str:
 
 
 def loads(raw: bytes | str) -> object:
-    """JSON that others can read, too: no NaN, no infinity, not too deep.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """JSON that others can read, too: no NaN, no infinity, not too deep; else `ValueError`."""
     try:
         found = json.loads(raw, parse_constant=_refuse, parse_float=_finite)
     except RecursionError as error:

@@ -30,21 +30,12 @@ SPARE = 256
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        ConfigError: the port is in use, or the address is not this machine's.
-    """
-    listening = None
+    """A socket that listens; raises `ConfigError` where port or address cannot be had."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(found[0], found[1])
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(found[4])
-        listening.listen(BACKLOG)
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except (OSError, OverflowError, UnicodeError) as error:
-        if listening is not None:
-            listening.close()
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         if isinstance(error, socket.gaierror):
             why = error.strerror
@@ -52,7 +43,6 @@ def bound(host: str, port: int) -> socket.socket:
             f"--host {host} --port {port}: nothing can listen there: {why}. Choose another port "
             "(0: any free one) or address, or end what listens there."
         ) from error
-    return listening
 
 
 def address(listening: socket.socket, host: str) -> str:

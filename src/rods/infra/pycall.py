@@ -160,20 +160,15 @@ def _dictionary(node: ast.Dict, dotted: bool, depth: int) -> PyValue:
 
 
 _KINDS = {
-    "BinOp": "an expression",
-    "BoolOp": "an expression",
+    **dict.fromkeys(("BinOp", "BoolOp", "UnaryOp"), "an expression"),
+    **dict.fromkeys(("ListComp", "SetComp", "DictComp", "GeneratorExp"), "a comprehension"),
     "Compare": "a comparison",
     "IfExp": "a condition",
     "JoinedStr": "a formatted string",
-    "ListComp": "a comprehension",
-    "SetComp": "a comprehension",
-    "DictComp": "a comprehension",
-    "GeneratorExp": "a comprehension",
     "Name": "a bare name",
     "Constant": "a bare value",
     "Assign": "an assignment",
     "Attribute": "an attribute",
-    "UnaryOp": "an expression",
 }
 
 

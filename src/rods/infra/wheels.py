@@ -90,11 +90,7 @@ def fetched(wheel: Wheel, how: str) -> Generator[Path]:
 
 
 def check_hash(path: Path, wheel: Wheel, how: str) -> None:
-    """Refuse a file that is not the wheel, byte by byte.
-
-    Raises:
-        PrerequisiteError: its SHA-256 is another one.
-    """
+    """Raise `PrerequisiteError` for a file that is not the wheel, byte by byte."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != wheel.sha256:

@@ -84,11 +84,7 @@ class Comparison:
         return table
 
     def write(self, out: Path) -> Path:
-        """Write the comparison as one self-contained page and return its path.
-
-        Raises:
-            StoreError: the page cannot be written.
-        """
+        """Write one self-contained page and return its path; raises `StoreError` if it cannot."""
         context = {
             "comparison": self,
             "colours": colours_of(self.runs),
@@ -108,16 +104,9 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     if len(runs) < 2:
         raise StoreError(f"a comparison needs two runs or more, got {len(runs)}.")
     labels = tuple(f"{_letter(i)}: {run.name}" for i, run in enumerate(runs))
-    differing = _differing(runs)
-    rows = tuple(_rows(runs))
-    return Comparison(
-        runs,
-        labels,
-        rows,
-        tuple(_facts(runs)),
-        tuple(_warnings(runs, labels, dict(differing))),
-        differing,
-    )
+    rows, facts, differing = tuple(_rows(runs)), tuple(_facts(runs)), _differing(runs)
+    warnings = tuple(_warnings(runs, labels, dict(differing)))
+    return Comparison(runs, labels, rows, facts, warnings, differing)
 
 
 def _cell_text(cell: Compared) -> Text:

@@ -193,11 +193,7 @@ class Experiment:
         return Group(*parts, _reached(self)) if self.reached else Group(*parts)
 
     def write(self, out: Path) -> Path:
-        """Write the page, self-contained.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Write the page, self-contained; raises `StoreError` where it cannot be written."""
         context = {
             "experiment": self,
             "curves": self.curves(),

@@ -49,7 +49,6 @@ class TrainDisplay:
         """Set up; nothing is drawn before the context is entered.
 
         Args:
-            title: name of the run.
             total_steps: updates of the whole run; 0: taken from the records' `total_steps`.
             console: where to draw; by default standard error.
             clock: seconds, for the time left.

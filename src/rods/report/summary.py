@@ -55,21 +55,13 @@ LETTERS = {name[:1] or "-": name for name in ("", *REGIONS)}
 
 
 def runs_at(path: Path) -> list[RunData]:
-    """Read a run directory, or all runs of a summary.
-
-    Raises:
-        StoreError: it is neither, or it is damaged.
-    """
+    """Read a run directory, or all runs of a summary; raises `StoreError` where it is neither."""
     is_summary = path.suffix == SUFFIX and not path.is_dir()
     return read_summary(path) if is_summary else [load_run(path)]
 
 
 def read_summary(path: Path) -> list[RunData]:
-    """Read all runs of a summary.
-
-    Raises:
-        StoreError: it is missing, cut short or damaged; the message names the line.
-    """
+    """Read all runs of a summary; raises `StoreError`, with the line, where it is damaged."""
     lines = text_of(path, "runs", StoreError).splitlines() or [""]
     head, number, runs = Table(), 0, list[RunData]()
     try:

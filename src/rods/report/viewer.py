@@ -119,9 +119,7 @@ def _group(
     return {
         "task": members[0].task_id,
         "version": members[0].policy_version,
-        "category": judged.category if judged else "",
-        "origin": judged.origin if judged else "",
-        "region": judged.region if judged else "",
+        **{key: getattr(judged, key, "") for key in ("category", "origin", "region")},
         "file": file,
         "mean": sum(values) / len(values) if values else None,
         "members": [_member(t, decode) for t in members],
