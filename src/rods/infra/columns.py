@@ -24,7 +24,7 @@ class NotJsonError(ValueError):
 
 
 def reader(field: Any) -> Reader | None:
-    """What makes JSON of the values of a schema's column; None: they are JSON as they are."""
+    """What makes JSON of a column's values that are not null; None: they are JSON as they are."""
     return _reader(field.type, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
 
 
@@ -53,19 +53,11 @@ def _loaded(text: Any) -> Any:
 
 
 def _of_struct(inner: dict[str, Reader | None]) -> Reader:
-    def read(value: Any) -> Any:
-        if value is None:
-            return None
-        kept = {key: item for key, item in value.items() if item is not None}
-        return {key: _by(inner[key], item) for key, item in kept.items()}
-
-    return read
+    return lambda value: {k: _by(inner[k], v) for k, v in value.items() if v is not None}
 
 
 def _of_map(inner: Reader | None) -> Reader:
     def read(value: Any) -> Any:
-        if value is None:
-            return None
         found = {key: _by(inner, item) for key, item in value}
         if not all(isinstance(key, str) for key in found) or len(found) < len(value):
             raise NotJsonError("a map whose keys are not texts, or stand twice")
@@ -77,16 +69,15 @@ def _of_map(inner: Reader | None) -> Reader:
 def _of_list(inner: Reader | None) -> Reader | None:
     if inner is None:
         return None
-    return lambda value: value if value is None else [inner(item) for item in value]
+    return lambda value: [_by(inner, item) for item in value]
 
 
 def _refuse(kind: str) -> Reader:
-    def read(value: Any) -> Any:
-        if value is not None:
-            raise NotJsonError(f"a value of type {kind}")
+    def read(_: Any) -> Any:
+        raise NotJsonError(f"a value of type {kind}")
 
     return read
 
 
 def _by(inner: Reader | None, value: Any) -> Any:
-    return value if inner is None else inner(value)
+    return value if inner is None or value is None else inner(value)

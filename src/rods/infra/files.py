@@ -210,7 +210,7 @@ def _as_json(
     """Read the columns that are not JSON as they are; refuse what JSON cannot say, if `strict`."""
     for name, read in readers.items():
         try:
-            row[name] = read(row[name])
+            row[name] = None if row[name] is None else read(row[name])
         except NotJsonError as fault:
             if strict and name != NOTES:
                 raise error(
