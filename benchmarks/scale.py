@@ -32,9 +32,8 @@ from soak import NotesEnvironment, resident, soak
 from rods.config import parse_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.saving import load, save
-from rods.envs.remote.actors import on
 from rods.envs.remote.messages import Action, Hosted, Observation, failed
-from rods.envs.remote.processes import ProcessEnvironment
+from rods.envs.remote.processes import ProcessEnvironment, on
 from rods.infra.cluster import Cluster
 from rods.synthesis.pipeline import RequestOutcome
 from rods.synthesis.worker.generator import Generator

@@ -19,10 +19,8 @@ from pathlib import Path
 
 from shared import Options
 
-from rods.envs.search.atlas import make_atlas
-from rods.envs.search.index import Bm25Index
-from rods.envs.search.progress import bar
-from rods.envs.search.relations import BY_NAME
+from rods.envs.search.atlas import BY_NAME, make_atlas
+from rods.envs.search.index import Bm25Index, bar
 
 SEED = 7
 

@@ -25,8 +25,7 @@ from rods.config import load_config
 from rods.config.ray import RaySettings
 from rods.envs import make_environment
 from rods.envs.opening import environment_of
-from rods.envs.remote.actors import on
-from rods.envs.remote.processes import ProcessEnvironment
+from rods.envs.remote.processes import ProcessEnvironment, on
 from rods.errors import ConfigError, EnvError, PrerequisiteError, WriterError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.synthesis.worker import actors

@@ -11,8 +11,7 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.envs import make_environment
-from rods.envs.remote.actors import on
-from rods.envs.remote.processes import STARTING, ProcessEnvironment, local
+from rods.envs.remote.processes import STARTING, ProcessEnvironment, local, on
 from rods.infra.cluster import Cluster
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from rods.dialects.searching import SearchR1
 from rods.envs.questions.question import HELD_OUT, Question
-from rods.envs.search.atlas import make_atlas
+from rods.envs.search.atlas import BY_KIND, BY_NAME, make_atlas
 from rods.envs.search.environment import RESULTS, SearchEnvironment
 from rods.envs.search.hops import (
     FAMILY,
@@ -31,7 +31,6 @@ from rods.envs.search.hops import (
     make_question,
 )
 from rods.envs.search.index import Bm25Index
-from rods.envs.search.relations import BY_KIND, BY_NAME
 from rods.policies.demonstrations import SPREAD, Demonstration, Mixture
 
 DIALECT = "search_r1"

@@ -14,8 +14,7 @@ from rods.env import Ending
 from rods.envs.hints import hinted
 from rods.envs.remote.messages import Hosted, remote_world
 from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.stuck import Did, stuck
-from rods.envs.repo.world import RepoWorld
+from rods.envs.repo.world import Did, RepoWorld, stuck
 from rods.errors import EnvError, TaskError
 from rods.sandbox.editor import edit
 from rods.sandbox.shell import Shell, ShellLimits

@@ -258,7 +258,7 @@ def test_progress_never_goes_back_and_ends(tmp_path: Path) -> None:
 def test_the_bar_says_how_much_and_how_fast(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rods.envs.search.progress import bar
+    from rods.envs.search.index import bar
 
     Bm25Index.of_file(corpus, progress=bar)
     shown = capsys.readouterr()

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pytest
 
-from rods.envs.search.atlas import PROVINCES, make_atlas
+from rods.envs.search.atlas import BY_NAME, PROVINCES, RELATIONS, make_atlas
 from rods.envs.search.documents import words
 from rods.envs.search.hops import (
     HELD_OUT,
@@ -19,7 +19,6 @@ from rods.envs.search.hops import (
     question_task,
     search_tasks,
 )
-from rods.envs.search.relations import BY_NAME, RELATIONS
 from rods.errors import ConfigError, TaskError
 from rods.task import Task, Turn
 

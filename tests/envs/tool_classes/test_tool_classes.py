@@ -16,8 +16,7 @@ import pytest
 
 from rods.envs.hints import call_hint
 from rods.envs.tool_classes import ToolClasses
-from rods.envs.tool_classes.docstring import read_docstring
-from rods.envs.tool_classes.schema import tools_of
+from rods.envs.tool_classes.schema import read_docstring, tools_of
 from rods.envs.tool_classes.state import StateError, copied, make, plain_state
 from rods.errors import ConfigError, TaskError
 from rods.synthesis.structure.typed import mistyped

@@ -1,7 +1,8 @@
 """What environments of questions share: generated questions, and those of published data sets.
 
 Owns how many questions of each side there are, how another one is found, the reading of files and
-the marks of `env.questions`. Never makes a question: environments add `generate`, `make`, `remake`.
+the marks of `env.questions`; of worlds which calls are refused and the verdict on a turn. Never
+makes a question nor knows a tool: environments add `generate`, `make`, `remake`, worlds `use`.
 
     class SearchEnvironment(QuestionEnvironment): ...
     SearchEnvironment(questions={"count": 40}).tasks(held_out=0.25)
@@ -10,21 +11,25 @@ the marks of `env.questions`. Never makes a question: environments add `generate
 from __future__ import annotations
 
 import random
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import JsonValue
 
 from rods.config.env import QuestionSettings
-from rods.env import Environment, World
+from rods.env import Environment, TurnVerdict, World
+from rods.envs.judge import refusal
 from rods.envs.prepared import require_env
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.questions.question import HELD_OUT, Question, is_generated
+from rods.envs.turns import TurnWorld
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, leniently, references, require_judges
 from rods.split import Split, sides
 from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
 DRAWS = 32
 """Draws for another question before there is none."""
@@ -132,3 +137,43 @@ class QuestionEnvironment(Environment):
     def _marked(self, tasks: Iterable[Task]) -> list[Task]:
         """Questions, marked where their answers may stand anywhere."""
         return [leniently(task) if self._asked.lenient else task for task in tasks]
+
+
+class QuestionWorld(TurnWorld, ABC):
+    """Base of a single-use world of one question."""
+
+    __slots__ = ()
+    spec: ClassVar[ToolSpec]
+    """The one tool."""
+
+    @abstractmethod
+    def use(self, arguments: Mapping[str, Value]) -> ToolResult:
+        """What the tool gives for these arguments, which nobody has checked."""
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The one tool, unless the turn withholds it."""
+        withheld = self._task.turns[max(self._turn, 0)].withheld
+        return () if self.spec.name in withheld else (self.spec,)
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Use the tool; another one is refused.
+
+        Raises:
+            EnvError: what the tool needs failed; the trajectory is invalid.
+        """
+        self._expect_turn("call")
+        self._calls += 1
+        names = [spec.name for spec in self.offered()]
+        if call.name not in names:
+            return ToolResult(refusal(call.name, names), failed=True)
+        return self.use(call.arguments)
+
+    def end_turn(self) -> TurnVerdict:
+        """End the turn; there is no state, so only the answer counts."""
+        self._leave_turn()
+        return TurnVerdict(False, self._calls, True, True, True)
+
+    def snapshot(self) -> dict[str, object]:
+        """Empty: a tool leaves nothing behind."""
+        self._expect_open("snapshot")
+        return {}

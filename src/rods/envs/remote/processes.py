@@ -2,7 +2,7 @@
 
 Owns the processes: as many as `rollout.worlds.processes`, started once, replaced when they die. A
 world that hangs, crashes or eats its memory takes no other world along. Where a process runs is
-whoever's who starts it: on this machine (here), or on any machine of a Ray (`actors.py`).
+whoever's who starts it: on this machine (`local`), or on any machine of a Ray (`on`).
 
     environment = ProcessEnvironment(inner, local("bfcl", {}), processes=8, seconds=60)
     world = environment.open(task)          # from a thread that may wait
@@ -11,6 +11,7 @@ whoever's who starts it: on this machine (here), or on any machine of a Ray (`ac
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -36,10 +37,12 @@ from rods.envs.remote.messages import (
     remote_world,
 )
 from rods.errors import EnvError, RodsError
+from rods.infra.cluster import ActorLost, Cluster
 from rods.split import Split
 from rods.task import Task
 from rods.types import Json
 
+_LOG = logging.getLogger(__name__)
 STARTING = 2 * (os.cpu_count() or 1)
 """Processes of this machine that start at once: more would only slow each other down, until none is
 ready in time."""
@@ -259,3 +262,35 @@ def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             line.send(player.answer(line.recv()))
+
+
+def on(
+    cluster: Cluster, name: str, arguments: Mapping[str, Json], cpus: float
+) -> Callable[[], Worker]:
+    """Starts actors on machines of a Ray that make this environment, each with `cpus` set aside."""
+    return partial(_Actor, cluster, name, arguments, cpus)
+
+
+class _Actor:
+    """An actor that plays worlds."""
+
+    def __init__(
+        self, cluster: Cluster, name: str, arguments: Mapping[str, Json], cpus: float
+    ) -> None:
+        self._cluster = cluster
+        self._actor = cluster.start(WorldRunner, (name, dict(arguments)), cpus)
+        self.alive = True
+
+    def ask(self, action: Action, seconds: float) -> Observation:
+        """See `Worker`."""
+        try:
+            return self._cluster.get(self._actor.answer.remote(action), seconds)
+        except ActorLost as error:
+            self.end()
+            _LOG.warning("an actor that plays worlds was lost and is replaced: %s", error)
+            raise EnvError(f"a world's actor was lost: {error}") from error
+
+    def end(self) -> None:
+        """See `Worker`."""
+        self.alive = False
+        self._cluster.end(self._actor)

@@ -1,7 +1,7 @@
 """A working copy that an agent repairs: its three tools, its patch, and when it is over.
 
-Owns the tools and what the agent reads. Hidden checks never come near the workplace: the patch is
-judged in another one (`environment.py`).
+Owns the tools, what the agent reads, and the rule by which it goes in circles. Hidden checks never
+come near the workplace: the patch is judged in another one (`environment.py`).
 
     world = RepoWorld(task, shell, judge, seconds=30)
     world.begin_turn(0)
@@ -15,11 +15,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from rods.env import TurnVerdict
 from rods.envs.judge import refusal
-from rods.envs.repo.stuck import Did, stuck
 from rods.envs.turns import TurnWorld
 from rods.errors import EnvError
 from rods.sandbox.shell import ShellResult
@@ -28,6 +27,8 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
 BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
 STUCK = "stuck"
+SAME, FAILED, TURNS = 4, 3, 6
+"""Calls that are a circle, see `stuck`."""
 LONGEST = 100_000
 """Bytes of a command; Linux starts no program with an argument of 128 KiB."""
 STOPPED = "The same calls come again and again, so this attempt ends here."
@@ -246,3 +247,26 @@ def _plain(arguments: Mapping[str, Value]) -> dict[str, object]:
     """Arguments as JSON can say them; a nested call is nothing that the editor knows."""
     plain = {key: str(v) if isinstance(v, ToolCall) else v for key, v in arguments.items()}
     return cast("dict[str, object]", plain)
+
+
+class Did(NamedTuple):
+    """One call and what it gave."""
+
+    call: str
+    result: str
+    failed: bool
+
+
+def stuck(done: Sequence[Did]) -> bool:
+    """Whether the last calls go in circles, by the rule of the agent whose loop SkyRL-v0 uses: the
+    same call with the same result four times in a row, the same call failing three times in a row,
+    or two calls in turns three times.
+    """
+    last = done[-SAME:]
+    if len(last) == SAME and len(set(last)) == 1:
+        return True
+    last = done[-FAILED:]
+    if len(last) == FAILED and all(one.failed for one in last) and len({d.call for d in last}) == 1:
+        return True
+    last = done[-TURNS:]
+    return len(last) == TURNS and len({*last[::2]}) == 1 and len({*last[1::2]}) == 1

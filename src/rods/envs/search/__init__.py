@@ -1,8 +1,8 @@
 """Question answering with a search engine: a corpus, its index, the tool, and questions over it.
 
 Owns nothing itself: `documents.py` reads a corpus, `index.py` ranks it, `remote.py` asks another
-machine instead, `environment.py` is the tool; `atlas.py`, `relations.py` and `hops.py` make a world
-with its texts and questions.
+machine instead, `environment.py` is the tool; `atlas.py` and `hops.py` make a world with its texts
+and questions.
 
     environment = SearchEnvironment("wiki.jsonl")       # env.name = "search", env.search.corpus
 """

@@ -19,13 +19,11 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from rods.config.env import QuestionSettings
-from rods.envs.questions.environment import QuestionEnvironment
-from rods.envs.questions.world import QuestionWorld
+from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, QueryRefused, Retriever
 from rods.envs.search.hops import HopQuestion, question_of, question_task, search_tasks
-from rods.envs.search.index import Bm25Index
-from rods.envs.search.progress import bar
+from rods.envs.search.index import Bm25Index, bar
 from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError
 from rods.rewards.answers import judge_answer

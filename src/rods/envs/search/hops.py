@@ -18,8 +18,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rods.envs.questions.question import HELD_OUT, Question, require_same
-from rods.envs.search.atlas import PROVINCES, SEED, Province, make_atlas
-from rods.envs.search.relations import BY_KIND, BY_NAME, LAKE, NUMBER
+from rods.envs.search.atlas import (
+    BY_KIND,
+    BY_NAME,
+    LAKE,
+    NUMBER,
+    PROVINCES,
+    SEED,
+    Province,
+    make_atlas,
+)
 from rods.errors import ConfigError, TaskError
 from rods.task import Provenance, Task, Turn
 from rods.types import Json

@@ -1,8 +1,8 @@
 """BM25 over a local corpus: built once, kept beside it, mapped into memory when it is loaded.
 
-Owns the index: its folder, when it is built anew, and the ranking. The folder's name holds a digest
-of the corpus, so an index can never belong to another text. Ties go to the earlier document. Never
-talks to a network.
+Owns the index: its folder, when it is built anew, how far that is, and the ranking. The
+folder's name holds a digest of the corpus, so an index can never belong to another text. Ties go to
+the earlier document. Never talks to a network.
 
     index = Bm25Index.of_file(Path("wiki.jsonl"))      # wiki.jsonl.bm25-0123456789abcdef/
     for hit in index.search("river of Okdal", 3):
@@ -11,6 +11,7 @@ talks to a network.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib
 import json
@@ -18,43 +19,39 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, words
-from rods.envs.search.progress import ProgressCallback, ReportingList, silent
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.install import install_line
 
+PASSES = 3
+"""How often bm25s goes over all documents: lengths, frequencies, scores."""
+READING = 0.5
+"""Share of the work that is reading and splitting into words."""
 K1, B = 1.2, 0.75
 """Saturation of repeated words, and how much the length of a document counts."""
 FORM = "rods-bm25-1"
 """Changed whenever words or files of an index change; part of the digest."""
 CARD, STARTS = "rods.json", "starts.npy"
-CHUNK = 1 << 20
 
 
-class _Documents(Protocol):
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int, /) -> Document: ...
-
-
-class _Words(NamedTuple):
-    """A corpus as numbers of words."""
-
-    documents: list[array[int]]
-    numbers: dict[str, int]
+_Words = tuple[list["array[int]"], dict[str, int]]
+"""A corpus as numbers of words: its documents, and the number of each word."""
 
 
 class Bm25Index:
     """Finds the documents of a corpus; may be asked by many threads at once."""
 
-    def __init__(self, scores: Any, documents: _Documents):
+    def __init__(self, scores: Any, documents: Sequence[Document] | CorpusFile):
         """`scores`: a `bm25s.BM25` with an index of these documents."""
         self._scores, self._documents = scores, documents
 
@@ -172,13 +169,12 @@ def _numbered(texts: Iterable[str], where: str) -> _Words:
         raise ConfigError(
             f"env.search.corpus: {where} has {len(documents)} documents and no word to search by."
         )
-    return _Words(documents, numbers)
+    return documents, numbers
 
 
 def _built(numbered: _Words, progress: ProgressCallback) -> Any:
-    scores = engine().BM25(k1=K1, b=B, method="lucene")
-    documents = ReportingList(numbered.documents, progress)
-    scores.index((documents, numbered.numbers), show_progress=False)
+    scores, (documents, numbers) = engine().BM25(k1=K1, b=B, method="lucene"), numbered
+    scores.index((ReportingList(documents, progress), numbers), show_progress=False)
     return scores
 
 
@@ -232,7 +228,7 @@ def _stamp(corpus: Path) -> dict[str, int]:
 def _find(corpus: Path) -> Path:
     """The folder of this corpus's index; a corpus that was not written to is not read again."""
     stamp = _stamp(corpus)
-    for place in sorted(corpus.parent.glob(f"{_escaped(corpus.name)}.bm25-*")):
+    for place in sorted(corpus.parent.glob(f"{glob.escape(corpus.name)}.bm25-*")):
         if _card(place) == stamp:
             return place
     place = corpus.parent / f"{corpus.name}.bm25-{digest(corpus)}"
@@ -249,14 +245,72 @@ def _card(place: Path) -> object:
         return None
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-
-
 def digest(corpus: Path) -> str:
     """First 16 hex digits of the SHA-256 of a corpus and of what its index depends on besides."""
     found = hashlib.sha256(f"{FORM} k1={K1} b={B} ".encode())
     with corpus.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()[:16]
+        return hashlib.file_digest(file, lambda: found).hexdigest()[:16]
+
+
+# -- progress -----------------------------------------------------------------------------------
+
+
+class ProgressCallback(Protocol):
+    """Hears how far it is."""
+
+    def __call__(self, phase: str, share: float, documents: int) -> None:
+        """`phase`: reading, scoring, writing or done; `share`: of that phase, 0 to 1."""
+        ...
+
+
+def silent(phase: str, share: float, documents: int) -> None:
+    """Tells nobody."""
+
+
+class ReportingList(list["array[int]"]):
+    """A list that tells how far those are who go through it."""
+
+    def __init__(self, items: list[array[int]], progress: ProgressCallback):
+        super().__init__(items)
+        self._progress, self._passes = progress, 0
+
+    def __iter__(self) -> Iterator[array[int]]:
+        done, total = min(self._passes, PASSES - 1), PASSES * len(self)
+        self._passes += 1
+        for number, item in enumerate(super().__iter__()):
+            if not number % 1000:
+                self._progress("scoring", (done * len(self) + number) / total, len(self))
+            yield item
+
+
+class _Bar:
+    def __init__(self, corpus: Path, size: int):
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        name = f"index of {corpus.name} ({size / 2**20:,.0f} MiB)"
+        self._name, self._began = name, time.monotonic()
+        self._task = self._progress.add_task(name, total=1.0, rate="")
+        self._progress.start()
+
+    def __call__(self, phase: str, share: float, documents: int) -> None:
+        whole = {"reading": READING * share, "scoring": READING + (1 - READING) * share}
+        rate = documents / max(1e-9, time.monotonic() - self._began)
+        self._progress.update(
+            self._task,
+            completed=whole.get(phase, 1.0),
+            description=f"{self._name}, {phase}",
+            rate=f"{documents:,} documents, {rate:,.0f}/s",
+        )
+        if phase == "done":
+            self._progress.stop()
+
+
+def bar(corpus: Path, size: int) -> ProgressCallback:
+    """A bar on standard error until it hears of the phase "done"."""
+    return _Bar(corpus, size)

@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
-from rods.envs.tool_classes.docstring import read_docstring
+from docstring_parser import ParseError, parse
+
 from rods.errors import ConfigError
 from rods.types import Json, ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
@@ -297,3 +298,26 @@ def _converted(value: Value, hint: Any) -> Any:
         typed = len(inner) == 2
         return {key: _converted(v, inner[1]) if typed else v for key, v in value.items()}
     return value
+
+
+class Doc(NamedTuple):
+    """A docstring, parted."""
+
+    text: str
+    """What stands before the first section, in one paragraph a line."""
+    parameters: dict[str, str]
+
+
+def read_docstring(function: Callable[..., object]) -> Doc:
+    """Part a function's docstring; empty where it has none."""
+    text = inspect.getdoc(function) or ""
+    try:
+        doc = parse(text)
+    except ParseError:
+        return Doc(_paragraphs(text), {})
+    found = {p.arg_name.lstrip("*"): " ".join((p.description or "").split()) for p in doc.params}
+    return Doc(_paragraphs(doc.description or ""), found)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n".join(" ".join(block.split()) for block in text.split("\n\n") if block.strip())
