@@ -27,7 +27,7 @@ from typing import Any
 from shared import Options
 
 from rods.sandbox.handle import Wrap
-from rods.sandbox.mounts import PLACE
+from rods.sandbox.lockdown import PLACE
 from rods.sandbox.pool import SandboxPool
 
 PROGRAMS = {

@@ -6,11 +6,9 @@ import pytest
 
 import rods
 from rods.errors import ConfigError, TrainError
-from rods.integrations.verl.checks import require_known
-from rods.integrations.verl.config import given_to
+from rods.integrations.verl.checks import MODE, of_schedule, require_known
+from rods.integrations.verl.config import for_engine, given_to
 from rods.integrations.verl.flight import ATTEMPTS, Flight
-from rods.integrations.verl.megatron import for_engine
-from rods.integrations.verl.modes import MODE, of_schedule
 from verbs import rods as verb
 
 

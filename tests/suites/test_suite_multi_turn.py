@@ -14,7 +14,7 @@ from bfcl_judges import official_verdicts
 from bfcl_mutants import KINDS, Calls, truth
 from rods.config import load_config
 from rods.dialects import get_dialect, structured
-from rods.envs.bfcl.multi_turn import STEPS
+from rods.envs.bfcl.suites import STEPS
 from rods.envs.bfcl.tasks import load_tasks
 from rods.evaluation.rules import RuleOutcome
 from rods.evaluation.suites import saved_groups, suite_rows

@@ -55,7 +55,7 @@ DIALECTS = Registry(
         "torl": "rods.dialects.fences:Torl",
         "zerotir": "rods.dialects.fences:ZeroTir",
         "retool": "rods.dialects.fences:ReTool",
-        "search_r1": "rods.dialects.searching:SearchR1",
+        "search_r1": "rods.dialects.fences:SearchR1",
     },
     "dialects",
 )

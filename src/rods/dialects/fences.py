@@ -1,12 +1,14 @@
-r"""Inline dialects: programs inside one response, results inserted where the policy stopped.
+r"""Inline dialects: programs or queries in one response, results inserted where the policy stopped.
 
-Owns the forms in which ToRL, ZeroTIR and ReTool write a program, read its result and answer: the
-prompt as raw text, the stop strings, how the program is found, how a result is shortened and what
-is inserted. Never runs a program and never decides about tokens; that is `rods.rollout.inline`.
+Owns the forms in which ToRL, ZeroTIR, ReTool and Search-R1 write a program, read its result and
+answer: the prompt as raw text, the stop strings, how the program is found, how a result is
+shortened and what is inserted. Never runs a program, never decides about tokens:
+`rods.rollout.inline` does.
 
 * `torl` - a python block and "```output", which the policy writes itself
 * `zerotir` - a python block; the environment writes the whole output block
 * `retool` - `<code>` with a python block in it; the environment writes `<interpreter>`
+* `search_r1` - `<search> query </search>`; the environment writes `<information>`
 
     dialect = Torl()
     dialect.stops("")                                           # ("```output",)
@@ -32,10 +34,12 @@ TORL_CHARS, TORL_KEPT = 256, 128
 """ToRL: a result of so many characters or more keeps so many of its first and of its last."""
 ZEROTIR_TOKENS = 256
 """ZeroTIR: a result of more tokens is replaced by a notice."""
+INFORMATION_TOKENS = 500
+"""Search-R1: what was found is cut after so many tokens."""
 
 
 class InlineForm:
-    """What all inline dialects share: a call between marks, its result inserted after it."""
+    """Base of each `InlineDialect`: a call between marks, its result inserted after it."""
 
     tool = TOOL
     _argument = "code"
@@ -53,11 +57,7 @@ class InlineForm:
         return (self._stop,)
 
     def read(self, text: str) -> Parsed | None:
-        """The call at the end of what was written since the last insertion.
-
-        Returns:
-            One call, or `MALFORMED` where there is none; None: the program has only begun.
-        """
+        """The call at the end of what was written since the last insertion."""
         program = self._program(text)
         if program is None:
             return None
@@ -77,17 +77,7 @@ class InlineForm:
         return self._inserted.replace("RESULT", shown)
 
     def demonstration(self, question: Asked, outputs: Sequence[str]) -> list[tuple[str, bool]]:
-        """A response that makes the question's calls and gives its answer, for supervised data.
-
-        Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
-        the last one.
-
-        Returns:
-            Pieces in order; True: the policy writes it, False: the environment inserts it.
-
-        Raises:
-            TaskError: as many outputs as calls were expected.
-        """
+        """A response that makes the question's calls and gives its answer, for supervised data."""
         if len(outputs) != len(question.programs):
             raise TaskError(
                 f"{question.text!r}: {len(question.programs)} calls came with {len(outputs)} "
@@ -190,3 +180,44 @@ class ReTool(InlineForm):
 def _bytes(text: str) -> int:
     """Tokens of a text at most, where no tokenizer is known."""
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+class SearchR1(InlineForm):
+    """Search-R1 (arXiv 2503.09516): its tags and the text that it inserts; the prompt is ours."""
+
+    tool = "search"
+    _argument = "query"
+    _template = (
+        "Question: QUESTION\nThink inside <think> </think> whenever you learn something. "
+        "If you lack knowledge, write <search> query </search>; what a search engine finds follows "
+        "inside <information> </information>. Search as often as you need. When you know enough, "
+        "write the answer alone inside <answer> </answer>, as in <answer> Oslo </answer>.\n"
+    )
+    _inserted = "\n\n<information>RESULT</information>\n\n"
+    _stop = "</search>"
+    _absent = (
+        "Error: there is no query before </search>. Nothing was executed. "
+        "Write <search> query </search>."
+    )
+
+    def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
+        """The longest beginning that fits; a cut is marked by "..."."""
+        shown = result.content.strip()
+        if count(shown) <= INFORMATION_TOKENS:
+            return shown
+        low, high = 0, len(shown)  # the longest beginning that fits, found by halving
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = count(f"{shown[:middle]}...") <= INFORMATION_TOKENS
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return f"{shown[:low].rstrip()}..."
+
+    def _program(self, text: str) -> str | None:
+        _, tag, query = text.rpartition(self._stop)[0].rpartition("<search>")
+        return query.strip() if tag else ""
+
+    def _write(self, program: str) -> str:
+        return f"<search> {program} </search>"
+
+    def _answer(self, answer: str) -> str:
+        return f"<answer> {answer} </answer>"

@@ -1,4 +1,4 @@
-"""The JSON dialects: Hermes/Qwen tags and Llama objects.
+"""The JSON dialects: Hermes/Qwen tags, Llama objects, and the base of those that reason first.
 
 Owns reading and writing calls as JSON objects. JSON is decoded, never searched with patterns, so a
 tag inside of a string does no harm; arguments stay objects and are never dumped into strings.
@@ -19,7 +19,7 @@ from rods.dialects.bounds import TOO_DEEP, calls_fault
 from rods.dialects.marks import closes, next_tag, quoted, unfence
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
-from rods.types import ParseVerdict, ToolCall, ToolSpec
+from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _BLANK = re.compile(r"\s*")
@@ -296,3 +296,39 @@ class Llama(PlainDialect):
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""
         return describe_json(specs)
+
+
+class Reasoned(PlainDialect):
+    """Base of dialects that write a thought, then calls as JSON in `<tool_call>`, or words in tags.
+
+    What such a dialect reads is what a world is asked to do; the rewards of ToolRL and Tool-N1 read
+    the text by themselves.
+    """
+
+    feedback_role: Role = "user"
+    _tags = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
+    """What a text cannot hold."""
+    _arguments: str
+    """Key of a call's arguments."""
+    _answer: str
+    """An answer with its thought, around `WORDS`."""
+
+    def _blocks(self, body: str) -> Iterator[Block]:
+        """The blocks of a text; a closing tag by itself counts for nothing, as in ToolRL's code."""
+        return (b for b in read_blocks(body, self._arguments) if b.fault != STRAY)
+
+    def _thought(self, calls: Sequence[ToolCall]) -> str:
+        """A short thought that names the tools."""
+        names = ", ".join(dict.fromkeys(call.name for call in calls))
+        return f"<think>I call {self._tags.sub('', names)}.</think>"
+
+    def _lines(self, calls: Sequence[ToolCall]) -> list[str]:
+        """Each call as JSON without "<", which stands in its texts alone; so tags stay unique."""
+        lines = (dump_call(call, self._arguments, self.name) for call in calls)
+        return [line.replace("<", "\\u003c") for line in lines]
+
+    def answer(self, text: str) -> str:
+        """A short thought and the words."""
+        if self._tags.search(text):
+            raise TaskError(f"an answer of the {self.name} dialect cannot hold its tags: {text!r}.")
+        return self._answer.replace("WORDS", text.strip())

@@ -15,9 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, check_calls
-from rods.dialects.jsonic import describe_json, read_json_calls
+from rods.dialects.jsonic import Reasoned, describe_json, read_json_calls
 from rods.dialects.marks import unfence
-from rods.dialects.reasoned import Reasoned
 from rods.infra.pycall import CallSyntaxError
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rods.dialects.searching import SearchR1
+from rods.dialects.fences import SearchR1
 from rods.envs.questions.question import HELD_OUT, Question
 from rods.envs.search.atlas import BY_KIND, BY_NAME, make_atlas
 from rods.envs.search.environment import RESULTS, SearchEnvironment

@@ -30,7 +30,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from rods.errors import EnvError, PrerequisiteError
 from rods.sandbox.execution import SandboxLimits
-from rods.sandbox.mounts import PLACE
+from rods.sandbox.lockdown import PLACE
 from rods.sandbox.scratch import remove_tree
 
 Wrap = Literal["auto", "on", "off"]

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn, TypedDict, cast
 
-from rods.sandbox import lockdown, mounts, syscalls
+from rods.sandbox import lockdown, syscalls
 from rods.sandbox.editor import edit
 from rods.sandbox.observed import Output, descendants, kernel, memory
 from rods.sandbox.readable import anyone_may_read, coarse, libraries, lies_in, standard_library
@@ -83,12 +83,12 @@ class Keeper:
         if lacks:
             raise lockdown.LockError("; ".join(lacks))
         apart = os.readlink("/proc/self/ns/pid") != config["processes_space"]
-        sized = mounts.separate()
+        sized = lockdown.separate_mounts()
         library = [*standard_library(), *libraries(), "/etc/ld.so.cache", "/etc/localtime"]
         library += ["/usr/lib/locale"]
         tools = [*(os.path.realpath(tool) for tool in TOOLS), os.path.realpath(config["python"])]
         outer = [path for path in [*coarse(library), *dict.fromkeys(tools)] if os.path.exists(path)]
-        place = mounts.PLACE if sized else config["parent"]
+        place = lockdown.PLACE if sized else config["parent"]
         for secret in (place, config["source"]):
             if lies_in(secret, [path.removeprefix(lockdown.LISTED) for path in library + tools]):
                 raise lockdown.LockError(f"{secret} lies in what commands may read: {outer}")

@@ -1,4 +1,4 @@
-"""Locks that a process puts on itself for good: limits, no privileges, Landlock, seccomp.
+"""Locks that a process puts on itself for good: limits, privileges, mounts, Landlock, seccomp.
 
 Owns the calls into the kernel and the words for what a kernel lacks. It never decides what may be
 read or written, and never goes on after a lock that failed: `LockError` says which one. Standard
@@ -40,6 +40,10 @@ OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 """Rights that a rule on a plain file may name."""
 LISTED = "list:"
 """Before a path: its names may be listed, its files not read."""
+NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
+NO_SUID, NO_DEVICES, NO_EXEC, RECURSIVE, PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
+PLACE = "/dev/shm"
+"""Where ours are mounted: a folder that every Linux has and no interpreter lies in."""
 
 
 class LockError(OSError):
@@ -49,20 +53,22 @@ class LockError(OSError):
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _syscall(number: int, *arguments: int | bytes | None) -> int:
-    plain = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
-    result = _libc.syscall(ctypes.c_long(number), *plain)
+def _checked(result: int, what: str = "") -> int:
+    """What a call gave; raises `OSError` where that says that it failed."""
     if result < 0:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return int(result)
+        raise OSError(code, f"{what}{os.strerror(code)}")
+    return result
+
+
+def _syscall(number: int, *arguments: int | bytes | None) -> int:
+    plain = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
+    return _checked(int(_libc.syscall(ctypes.c_long(number), *plain)))
 
 
 def _prctl(option: int, *arguments: int) -> None:
     padded = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
-    if _libc.prctl(ctypes.c_int(option), *padded) < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    _checked(_libc.prctl(ctypes.c_int(option), *padded))
 
 
 def landlock_version() -> int:
@@ -250,3 +256,48 @@ def limit(cpu: int | None, memory: int, file: int, files: int, processes: int = 
             resource.setrlimit(name, (value, value))
     except (OSError, ValueError) as error:
         raise LockError(f"limits: {error}") from error
+
+
+# -- file systems in memory, of a fixed size, that only this process and its children see ---------
+
+
+def mount_memory(place: str, size: int, entries: int, owner: int) -> None:
+    """Mount an empty file system over a folder: so many bytes, files and folders, no more.
+
+    `separate_mounts` comes first: nothing is mounted that a process outside could see.
+    """
+    options = f"size={size},nr_inodes={entries},mode=700,uid={owner}"
+    flags = NO_SUID | NO_DEVICES | NO_EXEC
+    done = _libc.mount(b"rods", os.fsencode(place), b"tmpfs", flags, options.encode())
+    _checked(done, f"mount {place}: ")
+
+
+def separate_mounts() -> bool:
+    """Leave the mounts of the others, as root or by user namespaces; False: neither is allowed.
+
+    A process that has tried in vain may be left half in a user namespace, so a child tries first.
+    """
+    kinds = NEW_MOUNTS if os.geteuid() == 0 else NEW_MOUNTS | NEW_USER
+
+    def attempt() -> None:
+        _separate(kinds)
+        mount_memory(PLACE, 4096, 2, os.geteuid())
+
+    if not could(attempt):
+        return False
+    _separate(kinds)
+    return True
+
+
+def _separate(kinds: int) -> None:
+    user, group = os.geteuid(), os.getegid()
+    _checked(_libc.unshare(kinds), "unshare: ")
+    if kinds & NEW_USER:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _checked(_libc.mount(None, b"/", None, RECURSIVE | PRIVATE, None), "mount /: ")

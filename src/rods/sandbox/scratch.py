@@ -1,10 +1,10 @@
 """Scratch folders of a zygote's children: handed out, measured, emptied whatever was left in them.
 
-Owns the folders of one zygote. Where `mounts.separate` can, each is a file system in memory of a
-fixed size: what a program writes is bounded by the kernel, deleted files that it still holds
-included, and all of it is gone with the last process. Elsewhere they are plain folders below a root
-of our own, and `Boxes.used` counts what is in them and what is held of them; somebody must ask
-often. Nothing here follows a link or trusts a depth, a name or a mode. Standard library only.
+Owns the folders of one zygote. Where `lockdown.separate_mounts` can, each is a file system in
+memory of a fixed size: what a program writes is bounded by the kernel, deleted files that it still
+holds included, and all of it is gone with the last process. Elsewhere they are plain folders below
+a root of our own, and `Boxes.used` counts what is in them and what is held of them; somebody must
+ask often. Nothing here follows a link or trusts a depth, a name or a mode. Standard library only.
 
     boxes = Boxes("/dev/shm", count=4, disk=1 << 26, entries=1000, sized=True, owner=1000)
     number = boxes.take()
@@ -20,7 +20,7 @@ import os
 import signal
 import stat
 
-from rods.sandbox import mounts
+from rods.sandbox.lockdown import mount_memory
 
 PREFIX = "rods-boxes-"
 BOX = "box"
@@ -38,7 +38,7 @@ class Boxes:
     ) -> None:
         self.sized, self.disk, self.entries = sized, disk, entries
         if sized:
-            mounts.memory(parent, 1 << 20, 3 * count + 8, owner)
+            mount_memory(parent, 1 << 20, 3 * count + 8, owner)
             self.root = parent
         else:
             sweep(parent)
@@ -52,7 +52,7 @@ class Boxes:
                 os.mkdir(folder, 0o700)
                 os.chown(folder, owner, -1)
             if sized:
-                mounts.memory(f"{place}/{BOX}", disk, entries + 2, owner)
+                mount_memory(f"{place}/{BOX}", disk, entries + 2, owner)
             self._places.append(os.open(place, os.O_PATH | os.O_CLOEXEC))
 
     def take(self) -> int | None:

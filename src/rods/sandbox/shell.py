@@ -27,7 +27,7 @@ from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.sandbox.execution import MIB
 from rods.sandbox.handle import SOURCE, START_SECONDS, Wrap, end_of, plain_parent, wrapping
 from rods.sandbox.keeper import HEADER
-from rods.sandbox.mounts import PLACE
+from rods.sandbox.lockdown import PLACE
 
 BOOT = (
     "import sys; rods = type(sys)('rods'); rods.__path__ = [sys.argv.pop() + '/rods']; "

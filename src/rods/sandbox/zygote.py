@@ -30,7 +30,7 @@ import time
 from enum import IntEnum
 from typing import NoReturn, TypedDict, cast
 
-from rods.sandbox import lockdown, mounts, runner, syscalls
+from rods.sandbox import lockdown, runner, syscalls
 from rods.sandbox.observed import kernel
 from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
 from rods.sandbox.scratch import Boxes, can_look, private
@@ -296,10 +296,10 @@ def main() -> None:
         lacks = lockdown.missing()
         if lacks:
             raise lockdown.LockError("; ".join(lacks))
-        sized = mounts.separate()
+        sized = lockdown.separate_mounts()
         present, readable = load(config["preload"])
         outer = coarse(readable)
-        place = mounts.PLACE if sized else config["parent"]
+        place = lockdown.PLACE if sized else config["parent"]
         if lies_in(place, outer):
             raise lockdown.LockError(f"the scratch folders' place {place} lies in {outer}")
         nobody = os.geteuid() == 0 and all(anyone_may_read(folder) for folder in outer)

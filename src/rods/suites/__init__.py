@@ -19,8 +19,8 @@ SUITES = Registry(
     "--suite",
     "suite",
     {
-        "bfcl-multi-turn": "rods.envs.bfcl.multi_turn:MultiTurn",
-        "bfcl-single-turn": "rods.envs.bfcl.single_turn:SingleTurn",
+        "bfcl-multi-turn": "rods.envs.bfcl.suites:MultiTurn",
+        "bfcl-single-turn": "rods.envs.bfcl.suites:SingleTurn",
         "api-bank": "rods.suites.api_bank:ApiBank",
         "acebench-agent": "rods.suites.acebench:AceBenchAgent",
         "tau2-retail": "rods.suites.tau2.rules:Tau2Retail",

@@ -9,8 +9,7 @@ import pytest
 
 from bfcl_judges import judge_calls, official_verdicts, render
 from bfcl_mutants import KINDS, Calls, truth
-from rods.envs.bfcl.calls import parse_call
-from rods.envs.bfcl.tasks import load_tasks, specs
+from rods.envs.bfcl.tasks import load_tasks, parse_call, specs
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.errors import EnvError
 from rods.infra.pycall import CallSyntaxError

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from rods.envs.bfcl import assets
-from rods.envs.bfcl.calls import CallError, parse_call
-from rods.envs.bfcl.tasks import load_tasks, specs
+from rods.envs.bfcl.tasks import CallError, load_tasks, parse_call, specs
 from rods.errors import ConfigError, TaskError
 from rods.infra.pycall import CallSyntaxError
 from rods.split import split

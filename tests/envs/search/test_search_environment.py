@@ -17,7 +17,7 @@ from places import ROOT
 from rods.config import EnvSettings, RunConfig
 from rods.config.env import BfclSettings, QuestionSettings, SearchSettings
 from rods.dialects import get_dialect
-from rods.dialects.searching import SearchR1
+from rods.dialects.fences import SearchR1
 from rods.envs import make_environment
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import bundled_corpus

@@ -1,6 +1,6 @@
 """What of a recipe verl cannot take over, and overrides that contradict the recipe.
 
-Owns the refusals; the table of names is in `config.py`.
+Owns the refusals, and what `rollout.schedule` becomes; the table of names is in `config.py`.
 
     require_known(config)                           # raises ConfigError
 """
@@ -15,10 +15,12 @@ from rods.config import RunConfig
 from rods.config.capabilities import HostTrainer
 from rods.config.checks import require_host
 from rods.errors import ConfigError
-from rods.integrations.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
 from rods.integrations.verl.rows import ESTIMATOR
 from rods.trainers.adapters import adapters_at
 
+MODE = "trainer.v1.trainer_mode"
+SYNC, COLOCATED, SEPARATE = "sync", "colocate_async", "separate_async"
+"""Everything in turn; rollouts that go on under new weights, on the GPUs that train; on others."""
 HELD = (
     *("data.train_batch_size", "data.max_prompt_length", "data.max_response_length"),
     *("data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path"),
@@ -118,3 +120,20 @@ def require_accepted(cfg: Any, refusal: type[Exception]) -> None:
         checks.omega_conf_to_dataclass(cfg.algorithm)
     except (AssertionError, ValueError, TypeError, refusal) as error:
         raise ConfigError(f"verl refuses the configuration: {error}") from error
+
+
+def of_schedule(config: RunConfig) -> dict[str, object]:
+    """verl's names and the values that `rollout.schedule` gives them."""
+    rollout = config.rollout
+    ahead = rollout.pipeline.staleness if rollout.schedule == "pipelined" else 0
+    if not ahead:
+        return {MODE: SYNC}
+    return {
+        MODE: COLOCATED,
+        f"trainer.v1.{COLOCATED}.num_warmup_batches": ahead,
+        f"trainer.v1.{SEPARATE}.num_warmup_batches": ahead,
+        f"trainer.v1.{SEPARATE}.parameter_sync_step": 1,
+        # verl counts the versions from a group's start to its update, both included.
+        "trainer.v1.sampler.max_off_policy_threshold": ahead + 1,
+        "trainer.v1.sampler.max_off_policy_strategy": "wait",
+    }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,7 @@ from rods.config import RunConfig
 from rods.config.train import CAP
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
-from rods.integrations.verl.checks import require_accepted, require_known, require_same
-from rods.integrations.verl.megatron import for_engine
-from rods.integrations.verl.modes import of_schedule
+from rods.integrations.verl.checks import of_schedule, require_accepted, require_known, require_same
 from rods.integrations.verl.rows import AGENT, ESTIMATOR
 from rods.trainers.loading import path_or_name
 
@@ -37,6 +35,16 @@ LOSSES = {"clipped": "vanilla", "gspo": "gspo", "cispo": "cispo"}
 """verl's `loss_mode` for `train.loss`."""
 OFF = 1e9
 """A clip range that nothing reaches."""
+CHOICE = "model_engine="
+FSDP, MEGATRON = "dp", "megatron"
+"""verl's names of its engines."""
+RENAMED = {
+    "optim.lr_scheduler_type": "optim.lr_decay_style",
+    "model.lora_rank": "model.lora.rank",
+    "model.lora_alpha": "model.lora.alpha",
+}
+LEFT_OUT = ("actor.strategy", "critic.strategy", "actor.grad_clip", "fsdp_size")
+"""Of FSDP alone; Megatron clips by `optim.clip_grad`."""
 
 
 def compose(
@@ -240,3 +248,34 @@ def _of_trainer(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[s
             own[f"actor_rollout_ref.{role}.fsdp_config.fsdp_size"] = gpus
         own["transfer_queue.backend.SimpleStorage.num_data_storage_units"] = 8 * nodes
     return own
+
+
+def for_engine(given: Mapping[str, object], asked: Sequence[str]) -> dict[str, object]:
+    """verl's names and values for the engine that the overrides choose; how a model is cut stays
+    verl's.
+
+    Args:
+        given: those for its FSDP engine; Megatron's calls some things otherwise.
+        asked: overrides in Hydra's form.
+
+    Raises:
+        ConfigError: an engine that the adapter does not know, or what Megatron cannot do.
+    """
+    chosen = [word.removeprefix(CHOICE) for word in asked if word.startswith(CHOICE)]
+    engine = chosen[-1].strip("'\"") if chosen else FSDP
+    if engine == FSDP:
+        return dict(given)
+    if engine != MEGATRON:
+        raise ConfigError(f"{CHOICE}{engine}: the adapter knows {FSDP} (FSDP) and {MEGATRON}.")
+    if any(key.endswith(("fsdp_config.dtype", "fsdp.dtype")) for key in given):
+        raise ConfigError(
+            f'{CHOICE}{engine}: it has no float32. Set --model.dtype bfloat16, or leave it "auto".'
+        )
+    return {_renamed(key): value for key, value in given.items() if not key.endswith(LEFT_OUT)}
+
+
+def _renamed(key: str) -> str:
+    for ours, theirs in RENAMED.items():
+        if key.endswith(ours):
+            return key.removesuffix(ours) + theirs
+    return key

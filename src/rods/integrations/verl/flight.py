@@ -1,7 +1,8 @@
-"""What verl has in flight of what the curriculum drew, in its asynchronous modes.
+"""What verl has in flight of what the curriculum drew, and whether those who play it live.
 
 Owns which of verl's prompts stands for which draw, so that a group that verl gave up is known by
-name. It draws nothing and judges nothing; `trainer.py` does.
+name, and how the death of an agent worker is seen: verl hands rows out and then waits for what
+comes back, which is for ever where a worker died with them. It draws, judges and starts nothing.
 
     flight = Flight()
     flight.took_off(uids, tickets)
@@ -11,8 +12,10 @@ name. It draws nothing and judges nothing; `trainer.py` does.
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from rods.errors import TrainError
 
@@ -57,3 +60,35 @@ class Flight:
                 "the last checkpoint."
             )
         return tickets
+
+
+def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., Any]:
+    """verl's wait between two looks at what came back, which finds a dead worker, too.
+
+    Args:
+        poll: verl's own.
+        workers: handles of the actors that play.
+
+    Raises:
+        TrainError: when called, and one of them died.
+    """
+    ray: Any = importlib.import_module("ray")
+    # Asked once: Ray answers for an actor that dies.
+    answers = [worker.__ray_ready__.remote() for worker in workers]
+
+    def look(*arguments: Any, **named: Any) -> Any:
+        done, _ = ray.wait(answers, num_returns=len(answers), timeout=0)
+        for answer in done:
+            try:
+                ray.get(answer)
+            except ray.exceptions.RayActorError as error:
+                raise TrainError(
+                    "an agent worker of verl's (AgentLoopWorker) died, and what it played with it: "
+                    f"{' '.join(str(error).split())} Start the same words again: the training "
+                    "goes on from its last checkpoint."
+                ) from error
+            place = answers.index(answer)
+            answers[place] = workers[place].__ray_ready__.remote()
+        return poll(*arguments, **named)
+
+    return look

@@ -21,7 +21,7 @@ from typing import Any
 from rods.config import RunConfig, parse_config
 from rods.errors import PrerequisiteError, RodsError
 from rods.integrations.hosts import require_gpus, require_unfinished
-from rods.integrations.verl.modes import SEPARATE
+from rods.integrations.verl.checks import SEPARATE
 from rods.trainers.hosted import HostedRun
 
 Hosted = Callable[[RunConfig, bool], AbstractContextManager[HostedRun]]

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from rods.errors import StoreError, TrainError
-from rods.integrations.verl.flight import Flight
-from rods.integrations.verl.modes import SYNC
+from rods.integrations.verl.checks import SYNC
+from rods.integrations.verl.flight import Flight, watching
 from rods.integrations.verl.rows import ESTIMATOR, TICKET, TRAJECTORY
-from rods.integrations.verl.watch import watching
 from rods.rollout.groups import InvalidShare
 from rods.trainers.collect import Batch
 from rods.trainers.hosted import Dealt, HostedRun

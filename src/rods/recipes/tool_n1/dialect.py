@@ -9,8 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, check_calls
-from rods.dialects.jsonic import CLOSE, OPEN
-from rods.dialects.reasoned import Reasoned
+from rods.dialects.jsonic import CLOSE, OPEN, Reasoned
 from rods.infra.pycall import CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 

@@ -13,8 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, check_calls
-from rods.dialects.jsonic import CLOSE, OPEN
-from rods.dialects.reasoned import Reasoned
+from rods.dialects.jsonic import CLOSE, OPEN, Reasoned
 from rods.infra.pycall import CallSyntaxError
 from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 

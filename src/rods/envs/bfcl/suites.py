@@ -1,10 +1,11 @@
-"""The suite `bfcl-single-turn`: one generation, judged by what it calls; nothing is executed.
+"""The suites `bfcl-single-turn` and `bfcl-multi-turn`: the benchmark by its own harness's rules.
 
-Owns the reading of the benchmark's single-turn entries, from its package or a folder in its layout.
-Java's and JavaScript's entries are not here: their values are texts of another language.
+Owns the reading of single-turn entries, from the package or a folder in its layout, and what the
+harness does otherwise than training. Java's and JavaScript's entries are not here: their values are
+texts of another language. Prompts are the dialect's, not the package's.
 
     rules = SingleTurn(config)
-    rules.score(rules.tasks()[0], trajectory)
+    rules.score(rules.tasks()[0], trajectory).right
 """
 
 from __future__ import annotations
@@ -16,25 +17,29 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.config import RolloutSettings, RunConfig
+from rods.dialects import Dialect
 from rods.env import Environment, World
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.ast_match import Accepted, fault
-from rods.envs.bfcl.tasks import json_schema
+from rods.envs.bfcl.tasks import json_schema, load_tasks
+from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
 from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import TaskError
-from rods.evaluation.rules import RuleOutcome, SuiteRules, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.infra.rows import field, json_lines
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
-from rods.types import Json, Message, ParseVerdict, Role
+from rods.types import Json, Message, ParseVerdict, Role, StopReason, ToolCall, ToolResult
 
 NAME = "bfcl-single-turn"
 _READ = (ParseVerdict.CALLS, ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)
 """Generations of which calls could be read."""
+STEPS = 21
+"""Steps of a turn: the harness gives up when it has executed more than 20."""
 
 
 class SingleTurn(SuiteRules):
-    """The benchmark's single-turn categories whose calls are Python's."""
+    """Single-turn categories whose calls are Python's: one generation, judged by what it calls."""
 
     name = NAME
     averages: Mapping[str, Sequence[str]] = {
@@ -185,3 +190,78 @@ def _tool(function: object, where: str) -> Json:
         "description": field(function, "description", str, where, TaskError),
         "parameters": parameters,
     }
+
+
+class MultiTurn(SuiteRules):
+    """The multi-turn categories, all 800 tasks, training and held-out side alike.
+
+    Every call that can be read is executed, also of a withheld function; what cannot be read ends
+    the turn; a turn of more than 20 steps ends the conversation, which is then wrong, but for its
+    last turn. A conversation is right where the benchmark's checker says so of every turn;
+    abstention is not judged.
+    """
+
+    name = "bfcl-multi-turn"
+    averages: Mapping[str, Sequence[str]] = {"overall": assets.CATEGORIES}
+
+    def __init__(self, config: RunConfig) -> None:
+        """Read nothing yet; the wheel is `env.bfcl.wheel`."""
+        self._wheel = config.env.bfcl.wheel
+        self.environment = HarnessEnvironment(self._wheel)
+
+    def tasks(self) -> Sequence[Task]:
+        """The benchmark's 800."""
+        return load_tasks(self._wheel)
+
+    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
+        """Twenty steps a turn, and the one at which the harness gives up."""
+        return unbounded(settings, steps_per_turn=STEPS)
+
+    def dialect(self, dialect: Dialect) -> Dialect:
+        """What can be read is executed; what cannot ends the turn."""
+        return executing(dialect)
+
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
+        """The checker's verdict on the calls that were executed, played again in a fresh world."""
+        if trajectory.stop not in (StopReason.DONE, StopReason.STEPS):
+            return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
+        if len(trajectory.verdicts) < len(task.turns):
+            return RuleOutcome(False, f"a turn of more than {STEPS - 1} steps")
+        world = self.environment.open(task)
+        try:
+            for index in range(len(task.turns)):
+                world.begin_turn(index)
+                for step in trajectory.steps:
+                    if step.turn == index:
+                        for call, _ in zip(step.calls, step.results, strict=False):
+                            world.call(call)
+                verdict = world.end_turn()
+                if not verdict.official:
+                    return RuleOutcome(False, _why(verdict.calls, verdict.state))
+        finally:
+            world.close()
+        return RuleOutcome(True)
+
+
+def _why(calls: int, state: bool) -> str:
+    if not calls:
+        return "no call in a turn that needs one"
+    return "a result is missing" if state else "the state differs"
+
+
+class HarnessEnvironment(BfclEnvironment):
+    """Worlds that execute withheld functions too, as the benchmark's executor does."""
+
+    gives_up = True
+
+    def open(self, task: Task) -> BfclWorld:
+        """A fresh world in the task's initial state."""
+        return _HarnessWorld(self.prepare(task))
+
+
+class _HarnessWorld(BfclWorld):
+    __slots__ = ()
+
+    def _refused(self, call: ToolCall) -> ToolResult | None:
+        """Nothing is refused; a function that the classes lack fails as a call."""
+        return None
