@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
@@ -61,78 +60,70 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how
             long to train, or the processes cannot share a batch evenly.
     """
-    require_known(config)
-    train, rollout = config.train, config.rollout
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    parts = Parts.of(config, others.get("per_device_train_batch_size", rollout.k), ranks)
+    require_host(config, HOST)
+    share = others.get("per_device_train_batch_size", config.rollout.k)
+    parts = _parts(config, share, int(os.environ.get("WORLD_SIZE", "1")))
+    device = pick_device(config.model)
+    if not (config.updates or "max_steps" in others):
+        raise ConfigError("updates = 0: TRL must be told how long to train. Set updates.")
     given: dict[str, Any] = {
-        **common_args(config, output_dir, parts, others),
-        "generation_batch_size": parts.rows,
-        "num_iterations": train.epochs,
-        "beta": train.kl,
-        "entropy_coef": train.entropy,
-        "epsilon_high": 1 + train.clip_high if train.loss == "cispo" else train.clip_high,
-        "delta": train.dual_clip or None,
-        "loss_type": "cispo" if train.loss == "cispo" else AGGREGATIONS[train.aggregation],
-        "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
+        "output_dir": output_dir,
+        "seed": config.seed,
+        "per_device_train_batch_size": share,
+        "bf16": uses_bfloat16(config.model, device),
+        "use_cpu": device.type == "cpu",
+        "ignore_data_skip": True,
+        "logging_steps": 1,
+        "report_to": list(config.track.names) or "none",
+        "project": config.track.project,
         "disable_dropout": True,
         "shuffle_dataset": False,
+        **_of_settings(config, parts),
+        **others,
     }
-    return made(importlib.import_module("trl").GRPOConfig, {**given, **others})
-
-
-def made(kind: Any, arguments: Mapping[str, Any]) -> Any:
-    """Arguments of one of TRL's trainers; raises `ConfigError` where TRL has no such one."""
+    kind: Any = importlib.import_module("trl").GRPOConfig
     known = [field.name for field in fields(kind) if field.init]
-    for name in arguments:
+    for name in given:
         if name not in known:
             raise ConfigError(f"{kind.__name__} has no argument {name!r}.{nearest(name, known)}")
-    return kind(**arguments)
+    return kind(**given)
 
 
-class Parts(NamedTuple):
+class _Parts(NamedTuple):
     """How the trajectories of an update are parted."""
 
     rows: int
     """Trajectories of an update."""
-    share: int
-    """Of one forward pass of one process."""
     gathered: int
     """Forward passes of one step of the optimiser."""
     steps: int
     """Steps of the optimiser in one update, all its passes together."""
 
-    @classmethod
-    def of(cls, config: RunConfig, share: int, ranks: int = 1) -> Parts:
-        """As the settings want them; raises `ConfigError` where the rows cannot be shared out."""
-        train, rollout = config.train, config.rollout
-        rows = rollout.k * rollout.tasks_per_step
-        if rows % (share * ranks):
-            raise ConfigError(
-                f"{ranks} processes with {share} rows each do not part the {rows} trajectories of "
-                "an update evenly (rollout.k * rollout.tasks_per_step). Set "
-                "per_device_train_batch_size."
-            )
-        parts = rows // (share * ranks)
-        wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
-        gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
-        return cls(rows, share, gathered, parts // gathered * train.epochs)
+
+def _parts(config: RunConfig, share: int, ranks: int) -> _Parts:
+    """With `share` rows in a forward pass of one process; raises `ConfigError` where that fails."""
+    train, rollout = config.train, config.rollout
+    rows = rollout.k * rollout.tasks_per_step
+    if rows % (share * ranks):
+        raise ConfigError(
+            f"{ranks} processes with {share} rows each do not part the {rows} trajectories of "
+            "an update evenly (rollout.k * rollout.tasks_per_step). Set "
+            "per_device_train_batch_size."
+        )
+    parts = rows // (share * ranks)
+    wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
+    gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
+    return _Parts(rows, gathered, parts // gathered * train.epochs)
 
 
-def common_args(
-    config: RunConfig, output_dir: str, parts: Parts, others: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Arguments that both of TRL's trainers know; raises `ConfigError` where the run has no end."""
+def _of_settings(config: RunConfig, parts: _Parts) -> dict[str, Any]:
+    """Arguments that say what the settings of rollouts and of the update say."""
     train, rollout, steps = config.train, config.rollout, parts.steps
-    device = pick_device(config.model)
-    if not (config.updates or "max_steps" in others):
-        raise ConfigError("updates = 0: TRL must be told how long to train. Set updates.")
+    cispo = train.loss == "cispo"
     return {
-        "output_dir": output_dir,
-        "seed": config.seed,
         "max_steps": config.updates * steps,
         "num_generations": rollout.k,
-        "per_device_train_batch_size": parts.share,
+        "generation_batch_size": parts.rows,
         "gradient_accumulation_steps": parts.gathered,
         "temperature": rollout.temperature,
         "top_p": rollout.top_p,
@@ -144,57 +135,24 @@ def common_args(
         "weight_decay": train.local.weight_decay,
         "max_grad_norm": train.local.grad_clip,
         "gradient_checkpointing": train.local.gradient_checkpointing,
-        "bf16": uses_bfloat16(config.model, device),
-        "use_cpu": device.type == "cpu",
+        "num_iterations": train.epochs,
+        "beta": train.kl,
+        "entropy_coef": train.entropy,
         "epsilon": train.clip_low,
-        "epsilon_high": train.clip_high,
-        "ignore_data_skip": True,
+        "epsilon_high": 1 + train.clip_high if cispo else train.clip_high,
+        "delta": train.dual_clip or None,
+        "loss_type": "cispo" if cispo else AGGREGATIONS[train.aggregation],
+        "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
         "save_steps": train.local.checkpoint_steps * steps,
-        "logging_steps": 1,
-        "report_to": list(config.track.names) or "none",
-        "project": config.track.project,
     }
-
-
-def require_known(config: RunConfig) -> None:
-    """Refuse settings of the update that TRL would leave out; raises `ConfigError`."""
-    require_host(config, HOST)
-
-
-def defaults(args: Any) -> dict[str, Any]:
-    """Of the fields that have one."""
-    return {f.name: f.default for f in fields(args) if f.default is not MISSING}
 
 
 def require_same(config: RunConfig, args: Any) -> None:
     """Refuse arguments that say otherwise than the settings; raises `ConfigError`."""
-    require_known(config)
-    agree(
-        args,
-        "grpo_args",
-        {
-            **sampled(config, args),
-            "generation_batch_size (rollout.k * rollout.tasks_per_step)": (
-                args.generation_batch_size,
-                config.rollout.k * config.rollout.tasks_per_step,
-            ),
-            'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
-            "scale_rewards (advantages are those of train.advantage)": (
-                args.scale_rewards,
-                "group",
-            ),
-        },
-    )
-
-
-Pairs = dict[str, tuple[Any, Any]]
-"""What arguments say and what is expected, by their names."""
-
-
-def sampled(config: RunConfig, args: Any) -> Pairs:
-    """Arguments of sampling and rewards, of either trainer."""
+    require_host(config, HOST)
     rollout = config.rollout
-    return {
+    theirs = {f.name: f.default for f in fields(args) if f.default is not MISSING}
+    pairs: dict[str, tuple[Any, Any]] = {
         "num_generations (rollout.k)": (args.num_generations, rollout.k),
         "temperature (rollout.temperature)": (args.temperature, rollout.temperature),
         "top_p (rollout.top_p)": (args.top_p, rollout.top_p),
@@ -208,20 +166,25 @@ def sampled(config: RunConfig, args: Any) -> Pairs:
         "enable_jit_checkpoint": (args.enable_jit_checkpoint, False),
         **{
             f"{name} (sampling and rewards are the run's)": (getattr(args, name), default)
-            for name, default in defaults(args).items()
+            for name, default in theirs.items()
             if name in PLAYED_BY_US or name.startswith("vllm_")
         },
+        "generation_batch_size (rollout.k * rollout.tasks_per_step)": (
+            args.generation_batch_size,
+            rollout.k * rollout.tasks_per_step,
+        ),
+        'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
+        "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
     }
-
-
-def agree(args: Any, expected_from: str, pairs: Pairs) -> None:
-    """Refuse arguments that are not as expected; raises `ConfigError`."""
-    wrong = [f"{name}: {ours!r}, expected {theirs!r}" for name, (ours, theirs) in pairs.items()
-             if ours != theirs]  # fmt: skip
+    wrong = [
+        f"{name}: {given!r}, expected {expected!r}"
+        for name, (given, expected) in pairs.items()
+        if given != expected
+    ]
     if args.max_steps < 1:
         wrong.append(f"max_steps: {args.max_steps}, expected at least 1")
     if wrong:
         raise ConfigError(
             f"these arguments of {type(args).__name__} contradict the run's settings: "
-            f"{'; '.join(wrong)}. {expected_from}(config, output_dir) gives those of the settings."
+            f"{'; '.join(wrong)}. grpo_args(config, output_dir) gives those of the settings."
         )

@@ -1,4 +1,4 @@
-"""What both of TRL's trainers share with the run: its model, its engine, its state in checkpoints.
+"""What TRL's trainer shares with the run: its model, its engine, its state in checkpoints.
 
 Owns the file `rods.pt` in each of TRL's checkpoints, and the engine that plays beside a trainer's
 model. Never draws, plays or judges.
@@ -21,7 +21,7 @@ from rods.config import ModelSettings, RunConfig
 from rods.engines import make_engine, require_trainable
 from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
-from rods.errors import ConfigError, PrerequisiteError, StoreError
+from rods.errors import PrerequisiteError, StoreError
 from rods.infra.files import write_atomic
 from rods.infra.install import install_line
 from rods.policy import Engine
@@ -37,7 +37,7 @@ LIVE = "rods"
 """Folder of the live files, in TRL's output folder."""
 
 _Base: Any = object
-"""One of TRL's trainers, as far as types go."""
+"""TRL's trainer, as far as types go."""
 
 
 def trl_module(name: str) -> Any:
@@ -49,7 +49,7 @@ def trl_module(name: str) -> Any:
 
 
 def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any) -> dict[str, Any]:
-    """Arguments of TRL's trainers: what is trained, that of the settings where none is given."""
+    """Arguments of TRL's trainer: what is trained, that of the settings where none is given."""
     if adapters is None and settings.lora_rank:
         adapters = lora_config(settings.lora_rank)
     if model is None and adapters_at(settings.name) is not None:
@@ -59,16 +59,6 @@ def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any)
         "processing_class": tokenizer or load_tokenizer(settings),
         "peft_config": adapters,
     }
-
-
-def require_ours(trainer: str, given: dict[str, Any], ours: set[str]) -> None:
-    """Refuse arguments in whose place the run stands; raises `ConfigError`."""
-    wrong = sorted(ours & given.keys())
-    if wrong:
-        raise ConfigError(
-            f"{trainer} got {', '.join(wrong)}: tasks, worlds and rewards are the "
-            "run's (env.name, stages.0.reward). Leave it out."
-        )
 
 
 def engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, ChatTemplate]:
@@ -90,7 +80,7 @@ def engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, Chat
 
 
 class InCheckpoints(_Base):
-    """Keeps the run's state in the checkpoints of one of TRL's trainers; stands before it."""
+    """Keeps the run's state in the checkpoints of TRL's trainer; stands before it."""
 
     _run: HostedRun
 

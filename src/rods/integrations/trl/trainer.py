@@ -19,11 +19,11 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 from transformers import TrainerCallback
 
+from rods.errors import ConfigError
 from rods.integrations.trl.args import require_same
 from rods.integrations.trl.shared import (
     InCheckpoints,
     engine_of,
-    require_ours,
     start_of,
     trl_module,
 )
@@ -33,8 +33,6 @@ from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group
 
 T = TypeVar("T")
-
-"""Engines that are a server, which has one copy of the weights for all processes."""
 
 _GRPOTrainer: Any = trl_module("trl").GRPOTrainer
 _models: Any = trl_module("trl.models")
@@ -72,8 +70,12 @@ class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
             ConfigError: arguments and settings contradict each other, or ask for what TRL has not.
         """
         require_same(run.config, args)
-        placed = {"reward_funcs", "train_dataset", "eval_dataset", "tools"}
-        require_ours("CurriculumGRPOTrainer", others, placed)
+        wrong = sorted({"reward_funcs", "train_dataset", "eval_dataset", "tools"} & others.keys())
+        if wrong:
+            raise ConfigError(
+                f"CurriculumGRPOTrainer got {', '.join(wrong)}: tasks, worlds and rewards are the "
+                "run's (env.name, stages.0.reward). Leave it out."
+            )
         self._run = run
         self.rows: list[HostRow] = []
         """What this process has of the batch that was played last."""
