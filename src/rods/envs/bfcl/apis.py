@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from rods.dialects.base import has_nested
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.render import json_text
 from rods.envs.judge import State
@@ -205,13 +206,11 @@ class Apis:
     def run(self, call: ToolCall, deep: bool | None = None) -> ToolResult:
         """Execute one call of a declared function and render its result as the benchmark does.
 
-        Args:
-            call: what to execute.
-            deep: what `is_deep` says of it; None: it was not asked.
+        `deep`: what `is_deep` says of it; None: it was not asked.
         """
         if deep is None:
             deep = is_deep(call)
-        if call.name in _PRECISE or (deep and has_call(call)):
+        if call.name in _PRECISE or (deep and has_nested(call)):
             with _own_precision():
                 return self._run(call, deep)
         return self._run(call, deep)
@@ -302,20 +301,6 @@ _DEEP = frozenset({ToolCall, list, dict})
 def is_deep(call: ToolCall) -> bool:
     """Whether some argument is more than one plain value."""
     return not _DEEP.isdisjoint(map(type, call.arguments.values()))
-
-
-def has_call(value: Value) -> bool:
-    """Whether a call, or a list or dictionary, has a call nested in it."""
-    if isinstance(value, ToolCall):
-        items = value.arguments.values()
-    elif isinstance(value, dict):
-        items = value.values()
-    else:
-        items = value if isinstance(value, list) else ()
-    for item in items:
-        if type(item) in _DEEP and (isinstance(item, ToolCall) or has_call(item)):
-            return True
-    return False
 
 
 def _is_error(result: Any) -> bool:

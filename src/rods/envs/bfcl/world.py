@@ -15,27 +15,71 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+from rods.dialects.base import nested
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl import assets
-from rods.envs.bfcl.apis import Apis, has_call, is_deep
+from rods.envs.bfcl.apis import Apis, is_deep, prototype_of
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.hints import hint_of
-from rods.envs.bfcl.replay import PreparedWorld, plain
-from rods.envs.bfcl.tasks import load_tasks
-from rods.envs.class_world import ClassTasks
+from rods.envs.bfcl.tasks import load_tasks, specs
+from rods.envs.class_world import ClassTasks, ToolClassWorld
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
-from rods.envs.prepared import PreparedTasks
+from rods.envs.prepared import PreparedTask, PreparedTasks, named
 from rods.envs.turns import TurnWorld
 from rods.split import Split, SplitKind, split
-from rods.task import Task
-from rods.types import ToolCall, ToolResult, ToolSpec, Value
+from rods.task import LONG_CONTEXT, Task
+from rods.types import ToolCall, ToolResult, ToolSpec
 
 HELD_OUT = 0.5
 """Share of the benchmark's scenarios that is held out."""
 
 _verdict = functools.lru_cache(256)(TurnVerdict)
 """Verdicts are values; most turns have one of a few."""
+
+
+class PreparedWorld(PreparedTask):
+    """A task of the benchmark made ready: the prototype of its world, and its tools."""
+
+    def __init__(self, task: Task, wheel: str):
+        """Load the task's world; raises `TaskError` where that cannot be done."""
+        world = ToolClassWorld.of(task)
+        self.prototype = prototype_of(
+            world.classes,
+            world.initial_config,
+            long_context=bool(world.more.get(LONG_CONTEXT)),
+            wheel=wheel,
+            where=named(task),
+        )
+        super().__init__(task, specs(world.classes, wheel))
+
+    def machine(self) -> Apis:
+        """API objects that nobody has called."""
+        return Apis(self.prototype)
+
+
+def plain(value: object, depth: int = 0) -> object:
+    """Public state as plain values: files and folders become dictionaries, sets sorted lists.
+
+    A folder that was copied into itself is cut off at a depth of 50.
+    """
+    if depth > 50:
+        return "..."
+    deeper = depth + 1
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        return {key: plain(item, deeper) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [plain(item, deeper) for item in cast("list[object]", value)]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item, deeper) for item in cast("set[object]", value)), key=str)
+    if hasattr(value, "contents"):
+        contents = plain(getattr(value, "contents", None), deeper)
+        return {"type": "directory", "name": getattr(value, "name", ""), "contents": contents}
+    if hasattr(value, "content"):
+        return {"type": "file", "content": getattr(value, "content", "")}
+    return value
 
 
 class BfclEnvironment(ClassTasks, Environment):
@@ -53,7 +97,7 @@ class BfclEnvironment(ClassTasks, Environment):
         """
         self._wheel = wheel
         self._split: SplitKind = split
-        self._kept = PreparedTasks(self.name, lambda task: PreparedWorld.of(task, wheel))
+        self._kept = PreparedTasks(self.name, lambda task: PreparedWorld(task, wheel))
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The benchmark's 800; its own share is held out."""
@@ -206,23 +250,4 @@ class _Shadow:
 
 def _not_offered(call: ToolCall, names: Container[str]) -> str | None:
     """The name of the first function in the call, nested ones included, that is not in `names`."""
-    if call.name not in names:
-        return call.name
-    if not has_call(call):
-        return None
-    for value in call.arguments.values():
-        found = _nested_not_offered(value, names)
-        if found is not None:
-            return found
-    return None
-
-
-def _nested_not_offered(value: Value, names: Container[str]) -> str | None:
-    if isinstance(value, ToolCall):
-        return _not_offered(value, names)
-    items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    for item in items:
-        found = _nested_not_offered(item, names)
-        if found is not None:
-            return found
-    return None
+    return next((one.name for one in nested(call) if one.name not in names), None)

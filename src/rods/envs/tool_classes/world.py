@@ -16,14 +16,13 @@ import inspect
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.class_world import ClassTasks, ToolClassWorld
-from rods.envs.judge import Judge, Replay, State, play, refusal
-from rods.envs.prepared import PreparedTasks, named
+from rods.envs.judge import Judge, Replay, State, refusal
+from rods.envs.prepared import PreparedTask, PreparedTasks, named
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     StateError,
@@ -159,30 +158,19 @@ def _try_out(kind: type[Any]) -> None:
         )
 
 
-class PreparedObjects:
-    """A task made ready: objects to copy, tools, and (on first use) its replay."""
+class PreparedObjects(PreparedTask):
+    """A task made ready: objects to copy, and their tools."""
 
     def __init__(self, task: Task, start: Mapping[str, Any], tools: Mapping[str, Tool]):
-        self.task = task
-        self.start = start
-        self.tools = tools
+        super().__init__(task, {name: tool.spec for name, tool in tools.items()})
+        self.start, self.tools = start, tools
         self.initial: Mapping[str, State] = {
             name: plain_state(copied(made)) for name, made in start.items()
         }
-        self._offers: dict[tuple[str, ...], dict[str, ToolSpec]] = {}
 
-    def offer(self, turn: int) -> Mapping[str, ToolSpec]:
-        """Tools that may be called in a turn."""
-        withheld = self.task.turns[turn].withheld
-        if withheld not in self._offers:
-            tools = self.tools.items()
-            self._offers[withheld] = {n: tool.spec for n, tool in tools if n not in withheld}
-        return self._offers[withheld]
-
-    @cached_property
-    def replay(self) -> Replay:
-        """The ground truth's trace; computed once, in this process."""
-        return play(Objects(self), [turn.ground_truth for turn in self.task.turns])
+    def machine(self) -> Objects:
+        """Copies of the objects."""
+        return Objects(self)
 
 
 class Objects:
@@ -284,15 +272,15 @@ class ToolWorld(TurnWorld):
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn (of the first one before any turn was begun)."""
-        return tuple(self._prepared.offer(max(self._turn, 0)).values())
+        return self._prepared.offer(max(self._turn, 0))[0]
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; one that is not offered in this turn is refused, never executed."""
         self._expect_turn("call")
         self._calls += 1
-        offered = self._prepared.offer(self._turn)
-        if call.name not in offered:
-            return ToolResult(refusal(call.name, offered.keys()), failed=True)
+        names = self._prepared.offer(self._turn)[1]
+        if call.name not in names:
+            return ToolResult(refusal(call.name, names), failed=True)
         result = self._objects.run(call)
         self._judge.add(result)
         return result
