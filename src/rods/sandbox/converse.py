@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -175,31 +176,28 @@ def _take(talk: Dialogue, descriptor: int) -> bool:
         data = os.read(descriptor, CHUNK)
     except BlockingIOError:
         return True
+    if not _keep(talk, descriptor, data):
+        talk.kill("output")
+    return bool(data)
+
+
+def _keep(talk: Dialogue, descriptor: int, data: bytes) -> bool:
+    """Add to what was printed; False: it is more than may be."""
     kept = talk.out if descriptor == talk.child.out else talk.err
     room = talk.limits.output - len(kept)
     kept += data[:room]
-    if len(data) > room:
-        talk.kill("output")
-    return bool(data)
+    return len(data) <= room
 
 
 def _drain(talk: Dialogue) -> None:
     """Take what the pipes still hold; the child has ended or waits."""
     for descriptor in (talk.child.out, talk.child.err):
         left = CHUNK * 32  # more than a pipe holds
-        while left > 0:
-            try:
-                data = os.read(descriptor, CHUNK)
-            except BlockingIOError:
-                break
-            if not data:
-                break
-            left -= len(data)
-            kept = talk.out if descriptor == talk.child.out else talk.err
-            room = talk.limits.output - len(kept)
-            kept += data[:room]
-            if len(data) > room and not talk.killed:
-                talk.killed = "output"
+        with suppress(BlockingIOError):
+            while left > 0 and (data := os.read(descriptor, CHUNK)):
+                left -= len(data)
+                if not _keep(talk, descriptor, data) and not talk.killed:
+                    talk.killed = "output"
 
 
 def _classify(talk: Dialogue, seconds: float) -> Execution:

@@ -1,6 +1,6 @@
 """What one execution may use and what came of it; the same words for a local and a remote sandbox.
 
-Owns `SandboxLimits` and `Execution`. It runs nothing.
+Owns `SandboxLimits`, `Execution` and what is closed at the end of a `with`. It runs nothing.
 
     execution = pool.execute("print(1)").checked()
     execution.stdout, execution.status      # "1\\n", "ok"
@@ -8,8 +8,9 @@ Owns `SandboxLimits` and `Execution`. It runs nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
 from rods.errors import ConfigError, EnvError
 
@@ -20,6 +21,30 @@ Limit = Literal["", "time", "cpu", "memory", "output", "disk"]
 """Which limit was met."""
 
 MIB = 1 << 20
+
+
+def require_positive(limits: Any, kind: str) -> None:
+    """Refuse limits of 0 and less; raises `ConfigError`."""
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if value <= 0:
+            raise ConfigError(f"{kind} limit {field.name} is {value}, expected > 0")
+
+
+class Closing(ABC):
+    """Base of what a `with` block closes at its end."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +72,7 @@ class SandboxLimits:
 
     def __post_init__(self) -> None:
         """Refuse limits that nothing can run under."""
-        for name in self.__slots__:
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"sandbox limit {name} is {getattr(self, name)}, expected > 0")
+        require_positive(self, "sandbox")
         if self.files < 8:
             raise ConfigError(f"sandbox limit files is {self.files}, an interpreter needs 8")
 

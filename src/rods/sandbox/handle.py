@@ -23,13 +23,13 @@ import struct
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from rods.errors import EnvError, PrerequisiteError
-from rods.sandbox.execution import SandboxLimits
+from rods.sandbox.execution import Closing, SandboxLimits
 from rods.sandbox.lockdown import PLACE
 from rods.sandbox.scratch import remove_tree
 
@@ -74,7 +74,7 @@ class ZygoteSettings(NamedTuple):
 
 
 @dataclass(slots=True)
-class ForkedChild:
+class ForkedChild(Closing):
     """A forked child: our ends of its pipes."""
 
     id: int
@@ -87,12 +87,6 @@ class ForkedChild:
     gone: bool = False
     """Whether the process is known to have ended."""
     closed: bool = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Kill the process if it lives, and close the pipes; the zygote empties its folder."""
@@ -108,6 +102,29 @@ class ForkedChild:
         finally:
             for descriptor in (self.request, self.out, self.err, self.status, self.ended):
                 os.close(descriptor)
+
+
+def launch(
+    command: Sequence[str],
+    boot: str,
+    config: Mapping[str, object],
+    line: socket.socket,
+    stderr: int,
+    env: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Start an interpreter in a session of its own, whose descriptor 0 is the socket `line`.
+
+    It runs the program `boot`, which is given `config` as JSON and the folder of RODS.
+    """
+    return subprocess.Popen(
+        [*command, "-s", "-P", "-B", "-c", boot, json.dumps(config), str(SOURCE)],
+        stdin=line.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        env=env,
+        cwd="/",
+        start_new_session=True,
+    )
 
 
 def end_of(
@@ -172,15 +189,9 @@ class ZygoteHandle:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             self.wrapper = wrapping(settings.wrap, settings.python)
-            self.process = subprocess.Popen(
-                self._command(),
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                env=ENVIRONMENT,
-                cwd="/",
-                start_new_session=True,
-            )
+            command = [*self.wrapper, settings.python]
+            config = self._config()
+            self.process = launch(command, BOOT, config, theirs, self._stderr, ENVIRONMENT)
         except (OSError, PrerequisiteError):
             self._socket.close()
             os.close(self._stderr)
@@ -201,33 +212,18 @@ class ZygoteHandle:
         if not self.sized and not self.wrapper:
             self.root = ready["root"]
 
-    def _command(self) -> Sequence[str]:
-        limits = self.settings.limits
-        config = {
-            "preload": self.settings.preload,
+    def _config(self) -> dict[str, object]:
+        """A `zygote.ZygoteConfig`."""
+        settings = self.settings
+        return {
+            **asdict(settings.limits),
+            "cpu": math.ceil(settings.limits.cpu),
+            "preload": settings.preload,
             "parent": PLACE if self.wrapper else plain_parent(),
-            "size": self.settings.size,
-            "sessions": self.settings.sessions,
-            "memory": limits.memory,
-            "cpu": math.ceil(limits.cpu),
-            "file": limits.file,
-            "disk": limits.disk,
-            "entries": limits.entries,
-            "files": limits.files,
-            "idle": limits.idle,
-            "seed": self.settings.seed,
+            "size": settings.size,
+            "sessions": settings.sessions,
+            "seed": settings.seed,
         }
-        flags = [
-            self.settings.python,
-            "-s",
-            "-P",
-            "-B",
-            "-c",
-            BOOT,
-            json.dumps(config),
-            str(SOURCE),
-        ]
-        return [*self.wrapper, *flags]
 
     def _ready(self) -> dict[str, Any]:
         self._socket.settimeout(START_SECONDS)

@@ -27,7 +27,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, syscalls
@@ -66,7 +66,29 @@ class KeeperConfig(TypedDict):
 
 
 class Gone(Exception):
-    """Whoever asks is gone."""
+    """The other side is gone."""
+
+
+def send(line: socket.socket, message: Mapping[str, object]) -> None:
+    """Send one message."""
+    data = json.dumps(message).encode()
+    line.sendall(HEADER.pack(len(data)) + data)
+
+
+def receive(line: socket.socket) -> dict[str, Any]:
+    """Wait for one message; raises `Gone`."""
+    return json.loads(_exactly(line, HEADER.unpack(_exactly(line, HEADER.size))[0]))
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        part = line.recv(min(size, 1 << 20))
+        if not part:
+            raise Gone
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 class Keeper:
@@ -135,7 +157,7 @@ class Keeper:
         """Until nobody asks any more; then nothing is left."""
         try:
             while True:
-                self._answer(self._do(self._receive()))
+                self._answer(self._do(receive(self._control)))
         except Gone:
             pass
         finally:
@@ -144,24 +166,9 @@ class Keeper:
                 self._boxes.give_back(self._number)
                 self._boxes.remove()
 
-    def _receive(self) -> dict[str, Any]:
-        size = HEADER.unpack(self._exactly(HEADER.size))[0]
-        return json.loads(self._exactly(size))
-
-    def _exactly(self, size: int) -> bytes:
-        parts: list[bytes] = []
-        while size:
-            part = self._control.recv(min(size, 1 << 20))
-            if not part:
-                raise Gone
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
-
     def _answer(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode()
         try:
-            self._control.sendall(HEADER.pack(len(data)) + data)
+            send(self._control, message)
         except OSError as error:
             raise Gone from error
 
@@ -346,7 +353,6 @@ def main() -> None:
         ready: dict[str, Any] = {"sized": keeper.sized, "root": keeper.root}
     except (lockdown.LockError, OSError) as error:
         keeper, ready = None, {"missing": str(error)}
-    data = json.dumps(ready).encode()
-    control.sendall(HEADER.pack(len(data)) + data)
+    send(control, ready)
     if keeper is not None:
         keeper.serve()

@@ -19,12 +19,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Self
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.turns import FairPlaces
 from rods.sandbox.converse import Ended, converse, has_ended
-from rods.sandbox.execution import Execution, SandboxLimits
+from rods.sandbox.execution import Closing, Execution, SandboxLimits
 from rods.sandbox.handle import ForkedChild, Wrap, ZygoteHandle, ZygoteLost, ZygoteSettings
 
 PROOF = """
@@ -49,7 +48,7 @@ print(", ".join(name for name, action in checks.items() if not refused(action)),
 PROOF_SECONDS = 30.0
 
 
-class SandboxPool:
+class SandboxPool(Closing):
     """Runs up to `size` programs at once, each in a child of its own; more callers wait their turn.
 
     Args:
@@ -206,14 +205,8 @@ class SandboxPool:
         if handle is not None:
             handle.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class SandboxSession:
+class SandboxSession(Closing):
     """A child that lives from one execution to the next; between them it is stopped.
 
     A limit, `os._exit`, the idle limit or too much that all sessions hold at rest ends it; the next
@@ -260,9 +253,3 @@ class SandboxSession:
         """End the interpreter."""
         with self._lock:
             self._forget()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

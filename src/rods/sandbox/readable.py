@@ -18,27 +18,11 @@ from collections.abc import Iterable
 
 from rods.sandbox import lockdown
 
-ALWAYS = [
-    "bisect",
-    "cmath",
-    "collections",
-    "copy",
-    "datetime",
-    "decimal",
-    "fractions",
-    "functools",
-    "heapq",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "textwrap",
-    "typing",
-]
+_ALWAYS = (
+    "bisect cmath collections copy datetime decimal fractions functools heapq itertools json math "
+    "operator random re statistics string textwrap typing"
+)
+ALWAYS = _ALWAYS.split()
 """Modules that programs often want."""
 WARM = {
     "numpy": "import numpy as n; n.linalg.solve(n.eye(2), n.ones(2)); n.random.seed(0)",

@@ -21,11 +21,10 @@ import signal
 import stat
 
 from rods.sandbox.lockdown import mount_memory
+from rods.sandbox.observed import GONE
 
 PREFIX = "rods-boxes-"
 BOX = "box"
-GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
-"""What /proc says of a process that has just ended; of the last see `can_look`."""
 BLOCK = 512
 """Bytes of a block in what `stat` says of a file, whatever the file system."""
 

@@ -19,14 +19,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from rods.errors import ConfigError, EnvError, PrerequisiteError
-from rods.sandbox.execution import MIB
-from rods.sandbox.handle import SOURCE, START_SECONDS, Wrap, end_of, plain_parent, wrapping
-from rods.sandbox.keeper import HEADER
+from rods.errors import EnvError, PrerequisiteError
+from rods.sandbox.execution import MIB, Closing, require_positive
+from rods.sandbox.handle import (
+    SOURCE,
+    START_SECONDS,
+    Wrap,
+    end_of,
+    launch,
+    plain_parent,
+    wrapping,
+)
+from rods.sandbox.keeper import Gone, receive, send
 from rods.sandbox.lockdown import PLACE
 
 BOOT = (
@@ -63,10 +71,7 @@ class ShellLimits:
 
     def __post_init__(self) -> None:
         """Refuse limits that nothing can run under."""
-        for field in fields(self):
-            if getattr(self, field.name) <= 0:
-                value = getattr(self, field.name)
-                raise ConfigError(f"shell limit {field.name} is {value}, expected > 0")
+        require_positive(self, "shell")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class ShellResult:
         return self.code == 0 and not self.limit
 
 
-class Shell:
+class Shell(Closing):
     """One workplace and its keeper; owned by one thread."""
 
     def __init__(
@@ -114,17 +119,10 @@ class Shell:
         wrapper = _wrapping(wrap, python)
         self._socket, theirs = socket.socketpair()
         base: str = interpreter or getattr(sys, "_base_executable", python)
-        config = json.dumps(self._config(base, bool(wrapper)))
+        command, config = [*wrapper, python], self._config(base, bool(wrapper))
+        env = {"LC_ALL": "C.UTF-8"}
         try:
-            self._process = subprocess.Popen(
-                [*wrapper, python, "-s", "-P", "-B", "-c", BOOT, config, str(SOURCE)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env={"LC_ALL": "C.UTF-8"},
-                cwd="/",
-                start_new_session=True,
-            )
+            self._process = launch(command, BOOT, config, theirs, subprocess.PIPE, env)
         except OSError as error:
             self._socket.close()
             raise EnvError(f"a workplace's keeper did not start: {error}") from error
@@ -141,7 +139,8 @@ class Shell:
         except (EnvError, PrerequisiteError):
             self.close()
             raise
-        self.isolation = f"{'bubblewrap, ' if wrapper else ''}{_kind(ready['sized'])} folder"
+        kind = "sized" if ready["sized"] else "watched"
+        self.isolation = f"{'bubblewrap, ' if wrapper else ''}{kind} folder"
         """How it is locked in, in words."""
         if not ready["sized"] and not wrapper:
             self._root = str(Path(ready["root"]).parents[2])
@@ -149,19 +148,14 @@ class Shell:
         """Of the keeper, or of bubblewrap around it."""
 
     def _config(self, interpreter: str, wrapped: bool) -> dict[str, object]:
-        limits = self._limits
+        """A `keeper.KeeperConfig`."""
         return {
+            **asdict(self._limits),
+            "cpu": math.ceil(self._limits.seconds) * 2,
             "source": str(SOURCE),
             "parent": PLACE if wrapped else plain_parent(),
             "processes_space": os.readlink("/proc/self/ns/pid"),
             "python": os.path.realpath(interpreter),
-            "memory": limits.memory,
-            "cpu": math.ceil(limits.seconds) * 2,
-            "processes": limits.processes,
-            "file": limits.file,
-            "disk": limits.disk,
-            "entries": limits.entries,
-            "files": limits.files,
         }
 
     def put(self, files: Mapping[str, str]) -> None:
@@ -211,10 +205,9 @@ class Shell:
     def _ask(self, message: dict[str, object], seconds: float) -> dict[str, Any]:
         if self._closed:
             raise EnvError("this workplace is closed.")
-        data = json.dumps(message).encode()
         try:
             self._socket.settimeout(START_SECONDS)
-            self._socket.sendall(HEADER.pack(len(data)) + data)
+            send(self._socket, message)
         except OSError as error:
             raise EnvError(f"a workplace's keeper was lost: {error}") from error
         return self._receive(seconds)
@@ -222,20 +215,11 @@ class Shell:
     def _receive(self, seconds: float) -> dict[str, Any]:
         self._socket.settimeout(seconds)
         try:
-            size = HEADER.unpack(self._exactly(HEADER.size))[0]
-            return json.loads(self._exactly(size))
+            return receive(self._socket)
+        except Gone as error:
+            raise EnvError(f"a workplace's keeper ended: {self._last_words()}") from error
         except OSError as error:
             raise EnvError(f"a workplace's keeper gave no answer: {error}") from error
-
-    def _exactly(self, size: int) -> bytes:
-        parts: list[bytes] = []
-        while size:
-            part = self._socket.recv(min(size, 1 << 20))
-            if not part:
-                raise EnvError(f"a workplace's keeper ended: {self._last_words()}")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
 
     def _last_words(self) -> str:
         try:
@@ -253,13 +237,3 @@ class Shell:
         end_of(self._process, END_SECONDS, self._root)
         if self._process.stderr is not None:
             self._process.stderr.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _kind(sized: bool) -> str:
-    return "sized" if sized else "watched"

@@ -110,8 +110,7 @@ class Zygote:
         self.children: dict[int, ForkedProcess] = {}
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
-        in_use = address_space()
-        self.memory = in_use + config["memory"]
+        self.memory = address_space() + config["memory"]
         self.me = os.getpid()
         self.looked = 0.0
 
@@ -245,9 +244,15 @@ class Zygote:
         """In the child: lock up, say so, run. Every way out of here ends the process."""
         status = descriptors[3]
         try:
-            self._lock_files(self.boxes.rename(box))
+            scratch = self.boxes.rename(box)
+            lockdown.die_with_parent(self.me)
+            os.chdir(scratch)
+            os.umask(0o077)
+            lockdown.restrict_files(self.outer, [scratch, os.devnull])
             request, status = self._arrange(descriptors)
-            self._lock_calls(None if stateful else self.config["cpu"])
+            cpu = None if stateful else self.config["cpu"]
+            lockdown.limit(cpu, self.memory, self.config["file"], self.config["files"])
+            self.filter.install()
             os.write(status, LOCKED)
             gc.enable()
             runner.serve(request, status, stateful, self.config["cpu"], self.config["seed"])
@@ -271,22 +276,6 @@ class Zygote:
         os.closerange(5, 1 << 16)
         return 3, 4
 
-    def _lock_files(self, scratch: str) -> None:
-        lockdown.die_with_parent(self.me)
-        os.chdir(scratch)
-        os.umask(0o077)
-        lockdown.restrict_files(self.outer, [scratch, os.devnull])
-
-    def _lock_calls(self, cpu: int | None) -> None:
-        lockdown.limit(cpu, self.memory, self.config["file"], self.config["files"])
-        self.filter.install()
-
-
-def make_boxes(place: str, config: ZygoteConfig, sized: bool, owner: int) -> Boxes:
-    """The scratch folders, one for each child that can live."""
-    count = config["size"] + config["sessions"] + 1  # and one that has just been asked to rest
-    return Boxes(place, count, config["disk"], config["entries"], sized, owner)
-
 
 def main() -> None:
     """Load, lock, tell the pool, serve."""
@@ -304,7 +293,9 @@ def main() -> None:
             raise lockdown.LockError(f"the scratch folders' place {place} lies in {outer}")
         nobody = os.geteuid() == 0 and all(anyone_may_read(folder) for folder in outer)
         nobody = nobody and lockdown.could(lambda: lockdown.give_up_privileges(lockdown.NOBODY))
-        boxes = make_boxes(place, config, sized, lockdown.NOBODY if nobody else os.geteuid())
+        owner = lockdown.NOBODY if nobody else os.geteuid()
+        count = config["size"] + config["sessions"] + 1  # and one that has just been asked to rest
+        boxes = Boxes(place, count, config["disk"], config["entries"], sized, owner)
         os.environ.clear()
         for stream in (sys.stdout, sys.stderr):  # these become the programs'
             cast(io.TextIOWrapper, stream).reconfigure(errors="backslashreplace")

@@ -19,7 +19,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,129 +61,69 @@ class _Session:
     """Of the last step."""
     answer: Observation = field(default_factory=dict[str, Any])
 
-    def close(self) -> None:
-        self.owner.close(cast("Any", self.hosted))
+    async def do(self, work: Callable[[], Observation]) -> Observation:
+        """What work in the world gives; a failure is an answer, too."""
+        self.used = time.monotonic()
+        try:
+            return await self.owner(work)
+        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
+            return failed(error)
+        finally:
+            self.used = time.monotonic()
 
 
-class _Sessions:
-    """The worlds that are open."""
+class _Routes:
+    """What each address answers, and the worlds that are open."""
 
     def __init__(self, environment: Environment, limits: ServerLimits) -> None:
         self._environment, self._limits = environment, limits
         self._open: dict[str, _Session] = {}
 
-    async def reset(self, task: Task) -> tuple[str, Observation]:
-        if len(self._open) >= self._limits.sessions:
-            raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
-        seconds = self._limits.seconds
-        owner = Owner(self._environment.blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, seconds))
-        session = _Session(Hosted(self._environment, task), owner)
-        name = secrets.token_hex(16)
-        self._open[name] = session
-        answer = await self._do(session, session.owner, session.hosted.open)
-        if "error" in answer:
-            self.close(name)
-        return name, answer
-
-    async def step(self, name: str, number: int, action: dict[str, Any]) -> Observation:
-        session = self.find(name)
-        async with session.lock:
-            if number == session.number:
-                return session.answer
-            if number != session.number + 1:
-                raise HTTPException(
-                    409, f"step {number} does not follow step {session.number} of this session"
-                )
-            step = partial(session.hosted.step, action)
-            session.answer = await self._do(session, session.owner, step)
-            session.number = number
-            return session.answer
-
-    async def _do(
-        self,
-        session: _Session,
-        owner: Callable[[Callable[[], Observation]], Awaitable[Observation]],
-        work: Callable[[], Observation],
-    ) -> Observation:
-        session.used = time.monotonic()
-        try:
-            return await owner(work)
-        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
-            return failed(error)
-        finally:
-            session.used = time.monotonic()
-
-    def find(self, name: str) -> _Session:
-        if name not in self._open:
-            raise HTTPException(404, "there is no such session; it may have been idle for too long")
-        return self._open[name]
-
-    def close(self, name: str) -> None:
-        session = self._open.pop(name, None)
-        if session is not None:
-            session.close()
-
-    async def reap(self) -> None:
-        """Close sessions that nobody asks, again and again."""
-        while True:
-            await asyncio.sleep(self._limits.idle / 4)
-            before = time.monotonic() - self._limits.idle
-            for name in [n for n, s in self._open.items() if s.used < before]:
-                self.close(name)
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def end(self) -> None:
-        for name in list(self._open):
-            self.close(name)
-
-
-class _Routes:
-    """What each address answers."""
-
-    def __init__(self, environment: Environment, limits: ServerLimits) -> None:
-        self._environment, self._limits = environment, limits
-        self.sessions = _Sessions(environment, limits)
-
-    async def _body(self, request: Request) -> dict[str, Any]:
-        try:
-            found = json.loads(await request.body() or b"null")
-        except ValueError as error:
-            raise HTTPException(400, f"not JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise HTTPException(400, "expected a JSON object")
-        return cast("dict[str, Any]", found)
-
     async def reset(self, request: Request) -> Any:
-        body = await self._body(request)
+        body = await _body(request)
         try:
             task = Task.from_json(cast("Any", body.get("task")), "task")
         except RodsError as error:
             raise HTTPException(422, str(error)) from error
-        name, opened = await self.sessions.reset(task)
+        if len(self._open) >= self._limits.sessions:
+            raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
+        limits = Limits(1e9, 1, 1, 1, 1, 1, 1, self._limits.seconds)
+        owner = Owner(self._environment.blocking, limits)
+        name, session = secrets.token_hex(16), _Session(Hosted(self._environment, task), owner)
+        self._open[name] = session
+        opened = await session.do(session.hosted.open)
+        if "error" in opened:
+            self._end(name)
         return _json({"episode_id": name, "observation": opened, "reward": None, "done": False})
 
     async def step(self, request: Request) -> Any:
-        body = await self._body(request)
+        body = await _body(request)
         action, number = body.get("action"), body.get("number")
         if not isinstance(action, dict) or type(number) is not int:
             raise HTTPException(422, "a step needs an action and its number")
-        name = str(body.get("episode_id"))
-        seen = await self.sessions.step(name, number, cast("dict[str, Any]", action))
+        session = self._find(str(body.get("episode_id")))
+        async with session.lock:
+            if number not in (session.number, session.number + 1):
+                raise HTTPException(
+                    409, f"step {number} does not follow step {session.number} of this session"
+                )
+            if number > session.number:
+                step = partial(session.hosted.step, cast("dict[str, Any]", action))
+                session.answer = await session.do(step)
+                session.number = number
+            seen = session.answer
         done = bool(seen.get("done"))
         return _json({"observation": seen, "reward": seen.get("reward"), "done": done})
 
     async def state(self, episode_id: str) -> Any:
-        session = self.sessions.find(episode_id)
-        return {"episode_id": episode_id, "step_count": session.hosted.steps}
+        return {"episode_id": episode_id, "step_count": self._find(episode_id).hosted.steps}
 
     async def close(self, request: Request) -> Any:
-        self.sessions.close(str((await self._body(request)).get("episode_id")))
+        self._end(str((await _body(request)).get("episode_id")))
         return {}
 
     async def tasks(self, request: Request) -> Any:
-        held_out = (await self._body(request)).get("held_out", 0.0)
+        held_out = (await _body(request)).get("held_out", 0.0)
         if type(held_out) not in (int, float) or not 0 <= held_out < 1:
             raise HTTPException(422, f"held_out is {held_out!r}, expected a share below 1")
         environment = self._environment
@@ -200,7 +140,40 @@ class _Routes:
         )
 
     async def health(self) -> Any:
-        return {"environment": self._environment.name, "sessions": len(self.sessions)}
+        return {"environment": self._environment.name, "sessions": len(self._open)}
+
+    def _find(self, name: str) -> _Session:
+        if name not in self._open:
+            raise HTTPException(404, "there is no such session; it may have been idle for too long")
+        return self._open[name]
+
+    def _end(self, name: str) -> None:
+        session = self._open.pop(name, None)
+        if session is not None:
+            session.owner.close(cast("Any", session.hosted))
+
+    async def reap(self) -> None:
+        """Close sessions that nobody asks, again and again."""
+        while True:
+            await asyncio.sleep(self._limits.idle / 4)
+            before = time.monotonic() - self._limits.idle
+            for name in [n for n, s in self._open.items() if s.used < before]:
+                self._end(name)
+
+    def end(self) -> None:
+        """Close all sessions."""
+        for name in list(self._open):
+            self._end(name)
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    try:
+        found = json.loads(await request.body() or b"null")
+    except ValueError as error:
+        raise HTTPException(400, f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HTTPException(400, "expected a JSON object")
+    return cast("dict[str, Any]", found)
 
 
 def _json(data: object) -> Response:
@@ -226,10 +199,10 @@ def environment_app(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncGenerator[None]:
-        reaper = asyncio.create_task(routes.sessions.reap())
+        reaper = asyncio.create_task(routes.reap())
         yield
         reaper.cancel()
-        routes.sessions.end()
+        routes.end()
 
     app = FastAPI(title=f"rods environment {environment.name}", lifespan=life, openapi_url=None)
     for name in ("reset", "step", "close", "tasks", "health"):

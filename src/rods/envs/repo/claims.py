@@ -40,18 +40,15 @@ class Withheld(NamedTuple):
 class _Found(NamedTuple):
     """A comparison of something with a literal."""
 
-    span: ast.expr
-    """Is replaced."""
+    first: ast.expr
+    """From here to `last` it is replaced."""
+    last: ast.expr
     actual: ast.expr
     value: object
 
 
-class _Replacement(NamedTuple):
-    line: int
-    start: int
-    end_line: int
-    end: int
-    text: str
+_Replacement = tuple[int, int, int, int, str]
+"""First line and column, last line and the column after it, new text."""
 
 
 def withhold(texts: Mapping[str, str]) -> Withheld:
@@ -72,7 +69,9 @@ def withhold(texts: Mapping[str, str]) -> Withheld:
                 claim = f"{CLAIM}({len(values)}, ({ast.get_source_segment(text, found.actual)}))"
                 if isinstance(node, ast.Expr):
                     claim += ", True"
-                replacements.append(_place(found.span, claim, node))
+                begin, end = found.first, found.last
+                place = (begin.lineno, begin.col_offset, end.end_lineno or 0)
+                replacements.append((*place, end.end_col_offset or 0, claim))
                 numbers.setdefault(cast("ast.stmt", node), []).append(len(values))
                 values.append(found.value)
         made[path] = _replaced(text, replacements)
@@ -91,19 +90,20 @@ def _comparisons(node: ast.AST) -> Iterator[_Found]:
             if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
                 parts += part.values
             elif isinstance(part, ast.Compare) and [type(op) for op in part.ops] == [ast.Eq]:
-                yield from _sides(part, part.left, part.comparators[0])
+                yield from _sides(part, part, part.left, part.comparators[0])
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         call = node.value
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         starred = any(isinstance(argument, ast.Starred) for argument in call.args)
         if name in EQUALITIES and len(call.args) >= 2 and not starred:
-            yield from _sides(call, *call.args[:2])
+            left, right = call.args[:2]
+            yield from _sides(left, right, left, right)
 
 
-def _sides(span: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[_Found]:
+def _sides(first: ast.expr, last: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[_Found]:
     for actual, expected in ((left, right), (right, left)):
         if not _is_literal(actual) and _is_literal(expected):
-            yield _Found(span, actual, ast.literal_eval(expected))
+            yield _Found(first, last, actual, ast.literal_eval(expected))
 
 
 def _is_literal(node: ast.expr) -> bool:
@@ -114,20 +114,12 @@ def _is_literal(node: ast.expr) -> bool:
     return True
 
 
-def _place(span: ast.expr, text: str, node: ast.AST) -> _Replacement:
-    first, last = span, span
-    if isinstance(node, ast.Expr):
-        first, last = cast("ast.Call", span).args[:2]
-    end_line, end = last.end_lineno or 0, last.end_col_offset or 0
-    return _Replacement(first.lineno, first.col_offset, end_line, end, text)
-
-
 def _replaced(text: str, replacements: list[_Replacement]) -> str:
     """The text with its parts replaced, from the end; columns count bytes."""
     lines = text.encode().splitlines(keepends=True)
-    for one in sorted(replacements, reverse=True):
-        head, tail = lines[one.line - 1][: one.start], lines[one.end_line - 1][one.end :]
-        lines[one.line - 1 : one.end_line] = [head + one.text.encode() + tail]
+    for line, start, end_line, end, new in sorted(replacements, reverse=True):
+        head, tail = lines[line - 1][:start], lines[end_line - 1][end:]
+        lines[line - 1 : end_line] = [head + new.encode() + tail]
     return b"".join(lines).decode()
 
 
