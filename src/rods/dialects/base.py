@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import difflib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import without_thought
 from rods.errors import TaskError
-from rods.infra.pycall import CallSyntaxError
+from rods.infra.pycall import CallSyntaxError, PyCall
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
 QUOTED = 200
@@ -252,6 +252,14 @@ def signature(spec: ToolSpec) -> str:
     return f"{spec.name}({', '.join(parts)})"
 
 
+def require_flat(call: ToolCall, dialect: str) -> None:
+    """Refuse to write a nested call, or a value that no dialect reads; raises `TaskError`."""
+    if has_nested(call):
+        raise TaskError(f"the {dialect} dialect cannot write the nested call {call}.")
+    if fault := calls_fault([call]):
+        raise TaskError(f"the {dialect} dialect cannot write {call.name}: {fault}.")
+
+
 def check_calls(
     calls: Sequence[ToolCall],
     offered: Mapping[str, ToolSpec],
@@ -288,24 +296,31 @@ def check_calls(
 def nested(call: ToolCall) -> Iterator[ToolCall]:
     """The call itself and every call within its arguments."""
     yield call
-    for value in call.arguments.values():
-        yield from _calls_in(value)
+    yield from _calls_in(call.arguments.values())
 
 
 def has_nested(call: ToolCall) -> bool:
     """Whether an argument of the call is itself a call."""
-    return sum(1 for _ in nested(call)) > 1
+    return any(True for _ in _calls_in(call.arguments.values()))
 
 
-def _calls_in(value: Value) -> Iterator[ToolCall]:
-    if isinstance(value, ToolCall):
-        yield from nested(value)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _calls_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _calls_in(item)
+def mapped(value: object, call: Callable[[Any], object]) -> Any:
+    """A value in which each call, as written (`PyCall`) or read, is what `call` makes of it."""
+    if isinstance(value, (PyCall, ToolCall)):
+        return call(value)
+    if isinstance(value, list):
+        return [mapped(item, call) for item in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {k: mapped(item, call) for k, item in cast("dict[str, object]", value).items()}
+    return value
+
+
+def _calls_in(values: Iterable[Value]) -> Iterator[ToolCall]:
+    for value in values:
+        if isinstance(value, ToolCall):
+            yield from nested(value)
+        elif isinstance(value, (list, dict)):
+            yield from _calls_in(value.values() if isinstance(value, dict) else value)
 
 
 def _unknown(name: str, offered: Mapping[str, ToolSpec]) -> str:

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import Parsed, PlainDialect, check_calls, has_nested
-from rods.dialects.bounds import TOO_DEEP, calls_fault
+from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
+from rods.dialects.bounds import TOO_DEEP
 from rods.dialects.marks import closes, next_tag, quoted, unfence
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
@@ -156,10 +156,7 @@ def dump_call(call: ToolCall, arguments_key: str, dialect: str) -> str:
     Raises:
         TaskError: the call has a nested call or a value that no dialect reads.
     """
-    if has_nested(call):
-        raise TaskError(f"the {dialect} dialect cannot write the nested call {call}.")
-    if fault := calls_fault([call]):
-        raise TaskError(f"the {dialect} dialect cannot write {call.name}: {fault}.")
+    require_flat(call, dialect)
     return json.dumps({"name": call.name, arguments_key: dict(call.arguments)}, ensure_ascii=False)
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Parsed, PlainDialect, check_calls, signature
+from rods.dialects.base import Parsed, PlainDialect, check_calls, mapped, signature
 from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import unfence
 from rods.errors import TaskError
-from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
+from rods.infra.pycall import CallSyntaxError, PyCall, parse_python_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
 
@@ -77,20 +77,10 @@ def _named(call: PyCall, offered: Mapping[str, ToolSpec], faults: dict[str, str]
             )
         if name in call.keyword:
             faults.setdefault(call.name, f"the argument {name} is given twice")
-        arguments[name] = _value(value, offered, faults)
+        arguments[name] = mapped(value, lambda inner: _named(inner, offered, faults))
     for name, value in call.keyword.items():
-        arguments[name] = _value(value, offered, faults)
+        arguments[name] = mapped(value, lambda inner: _named(inner, offered, faults))
     return ToolCall(call.name, arguments)
-
-
-def _value(value: PyValue, offered: Mapping[str, ToolSpec], faults: dict[str, str]) -> Value:
-    if isinstance(value, PyCall):
-        return _named(value, offered, faults)
-    if isinstance(value, list):
-        return [_value(item, offered, faults) for item in value]
-    if isinstance(value, dict):
-        return {key: _value(item, offered, faults) for key, item in value.items()}
-    return value
 
 
 def _call_text(call: ToolCall) -> str:

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import Parsed, PlainDialect, check_calls, has_nested
-from rods.dialects.bounds import TOO_DEEP, calls_fault
+from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
+from rods.dialects.bounds import TOO_DEEP
 from rods.dialects.jsonic import CLOSE, OPEN, STRAY, describe_json
 from rods.dialects.marks import closes, next_tag, quoted
 from rods.errors import TaskError
@@ -171,10 +171,7 @@ def _types(schema: object) -> set[str]:
 
 
 def _block_text(call: ToolCall) -> str:
-    if has_nested(call):
-        raise TaskError(f"the xml dialect cannot write the nested call {call}.")
-    if fault := calls_fault([call]):
-        raise TaskError(f"the xml dialect cannot write {call.name}: {fault}.")
+    require_flat(call, "xml")
     texts = {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for key, value in call.arguments.items()

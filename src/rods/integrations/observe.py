@@ -20,10 +20,7 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE, Region, judge_values
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import write_atomic
-from rods.integrations.formats.logged import Logged, latest
-
-MIN_GROUP = 2
-"""One trajectory says nothing about a boundary."""
+from rods.integrations.formats.logged import MIN_GROUP, Logged, latest
 
 
 class Observed(NamedTuple):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rods.dialects import structured
 from rods.env import Environment
 from rods.envs import make_environment
-from rods.integrations.formats.forms import verifiers_row
+from rods.integrations.formats.exports import verifiers_row
 from rods.integrations.played import TextEpisode
 from rods.task import Task
 

@@ -255,9 +255,8 @@ def read_dialogue(path: Path, level: str, classes: Mapping[str, Mapping[str, Any
     for index, row in enumerate(rows):
         if row.role != "API":
             continue
-        said = _dated(
-            [m for before in rows[:index] for m in _said(before)] or [Message("user", "")]
-        )
+        said = [m for before in rows[:index] for m in _said(before)] or [Message("user", "")]
+        said[0] = replace(said[0], content=f"{YEAR}\n\n{said[0].content}".strip())
         user = said.pop().content if said[-1].role == "user" else ""
         name = f"{path.name}#{index + 1} {row.call.name}"
         world: dict[str, Json] = {"tools": tools, "wanted": dict(row.row), "sample": name}
@@ -265,12 +264,6 @@ def read_dialogue(path: Path, level: str, classes: Mapping[str, Mapping[str, Any
         task = Task(NAME, level, (Turn(user),), world, origin, tuple(said))
         made.append(task)
     return made
-
-
-def _dated(said: Sequence[Message]) -> list[Message]:
-    """The first words with the year before them."""
-    first = said[0]
-    return [replace(first, content=f"{YEAR}\n\n{first.content}".strip()), *said[1:]]
 
 
 def _row(row: object, where: str) -> _Row:

@@ -18,10 +18,9 @@ from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.function_call.environment import FunctionCallEnvironment
 from rods.envs.function_call.masking import masked
-from rods.envs.function_call.schema import schema_of
 from rods.envs.function_call.split import single_steps
 from rods.envs.function_call.world import key_of, tools_of
-from rods.envs.function_call.written import called
+from rods.envs.function_call.written import called, schema_of
 from rods.envs.originals import original_tasks, parted_tasks
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks

@@ -24,12 +24,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rods.dialects.base import has_nested
+from rods.dialects.base import has_nested, mapped
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.render import json_text
 from rods.envs.judge import State
 from rods.errors import TaskError
-from rods.types import ToolCall, ToolResult, Value
+from rods.types import ToolCall, ToolResult
 
 CALL_ERRORS = (
     ArithmeticError,
@@ -232,7 +232,7 @@ class Apis:
         owner, guard, defaults, reads = function
         arguments: Any = call.arguments
         if deep or defaults:
-            arguments = {name: self._argument(value) for name, value in arguments.items()}
+            arguments = {name: mapped(value, self._nested) for name, value in arguments.items()}
         if guard is not None:
             guard(arguments)
         for name, default in defaults:
@@ -252,15 +252,9 @@ class Apis:
             self._defaults[key] = copy.deepcopy(default)
         return self._defaults[key]
 
-    def _argument(self, value: Value) -> object:
-        if isinstance(value, ToolCall):
-            # A copy: some functions return a global of the benchmark's module in long context.
-            return copy.deepcopy(self._invoke(value, deep=True))
-        if isinstance(value, list):
-            return [self._argument(item) for item in value]
-        if isinstance(value, dict):
-            return {key: self._argument(item) for key, item in value.items()}
-        return value
+    def _nested(self, call: ToolCall) -> object:
+        # A copy: some functions return a global of the benchmark's module in long context.
+        return copy.deepcopy(self._invoke(call, deep=True))
 
     def initial(self) -> Mapping[str, State]:
         """Public state of each object at the start."""

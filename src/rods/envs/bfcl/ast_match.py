@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from rods.dialects.base import mapped
 from rods.types import ToolCall, Value
 
 Accepted: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
@@ -85,14 +86,12 @@ def _call_fault(call: ToolCall, functions: Sequence[Mapping[str, Any]], accepted
 
 def plain(value: Value) -> Any:
     """A value as the benchmark's reader has it: a nested call is an object, or its text."""
-    if isinstance(value, ToolCall):
-        arguments = {key: plain(inner) for key, inner in value.arguments.items()}
-        return {value.name: arguments} if arguments else str(value)
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
+    return mapped(value, _plain_call)
+
+
+def _plain_call(call: ToolCall) -> object:
+    arguments = {key: plain(inner) for key, inner in call.arguments.items()}
+    return {call.name: arguments} if arguments else str(call)
 
 
 def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any]) -> str:

@@ -19,8 +19,7 @@ from typing import Any
 from rods.env import Environment
 from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
-from rods.integrations.formats.exports import write_rows
-from rods.integrations.formats.forms import verl_row, verl_schema
+from rods.integrations.formats.exports import verl_row, verl_schema, write_rows
 from rods.synthesis.structure.trace import owners
 from rods.task import LONG_CONTEXT, Task, Turn
 from rods.types import Json

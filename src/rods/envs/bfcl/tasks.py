@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
+from rods.dialects.base import mapped
 from rods.envs.bfcl import assets
 from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
@@ -177,19 +178,13 @@ def name_arguments(call: PyCall, specs: Mapping[str, ToolSpec]) -> ToolCall:
         raise CallError(
             f"{call.name} takes {len(names)} arguments, {len(call.positional)} were given"
         )
-    arguments = {n: _value(v, specs) for n, v in zip(names, call.positional, strict=False)}
-    for name, value in call.keyword.items():
+
+    def value(written: PyValue) -> Value:
+        return mapped(written, lambda inner: name_arguments(inner, specs))
+
+    arguments = {n: value(v) for n, v in zip(names, call.positional, strict=False)}
+    for name, written in call.keyword.items():
         if name in arguments:
             raise CallError(f"{call.name}: argument '{name}' was given twice")
-        arguments[name] = _value(value, specs)
+        arguments[name] = value(written)
     return ToolCall(call.name, arguments)
-
-
-def _value(value: PyValue, specs: Mapping[str, ToolSpec]) -> Value:
-    if isinstance(value, PyCall):
-        return name_arguments(value, specs)
-    if isinstance(value, list):
-        return [_value(item, specs) for item in value]
-    if isinstance(value, dict):
-        return {key: _value(item, specs) for key, item in value.items()}
-    return value

@@ -23,8 +23,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from rods.dialects.base import check_calls
-from rods.envs.function_call.schema import schema_of
-from rods.envs.function_call.written import called, dialogue_of, listed_tools, truth_of
+from rods.envs.function_call.written import called, dialogue_of, listed_tools, schema_of, truth_of
 from rods.envs.function_call.written import tools_of as rlla_tools
 from rods.errors import TaskError
 from rods.infra.rows import opened

@@ -21,9 +21,6 @@ from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 
-LEVELS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4}
-"""Level of the package's curriculum for each difficulty; it stops at a family's last level."""
-
 # fmt: off
 ONE_ANSWER = frozenset((
     "ab", "binary_matrix", "bitwise_arithmetic", "calendar_arithmetic", "chain_sum",
@@ -79,7 +76,7 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
     if not factory.has_curriculum(family):
         return factory.create_dataset(family, **fixed)
     curriculum = factory.create_curriculum(family)
-    curriculum.set_global_level(LEVELS[difficulty])
+    curriculum.set_global_level(difficulty - 1)  # it stops at a family's last level
     made, _ = factory.DATASETS[family]
     return made(config=curriculum.generate_configuration(fixed))
 

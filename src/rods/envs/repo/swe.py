@@ -114,7 +114,8 @@ def passes(world: Mapping[str, Json], patch: str, start: Callable[[], Container]
     """
     tests = str(world["test_patch"])
     touched = _FILE.findall(tests)
-    wanted = set(cast("list[str]", [*_list(world, "fail_to_pass"), *_list(world, "pass_to_pass")]))
+    lists = cast("list[list[str]]", [world["fail_to_pass"], world["pass_to_pass"]])
+    wanted = {name for names in lists for name in names}
     place = start()
     try:
         _expect(place.run([*APPLY, "-"], tests, APPLY_SECONDS), "its tests do not apply")
@@ -151,7 +152,3 @@ def _read(place: Container, path: str) -> str:
 def _expect(done: ShellResult, otherwise: str) -> None:
     if not done.ok:
         raise EnvError(f"a row of SWE-Gym and its image do not agree: {otherwise}: {done.output}")
-
-
-def _list(world: Mapping[str, Json], name: str) -> list[Json]:
-    return cast("list[Json]", world[name])

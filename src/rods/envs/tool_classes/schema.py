@@ -251,18 +251,16 @@ def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
     options = cast("Sequence[Value]", json_choices(schema))
     if options and value not in options:
         return f"{where} must be one of {', '.join(map(str, options))}, got {str(value)[:80]!r}"
-    inner = cast("Mapping[str, Any] | None", schema.get("items"))
+    key, parts = "additionalProperties", list[tuple[str, Value]]()
     if isinstance(value, list):
-        for index, item in enumerate(value):
-            problem = _fault(item, inner, f"{where}[{index}]") if inner else _plain(item, where)
-            if problem:
-                return problem
-    inner = cast("Mapping[str, Any] | None", schema.get("additionalProperties"))
-    if isinstance(value, dict):
-        for key, item in value.items():
-            problem = _fault(item, inner, f"{where}.{key}") if inner else _plain(item, where)
-            if problem:
-                return problem
+        key, parts = "items", [(f"{where}[{i}]", item) for i, item in enumerate(value)]
+    elif isinstance(value, dict):
+        parts = [(f"{where}.{name}", item) for name, item in value.items()]
+    inner = cast("Mapping[str, Any] | None", schema.get(key))
+    for place, item in parts:
+        problem = _fault(item, inner, place) if inner else _plain(item, where)
+        if problem:
+            return problem
     return ""
 
 

@@ -71,6 +71,8 @@ class LogFormat(NamedTuple):
     """The option that says both, for messages; empty: there is none."""
 
 
+MIN_GROUP = 2
+"""Trajectories of a task that say something about a boundary: one alone does not."""
 FOUND = LogFormat()
 """Columns are found, rewards lie in [0, 1]."""
 

@@ -17,14 +17,11 @@ from typing import NamedTuple
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE, Judgement, judge, select_seeds
 from rods.errors import TaskError
-from rods.integrations.formats.logged import PROMPT, Logged, latest
+from rods.integrations.formats.logged import MIN_GROUP, PROMPT, Logged, latest
 from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
-
-MIN_GROUP = 2
-"""One trajectory says nothing about a boundary."""
 
 
 class SeedChoice(NamedTuple):
