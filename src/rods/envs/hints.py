@@ -139,16 +139,19 @@ def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:
     return f"{'; '.join(faults[:3])}. The function is {signature(spec)}{optional}."
 
 
+def has_type(value: object, kind: str) -> bool:
+    """Whether a value is of this type of JSON; any value is of a type that is not known."""
+    numeric = kind in ("integer", "number")
+    return isinstance(value, _TYPES.get(kind, object)) and not (numeric and isinstance(value, bool))
+
+
 def _value_fault(name: str, value: object, schema: Mapping[str, object], required: bool) -> str:
     """Why a value cannot be right by its schema, or nothing."""
     if isinstance(value, ToolCall) or (value is None and (allows_null(schema) or not required)):
         return ""
     kind, choices = json_type(schema), json_choices(schema)
-    kinds = _TYPES.get(kind)
-    if kinds is not None:
-        right = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
-        if not right:
-            return f"{name} must be of type {kind}"
+    if not has_type(value, kind):
+        return f"{name} must be of type {kind}"
     if choices and value not in choices:
         return f"{name} must be one of {quoted(choices)}"
     return ""

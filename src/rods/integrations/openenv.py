@@ -109,8 +109,8 @@ def openenv_app(
         sessions: worlds open at once.
     """
     sides = SplitTasks(environment, held_out)
-    kind = type("RodsEnvironment", (_Worlds,), {"REQUIRES_SINGLE_THREAD_EXECUTOR": False})
-    kind.REQUIRES_SINGLE_THREAD_EXECUTOR = not environment.blocking
+    single = {"REQUIRES_SINGLE_THREAD_EXECUTOR": not environment.blocking}
+    kind: Any = type("RodsEnvironment", (_Worlds,), single)
 
     def made() -> Any:
         return kind(lambda task: TextEpisode(environment, task, dialect, steps), sides)

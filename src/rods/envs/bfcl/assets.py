@@ -138,7 +138,8 @@ def _target() -> Path:
 def _missing(folder: Path) -> Path | None:
     data = folder / "bfcl_eval" / "data"
     names = [f"BFCL_v4_multi_turn_{category}.json" for category in CATEGORIES]
-    files = [folder.joinpath(*module.split(".")).with_suffix(".py") for module in _modules()]
+    code = folder.joinpath(*_CODE.split("."))
+    files = [code / f"{module}.py" for module, _ in _CLASSES.values()]
     files += [folder / "bfcl_eval" / f"{name}.py" for name in (*LOADER, *AST_CHECKER)]
     files += [data / f"BFCL_v4_{name}.json" for name in SINGLE_TURN]
     answered = [name for name in SINGLE_TURN if name not in UNANSWERED]
@@ -147,10 +148,6 @@ def _missing(folder: Path) -> Path | None:
     files += [data / "possible_answer" / name for name in names]
     files += [data / "multi_turn_func_doc" / f"{doc}.json" for _, doc in _CLASSES.values()]
     return next((file for file in files if not file.is_file()), None)
-
-
-def _modules() -> list[str]:
-    return [f"{_CODE}.{module}" for module, _ in _CLASSES.values()]
 
 
 def _complete(folder: Path) -> Path:

@@ -21,7 +21,7 @@ from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
 from rods.integrations.formats.exports import verl_row, verl_schema, write_rows
 from rods.synthesis.structure.trace import owners
-from rods.task import LONG_CONTEXT, Task, Turn
+from rods.task import LONG_CONTEXT, Task
 from rods.types import Json
 
 FIRST_NUMBER = 1_000
@@ -93,7 +93,10 @@ def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
     names = dict.fromkeys(call.name for turn in task.turns for call in turn.ground_truth)
     entry: dict[str, Any] = {
         "id": name,
-        "question": [_question(turn) for turn in task.turns],
+        "question": [
+            [{"role": "user", "content": turn.user}] if turn.user.strip() else []
+            for turn in task.turns
+        ],
         "initial_config": dict(world.initial_config),
         "path": [f"{owned.get(function, '')}.{function}" for function in names],
         "involved_classes": list(world.classes),
@@ -103,10 +106,6 @@ def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
     if missed:
         entry["missed_function"] = missed
     return entry
-
-
-def _question(turn: Turn) -> list[dict[str, str]]:
-    return [{"role": "user", "content": turn.user}] if turn.user.strip() else []
 
 
 def _missed(task: Task) -> dict[str, list[str]]:

@@ -132,13 +132,13 @@ def _fault(step: SingleStep) -> str:
 
 def _asked(row: dict[str, Any]) -> SingleStep:
     calls = _calls(_loaded(row["answers"], "answers"))
-    tools = _tools(_loaded(row["tools"], "tools"))
+    tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
     return SingleStep(tools, (), _text(row["query"], "query"), calls, not calls)
 
 
 def _answered(row: dict[str, Any]) -> SingleStep:
     calls = _calls(_loaded(row["answer"], "answer"))
-    tools = _tools(_loaded(row["tools"], "tools"))
+    tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
     said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
     return _last_apart(tools, said, calls)
 
@@ -231,10 +231,6 @@ def _calls(rows: list[Any]) -> tuple[ToolCall, ...]:
             raise TypeError(f"the arguments of {table['name']} are {arguments!r:.60}")
         made.append(ToolCall(table["name"], arguments))
     return tuple(made)
-
-
-def _tools(rows: list[Any]) -> list[ToolSpec]:
-    return [_tool(row) for row in rows]
 
 
 def _tool(row: object) -> ToolSpec:

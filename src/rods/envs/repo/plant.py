@@ -249,8 +249,9 @@ def _made(whole: Repository, made: Planted, level: int) -> Task:
         for index, check in enumerate(whole.checks)
         if index not in made.hidden and (level <= 2 or index not in failed)
     ]
+    about = whole.files[f"{whole.name}/__init__.py"].strip().strip('"')
     files_of_task = made.files | {
-        "README.md": f"# {whole.name}\n\n{_docstring(whole)}\n\n"
+        "README.md": f"# {whole.name}\n\n{about}\n\n"
         "Tests: `python -m unittest discover -s tests`.\n",
         f"tests/test_{whole.name}.py": unit_tests(visible),
     }
@@ -269,10 +270,6 @@ def _made(whole: Repository, made: Planted, level: int) -> Task:
             scenario=f"{NAME}-{whole.name}",
         ),
     )
-
-
-def _docstring(whole: Repository) -> str:
-    return whole.files[f"{whole.name}/__init__.py"].strip().strip('"')
 
 
 def _repair(bug: Bug, before: str, after: str) -> ToolCall:

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, g
 
 from docstring_parser import ParseError, parse
 
+from rods.envs.hints import has_type
 from rods.errors import ConfigError
 from rods.types import Json, ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
@@ -246,7 +247,7 @@ def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
     if isinstance(value, ToolCall):
         return f"{where} must be a value, not a call; call {value.name} first"
     kind = json_type(schema)
-    if not _is(value, kind):
+    if not has_type(value, kind):
         return f"{where} must be {_EXPECTED[kind]}, got {str(value)[:80]!r}"
     options = cast("Sequence[Value]", json_choices(schema))
     if options and value not in options:
@@ -270,14 +271,6 @@ def _plain(value: Value, where: str) -> str:
         return f"{where} must hold values, not calls; call {value.name} first"
     inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     return next(filter(None, (_plain(item, where) for item in inner)), "")
-
-
-def _is(value: Value, kind: str) -> bool:
-    if kind in ("integer", "number"):
-        number = int if kind == "integer" else int | float
-        return isinstance(value, number) and not isinstance(value, bool)
-    wanted = {"string": str, "boolean": bool, "array": list, "object": dict}[kind]
-    return isinstance(value, wanted)
 
 
 def _converted(value: Value, hint: Any) -> Any:
