@@ -29,7 +29,7 @@ verifiers = pytest.mark.skipif(
 def test_verifiers_plays_our_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from verifiers.v1.utils.loaders import environment_class, load_taskset
 
-    from rods.envs.remote import taskset as ours
+    from rods.integrations import taskset as ours
 
     monkeypatch.syspath_prepend(ROOT / "examples" / "verifiers")
     tasks = [named(f"multi_turn_{c}_7") for c in ("base", "miss_func", "miss_param")]

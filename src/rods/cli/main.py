@@ -118,7 +118,7 @@ for _name, _verb in _VERBS.items():
 def main() -> None:
     """Run the program."""
     try:
-        app()
+        app(prog_name="rods")
     except Interrupted as stop:
         say(str(stop))
         sys.exit(130)
