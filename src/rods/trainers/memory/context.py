@@ -37,11 +37,7 @@ def _kind(rope: Mapping[str, Any]) -> str:
 
 
 def require_context(config: RunConfig, positions: int) -> None:
-    """Refuse a context longer than the model's positions.
-
-    Raises:
-        ConfigError: `rollout.context_tokens` is larger.
-    """
+    """Refuse a context longer than the model's positions; raises `ConfigError`."""
     asked = config.rollout.context_tokens
     if 0 < positions < asked:
         raise ConfigError(
