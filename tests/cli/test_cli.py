@@ -240,7 +240,7 @@ def test_overrides_take_both_forms() -> None:
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def press() -> None:
+    def press(**_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(program, "app", press)
