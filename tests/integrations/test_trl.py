@@ -22,6 +22,7 @@ from policy_server import KEY, serving
 from pool_cases import FakeQueue
 from rods.config import ModelSettings, RunConfig
 from rods.config.checks import NEEDS, lacking
+from rods.curriculum.draws import DONE, DUE
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, StoreError
 from rods.reward import Score
@@ -226,7 +227,7 @@ def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
     assert made.returncode == 0, made.stderr
     last = visits(out / f"checkpoint-{STEPS}")
     assert last == visits(trained.folder / f"checkpoint-{STEPS}")
-    assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
+    assert {row[3] for row in last} <= {DONE, DUE} and len(last) > 4
 
 
 def test_a_synthesis_worker_that_is_killed_is_replaced(trained: Trained, tmp_path: Path) -> None:
@@ -287,7 +288,7 @@ def test_two_processes_play_what_one_plays(
     one = visits(trained.folder / "checkpoint-2")
     assert both[:2] == one[:2], "before an update the weights are the same to the last bit"
     assert [row[:4] for row in both] == [row[:4] for row in one]
-    assert all(row[3] == "done" for row in both)
+    assert all(row[3] == DONE for row in both)
 
 
 def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from places import SOURCE, SUPPORT
 from pool_cases import FakeQueue, judged_draws
 from rods.config import RunConfig
 from rods.config.bundled import BUNDLED
+from rods.curriculum.draws import DONE, DUE
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
 from rods.integrations.verl.start import WITH_VALUES, require_trl_of_verl
@@ -329,7 +330,7 @@ def test_invariant_8_whoever_is_killed_the_pool_is_the_same(
         assert drawn == [(d.task.id, d.epoch) for d in trained[step].dealt]
     last = visits(out / f"global_step_{STEPS}")
     assert last == visits(folder / f"global_step_{STEPS}")
-    assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
+    assert {row[3] for row in last} <= {DONE, DUE} and len(last) > 4
 
 
 VICTIMS = {"agent worker": "ray::AgentLoopWorker", "synthesis worker": "rods.synthesis.worker"}
@@ -397,7 +398,7 @@ def test_what_was_in_flight_at_a_kill_is_drawn_again(ahead_folder: Path, tmp_pat
     drawn = draws_of({**before, **resumed})
     assert len(drawn) == 2 * STEPS and len(set(drawn)) == len(drawn)
     last = visits(out / f"global_step_{STEPS}")
-    judged = [(row[2], row[0]) for row in last if row[3] == "done"]
+    judged = [(row[2], row[0]) for row in last if row[3] == DONE]
     assert sorted(judged) == sorted(drawn), "the pool knows all that was trained on, once"
 
 
