@@ -29,7 +29,7 @@ FORMS = {
     "without packing": (False, True),
     "without both": (False, False),
 }
-"""Whether matrices are packed, whether rows are parted."""
+"""Whether matrices are packed, whether rows are split."""
 _DECODE = RowCache.decode
 
 

@@ -26,7 +26,7 @@ from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
 from rods.dialects import get_dialect
 from rods.envs import make_environment
-from rods.envs.originals import parted_tasks
+from rods.envs.originals import split_tasks
 from rods.reward import Score, score_group
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
@@ -62,7 +62,7 @@ async def played(config: RunConfig, trainer: LocalTrainer, groups: int) -> list[
         make_environment("bfcl"), engine, get_dialect(config.model.dialect), template,
         config.rollout, 0, 1.0,
     )  # fmt: skip
-    pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
+    pool = sorted(split_tasks(config.env).train, key=lambda t: t.id)
     player = RolloutRunner(context, config.rollout.k, 10**6)
     tasks = random.Random(config.seed).sample(pool, groups)
     found = await asyncio.gather(*(player.group(task, 0) for task in tasks))

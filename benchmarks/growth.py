@@ -34,7 +34,7 @@ from rods.config import RunConfig, load_config, parse_config
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.envs import make_environment
-from rods.envs.originals import parted_tasks
+from rods.envs.originals import split_tasks
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_model, load_tokenizer
@@ -60,7 +60,7 @@ async def rollout(config: RunConfig, policy: str) -> dict[str, float]:
     rollouts = config.rollout
     dialect = get_dialect(config.model.dialect)
     groups = max(LEAST, rollouts.concurrency) // rollouts.k
-    pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
+    pool = sorted(split_tasks(config.env).train, key=lambda t: t.id)
     tasks = random.Random(0).choices(pool, k=groups)
     if policy == "tiny":
         model, tokenizer = load_model(config.model)

@@ -42,7 +42,7 @@ from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.env import Environment, World
 from rods.envs import make_environment
-from rods.envs.originals import parted_tasks
+from rods.envs.originals import split_tasks
 from rods.loop import keep_rolling, while_rolling
 from rods.reward import score_group
 from rods.rewards import get_reward
@@ -118,7 +118,7 @@ class Source:
 
 def tasks_of(config: RunConfig, turns: int) -> list[Task]:
     """Those of an update, cut to their first turns."""
-    pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
+    pool = sorted(split_tasks(config.env).train, key=lambda t: t.id)
     chosen = random.Random(0).sample(pool, min(len(pool), config.rollout.tasks_per_step))
     return [replace(task, turns=task.turns[:turns]) for task in chosen]
 

@@ -27,7 +27,7 @@ from rods.assemble.engines import engine_of, template_of
 from rods.config import RolloutSettings, load_config
 from rods.dialects import get_dialect
 from rods.envs.opening import environment_of
-from rods.envs.originals import parted_tasks
+from rods.envs.originals import split_tasks
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import mutations
 from rods.policy import Completion
@@ -177,7 +177,7 @@ async def play_tiny(schedule: str) -> tuple[float, float, float]:
         1.0,
         lockstep=Lockstep() if schedule == "synchronous" else None,
     )
-    tasks = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
+    tasks = sorted(split_tasks(config.env).train, key=lambda t: t.id)
     found = await measured(context, config.rollout.k, tasks[: config.rollout.tasks_per_step])
     await engine.close()
     return found

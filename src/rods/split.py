@@ -1,4 +1,4 @@
-"""Tasks parted into a training and a held-out side, by their scenarios.
+"""Tasks split into a training and a held-out side, by their scenarios.
 
 Owns the rule and its seed. Never reads a file, never looks at what a task asks.
 
@@ -40,7 +40,7 @@ def split(
         kind: `grouped`: whole scenarios, so that nothing leaks (the four categories of a scenario
             share texts and ground truth). `paper`: half of each category at random, as the papers
             do; scenarios then stand on both sides. `tuning`: the training side of `grouped` alone,
-            parted once more, so that the held-out side is not touched while settings are chosen.
+            split once more, so that the held-out side is not touched while settings are chosen.
         seed: Same seed, same split, whatever the order of `tasks`.
         held_out_share: Share of the scenarios (or of a category's tasks) that is held out.
     """
@@ -68,6 +68,6 @@ def split(
 
 
 def sides(train: Sequence[Task], held_out: Sequence[Task]) -> Split:
-    """Two sides that were parted elsewhere."""
+    """Two sides that were split elsewhere."""
     ids = json.dumps([[task.id for task in side] for side in (train, held_out)])
     return Split(tuple(train), tuple(held_out), hashlib.sha256(ids.encode()).hexdigest()[:16])

@@ -22,7 +22,7 @@ from pool_cases import group, original, trajectory
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
 from rods.config.synthesis import LlmWriterSettings
 from rods.curriculum.online import OnlineCurriculum
-from rods.envs.originals import parted_tasks
+from rods.envs.originals import split_tasks
 from rods.errors import TaskError
 from rods.integrations.formats.logged import LogFormat, read_rewards
 from rods.integrations.formats.seeds import choose_seeds
@@ -229,7 +229,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_thread: None)
     monkeypatch.chdir(tmp_path)
     pool = [t for t in sides().train if t.category == "base"][:12]
     write_tasks(tmp_path / POOL, pool)
-    write_tasks(tmp_path / SEED_FILE, parted_tasks(EnvSettings(tasks=(POOL,))).train)
+    write_tasks(tmp_path / SEED_FILE, split_tasks(EnvSettings(tasks=(POOL,))).train)
     return tmp_path
 
 
@@ -333,7 +333,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.jsonl").write_text((folder / SEED_FILE).read_text() + '{"env": "bfcl"}\n')
-    write_tasks(folder / "held.jsonl", parted_tasks(EnvSettings(tasks=(POOL,))).held_out)
+    write_tasks(folder / "held.jsonl", split_tasks(EnvSettings(tasks=(POOL,))).held_out)
     log(folder / "log.jsonl", [{"uid": "nobody", "reward": 0.5}] * 2)
     seed = next(read_tasks(folder / SEED_FILE)).id
     log(folder / "hard.jsonl", [{"uid": seed, "reward": 0.0}] * 2)

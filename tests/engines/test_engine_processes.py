@@ -77,17 +77,17 @@ def within(engine: Processes, do: Callable[[], Awaitable[None]], model: Any) -> 
 
 def alike(one: list[list[tuple[Any, ...]]], other: list[list[tuple[Any, ...]]]) -> None:
     """The same samples; one session may part from the other's where its noise met a boundary."""
-    parted = 0
+    split = 0
     for mine, theirs in zip(one, other, strict=True):
         for (ids, logprobs, *rest), (wanted, expected, *others) in zip(mine, theirs, strict=True):
             pairs = zip(ids, wanted, strict=False)
             same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
             assert logprobs[:same] == pytest.approx(expected[:same], abs=1e-4)
             if ids != wanted:
-                parted += 1
+                split += 1
                 break
             assert rest == others
-    assert parted <= 1
+    assert split <= 1
 
 
 def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_moves(

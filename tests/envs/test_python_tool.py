@@ -14,7 +14,7 @@ from rods.config.env import PythonToolSettings, QuestionSettings
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge
 from rods.envs import make_environment
-from rods.envs.originals import parted_tasks
+from rods.envs.originals import split_tasks
 from rods.envs.python_tool import PythonToolEnvironment, PythonToolWorld, shown
 from rods.envs.questions.families import HELD_OUT, question_task
 from rods.errors import ConfigError, EnvError, TaskError
@@ -288,7 +288,7 @@ def test_structured_dialects_can_call_it(environment: PythonToolEnvironment) -> 
 
 def test_settings_bring_tasks_that_the_environment_opens() -> None:
     environment = make_environment("python_tool")
-    for task in parted_tasks(
+    for task in split_tasks(
         EnvSettings(name="python_tool", questions=QuestionSettings(count=12))
     ).train:
         environment.open(task).close()

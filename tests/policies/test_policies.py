@@ -77,8 +77,8 @@ def test_a_call_waits_for_the_result_it_needs() -> None:
         (ToolCall("zip", {"city": "Rivermist"}), ToolCall("weather", {"code": "83214"})),
     )
     results = (ToolResult('{"zip": "83214"}'), ToolResult("sunny"))
-    parted = list(steps(turn, results, known=turn.user))
-    assert [len(step) for step in parted] == [1, 1]
+    split = list(steps(turn, results, known=turn.user))
+    assert [len(step) for step in split] == [1, 1]
     together = list(steps(turn, results, known=turn.user + " It is 83214."))
     assert [len(step) for step in together] == [2]
 

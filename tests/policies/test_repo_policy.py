@@ -116,9 +116,9 @@ def test_bugs_or_whole_repositories_stand_on_one_side() -> None:
 
     assert names(sides["bugs"].train) == names(sides["bugs"].held_out) == {"shelf", "parcel"}
     assert not names(sides["repositories"].train) & names(sides["repositories"].held_out)
-    for parted in sides.values():
-        assert not {*map(bug_of, parted.train)} & {*map(bug_of, parted.held_out)}
-        assert len(parted.train) + len(parted.held_out) == len(tasks)
+    for split in sides.values():
+        assert not {*map(bug_of, split.train)} & {*map(bug_of, split.held_out)}
+        assert len(split.train) + len(split.held_out) == len(tasks)
 
 
 # -- the bundled policy --------------------------------------------------------------------------

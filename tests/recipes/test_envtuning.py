@@ -96,7 +96,7 @@ VERDICT = 99
 
 
 def verdicts(task: Task, calls: Sequence[Sequence[ToolCall]]) -> list[int]:
-    """Whether each turn is solved, played anew in a world of its own."""
+    """Whether each turn is solved, played again in a world of its own."""
     world = BFCL.open(task)
     found: list[int] = []
     for index, row in enumerate(calls):

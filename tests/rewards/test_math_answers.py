@@ -27,10 +27,10 @@ from tir_cases import play, question
 def table(text: str) -> dict[str, list[str]]:
     """Rows of `head := answer  |  answer`; a row goes on in lines that are set in."""
     rows = re.sub(r"\n {4}", "  ", text.strip()).split("\n")
-    parted = (row.split(" :=") for row in rows)
+    split = (row.split(" :=") for row in rows)
     return {
         head: [one.strip() for one in answers.split("  |  ") if one.strip()]
-        for head, answers in parted
+        for head, answers in split
     }
 
 

@@ -24,7 +24,7 @@ from loop_cases import (
     task_of,
 )
 from pool_cases import config as small_config
-from rods.cli.hosts.verl import parted
+from rods.cli.hosts.verl import split
 from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
 from rods.envs.opening import environment_of
@@ -207,7 +207,7 @@ def test_a_draw_goes_through_verl_s_rows_and_back() -> None:
 def test_words_of_ours_and_of_verl_s_are_told_apart() -> None:
     words = ["--train.lr", "1e-4", "trainer.nnodes=2", "--rollout.k=4", "+ray_kwargs.a=1"]
     ours = ["--train.lr", "1e-4", "--rollout.k=4"]
-    assert parted(words) == (ours, ["trainer.nnodes=2", "+ray_kwargs.a=1"])
+    assert split(words) == (ours, ["trainer.nnodes=2", "+ray_kwargs.a=1"])
 
 
 def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:

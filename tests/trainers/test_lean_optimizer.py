@@ -12,7 +12,7 @@ from torch import nn
 from rods.config import ModelSettings
 from rods.errors import PrerequisiteError, StoreError
 from rods.trainers import adamw
-from rods.trainers.adamw import BLOCK, LeanAdamW, joined, parted
+from rods.trainers.adamw import BLOCK, LeanAdamW, joined, split
 from sweeps import slow
 from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
 
@@ -35,11 +35,11 @@ def test_masters_are_exact() -> None:
     exact = bits.to(torch.int32).view(torch.float32)
     exact = exact[exact.isfinite() & (exact.abs() < 3e38)]
     exact = torch.cat([exact, torch.tensor([0.0, -0.0, 1.00390625, -1.00390625, 1.01171875])])
-    high, low = parted(exact)
+    high, low = split(exact)
     assert torch.equal(joined(high, low).view(torch.int32), exact.view(torch.int32))
     ties = (exact.view(torch.int32) & 0xFFFF) == 0x8000
     assert torch.equal(high[~ties], exact.bfloat16()[~ties]) and int(ties.sum()) >= 3
-    assert torch.equal(parted(high.float())[0], high) and not parted(high.float())[1].any()
+    assert torch.equal(split(high.float())[0], high) and not split(high.float())[1].any()
 
 
 def regression(moments: Any, dtype: torch.dtype, steps: int = 300) -> tuple[float, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""KL in the reward, the perplexity mask, and groups that are drawn anew."""
+"""KL in the reward, the perplexity mask, and groups that are drawn again."""
 
 from __future__ import annotations
 

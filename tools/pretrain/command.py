@@ -275,8 +275,8 @@ def _start(wheel: str, seed: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     for side, split, rng_seed in (("train", "tuning", seed), ("held_out", "grouped", seed + 1)):
         environment = make_environment(ENVIRONMENT, {"wheel": wheel, "split": split})
-        parted = environment.part(environment.tasks(0.0), None)
-        _generators[side] = VariantGenerator(getattr(parted, side), environment, rng_seed)
+        split = environment.part(environment.tasks(0.0), None)
+        _generators[side] = VariantGenerator(getattr(split, side), environment, rng_seed)
 
 
 def _texts(numbers: range) -> list[str]:

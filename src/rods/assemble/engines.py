@@ -1,7 +1,7 @@
 """The engine that the settings name or leave open, and the chat template it decodes with.
 
-Owns the choice, by the model's size and what is installed, and what of device, precision and memory
-an engine is told. It loads no model.
+Owns the choice, by the model's size and what is installed, and the device, precision and memory
+that an engine gets. It loads no model.
 
     config, said = with_engine(config, parameters=4_022_468_096, on_gpu=True)
     policy = engine_of(config, model, template_of(model, tokenizer))
@@ -78,7 +78,7 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
 
 
 def _on_cpu(config: RunConfig, parameters: int) -> str:
-    """One thread a process pays where threads are not told, which says that runs may differ."""
+    """A process with one thread pays only where `model.threads` is left open."""
     small = parameters <= SMALL and config.model.dtype != "bfloat16"
     many = processes_of(config.rollout) > 1
     return "processes" if small and many and not config.model.threads else "hf"

@@ -44,7 +44,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     """The settings with their engine, and the bytes that a cache here may grow to.
 
     Of a run that goes on they are those of its start. Only another `train.local.memory_gib` bounds
-    the cache anew.
+    the cache again.
 
     Args:
         run: where it is written down; a run of an older version settles it when it goes on.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.synthesis import ResampleSettings
-from rods.envs.originals import parted_tasks, tasks_of_files
+from rods.envs.originals import split_tasks, tasks_of_files
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
@@ -41,12 +41,12 @@ class Splits(NamedTuple):
 
 
 def sides_of(config: RunConfig, environment: Any = None) -> Splits:
-    """The original tasks, parted.
+    """The original tasks, split.
 
     `environment` replays the tasks of `env.tasks`; those that do not are left out, counted.
     """
-    parted = parted_tasks(config.env, config.evaluation.files)
-    train, held_out = parted.train, parted.held_out
+    split = split_tasks(config.env, config.evaluation.files)
+    train, held_out = split.train, split.held_out
     skipped: list[CheckRow] = []
     if environment is not None and config.env.tasks:
         train, broken = without_broken(train, environment, "env.tasks, training side")
@@ -55,7 +55,7 @@ def sides_of(config: RunConfig, environment: Any = None) -> Splits:
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
         originals = [*originals, *_made_before(config, held_out)]
-    return Splits(train, originals, held_out, parted.digest, skipped)
+    return Splits(train, originals, held_out, split.digest, skipped)
 
 
 def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:

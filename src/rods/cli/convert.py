@@ -37,7 +37,7 @@ def convert(
     from rods.config import load_config
     from rods.dialects import structured
     from rods.envs import make_environment
-    from rods.envs.originals import original_tasks, parted_tasks
+    from rods.envs.originals import original_tasks, split_tasks
     from rods.integrations.formats.exports import export, formats
 
     named = [f"env.tasks={[str(file) for file in files]}"] if files else []
@@ -52,8 +52,8 @@ def convert(
     if side == "all":
         tasks: Sequence[Task] = original_tasks(settings)
     else:
-        parted = parted_tasks(settings)
-        tasks = parted.train if side == "train" else parted.held_out
+        split = split_tasks(settings)
+        tasks = split.train if side == "train" else split.held_out
     tasks = _of(tasks, categories)
     split = "val" if side == "held_out" else "train"
     export(tasks, target, form, environment, dialect=dialect, split=split)

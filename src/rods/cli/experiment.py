@@ -108,9 +108,9 @@ def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
 def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
     """One run in a process of its own; its words go to a log beside it."""
     path = where / cell.name
-    told = [*_with_variants(cell, where).arm.overrides]
-    if alone and not any(text.startswith(f"{THREADS}=") for text in told):
-        told.append(f"{THREADS}=1")
+    given = [*_with_variants(cell, where).arm.overrides]
+    if alone and not any(text.startswith(f"{THREADS}=") for text in given):
+        given.append(f"{THREADS}=1")
     with _log(where, cell).open("a", encoding="utf-8") as log:
 
         def rods(*words: str) -> int:
@@ -122,7 +122,7 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
         if cell.arm.static_variants and (status := _synthesise(grid, cell, where, rods)):
             return status
         recipe = ["--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)]
-        return rods("train", *recipe, "--out", str(path), *(f"--{text}" for text in told))
+        return rods("train", *recipe, "--out", str(path), *(f"--{text}" for text in given))
 
 
 def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:

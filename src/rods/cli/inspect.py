@@ -70,7 +70,7 @@ def inspect(
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, original_tasks, parted_tasks, require_own
+    from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
     from rods.task import read_tasks
     from rods.writers.assembly import keeper_of
 
@@ -95,7 +95,7 @@ def inspect(
     if given and not brings_tasks(config.env, environment):
         training, held_out = given, []
     else:
-        sides = parted_tasks(config.env, config.evaluation.files)
+        sides = split_tasks(config.env, config.evaluation.files)
         training, held_out = list(sides.train), list(sides.held_out)
     keeper = keeper_of(environment, training, held_out)
     known = {t.id: t for t in (*training, *given, *variants)}

@@ -45,7 +45,7 @@ def serve_env(
     given = read_key(TOKEN)
     if not given and host not in LOCAL:
         raise ConfigError(
-            f"--host {host}: whoever reaches it could run tools here. Put a token into the "
+            f"--host {host}: anybody who reaches it could run tools here. Put a token into the "
             f"environment variable {TOKEN}, or listen at 127.0.0.1."
         )
     token = given or new_token()
@@ -79,8 +79,8 @@ def serve_env(
 def _require_openenv(host: str, token: str) -> None:
     if host not in LOCAL:
         raise ConfigError(
-            f"--host {host}: clients of OpenEnv have their token in the address, so whoever sees "
-            "one could run tools here. Listen at 127.0.0.1, behind a proxy that asks who comes."
+            f"--host {host}: clients of OpenEnv have their token in the address, so anybody who "
+            "sees one could run tools here. Listen at 127.0.0.1, behind a proxy that authenticates."
         )
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
         raise ConfigError(

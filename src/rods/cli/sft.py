@@ -143,7 +143,7 @@ def _resume(folder: Path, updates: int) -> None:
         raise StoreError(
             f"{folder}: the data are not those that this training began with "
             f"({len(examples.samples)} examples, {run.manifest['examples']} before). Start "
-            "anew."
+            "again."
         )
     checkpoint = run.latest_checkpoint()
     if checkpoint is not None:

@@ -172,7 +172,7 @@ def _clear(folder: Path) -> int:
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, parted_tasks, require_own
+    from rods.envs.originals import brings_tasks, require_own, split_tasks
     from rods.evaluation.check import without_broken
     from rods.task import read_tasks
 
@@ -185,7 +185,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
         given, _ = without_broken(given, environment, str(seeds))
     if given and not brings_tasks(config.env, environment):
         return Sources(environment, given, (), given)
-    sides = parted_tasks(config.env, config.evaluation.files)
+    sides = split_tasks(config.env, config.evaluation.files)
     train = sides.train
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training side")

@@ -75,7 +75,7 @@ class CorrectionSettings(Settings):
 
     method: Literal["none", "recompute", "truncated"] = "none"
     """`none`: the engine's log-probabilities are the old ones of the ratio. `recompute`: the old
-    ones are computed anew by the trainer. `truncated`: that, and each token's loss is weighed by
+    ones are recomputed by the trainer. `truncated`: that, and each token's loss is weighed by
     trainer over engine, at most `CAP` (truncated importance sampling)."""
 
 

@@ -328,6 +328,6 @@ def _numbers(values: object) -> list[Any]:
 
 
 def _seed(session: int, position: int) -> int:
-    """Seed of one generation, 31 bits: servers begin the noise of each request anew."""
+    """Seed of one generation, 31 bits: servers begin the noise of each request again."""
     digest = hashlib.blake2b(f"{session}/{position}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1

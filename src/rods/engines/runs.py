@@ -1,7 +1,7 @@
 """Which rows of a cache a decode step looks at together.
 
 A kernel takes neighbouring rows as a rectangle that is as wide as the longest of them; what the
-others lack is read for nothing. Another call costs as much as some reading, so rows are parted
+others lack is read for nothing. Another call costs as much as some reading, so rows are split
 where their lengths differ by more than that.
 
     runs = runs_of([0, 1, 5], [40, 44, 0, 0, 0, 700], width=128)    # two: 0 to 1, and 5

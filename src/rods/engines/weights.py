@@ -65,7 +65,7 @@ def _strange_adapter(module: Any) -> bool:
 def packs(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether matrices are packed: one layout of oneDNN for all numbers of rows.
 
-    Torch's product packs a matrix anew in every call, which for few rows is much of what it does
+    Torch's product packs a matrix again in every call, which for few rows is much of what it does
     (`benchmarks/decode_step.py`). A large model would pay for it with memory.
     """
     fits = dtype.itemsize * sum(p.numel() for p in model.parameters()) <= PACKED

@@ -1,10 +1,10 @@
 """The original tasks that settings mean, and their two sides.
 
 Owns the choice between the environment's own tasks and files of them. What an environment's own
-are, which files it reads and how both are parted is the environment's business.
+are, which files it reads and how both are split is the environment's business.
 
     tasks = original_tasks(config.env)
-    parted = parted_tasks(config.env)
+    split = split_tasks(config.env)
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _key(task: Task) -> str:
     return json.dumps([task.turns[0].user, world["answer"], world.get("aliases")])
 
 
-def parted_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
-    """Original tasks, parted into a training and a held-out side.
+def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
+    """Original tasks, split into a training and a held-out side.
 
     Args:
         settings: what they come from.
@@ -117,33 +117,32 @@ def parted_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split
     Raises:
         ConfigError: so few scenarios (or tasks) that a side would be empty.
     """
-    parted = _parted(settings)
+    split = _split(settings)
     if not evaluation:
-        return parted
+        return split
     held_out = tasks_of_files(settings, evaluation, "evaluation.files")
     theirs = {task.provenance.scenario for task in held_out}
-    train = tuple(t for t in parted.train if t.provenance.scenario not in theirs)
-    if len(train) < len(parted.train):
-        left = len(parted.train) - len(train)
+    train = tuple(t for t in split.train if t.provenance.scenario not in theirs)
+    if left := len(split.train) - len(train):
         _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
     if not train:
         raise ConfigError("evaluation.files: they hold all tasks of the training side.")
     return sides(train, held_out)
 
 
-def _parted(settings: EnvSettings) -> Split:
+def _split(settings: EnvSettings) -> Split:
     environment = _environment(settings)
     tasks = _originals(settings, environment)
     if not settings.tasks:
         return environment.part(tasks, None)
     if not settings.held_out:
         return sides(tasks, ())
-    parted = environment.part(tasks, settings.held_out)
-    if not (parted.train and parted.held_out):
+    split = environment.part(tasks, settings.held_out)
+    if not (split.train and split.held_out):
         scenarios = len({task.provenance.scenario for task in tasks})
         raise ConfigError(
             f"env.tasks: {len(tasks)} tasks in {scenarios} scenarios with env.held_out "
             f"{settings.held_out:g} leave one side empty. Give each task a provenance.scenario, or "
             "change env.held_out."
         )
-    return parted
+    return split

@@ -156,7 +156,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
 def without_broken(
     tasks: Iterable[Task], environment: Environment, where: str
 ) -> tuple[list[Task], list[CheckRow]]:
-    """Tasks of a file that can be trained on, and why the others cannot, which is said aloud.
+    """Tasks of a file that can be trained on, and why the others cannot; these are reported.
 
     Raises:
         TaskError: not one of them replays.

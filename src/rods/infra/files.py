@@ -196,7 +196,7 @@ def parquet_rows(
         raise error(f"{path}: not a Parquet file, or cut short: {fault}.") from fault
     except UnicodeDecodeError as fault:
         raise error(
-            f"{path}, after row {number}: a text is not UTF-8 ({fault.reason}). Write it anew."
+            f"{path}, after row {number}: a text is not UTF-8 ({fault.reason}). Write it again."
         ) from fault
 
 

@@ -71,8 +71,8 @@ class SplitTasks:
     def tasks(self) -> dict[str, Sequence[Task]]:
         """`train` and `test`."""
         own = list(self._environment.tasks(self._held_out))
-        parted = self._environment.part(own, None)
-        return {"train": parted.train, "test": parted.held_out}
+        split = self._environment.part(own, None)
+        return {"train": split.train, "test": split.held_out}
 
     def find(self, split: str, index: int) -> Task:
         """One task.

@@ -297,11 +297,11 @@ def _lists(mine: str, theirs: str) -> Verdict | None:
 
 def _items(text: str) -> tuple[str, list[str]]:
     """The brackets around a list ("" if none) and its items."""
-    items = _parted(text)
+    items = _split(text)
     match = _BRACKETS.fullmatch(text) if len(items) == 1 else None
     if match is None:
         return "", items
-    inside = _parted(match[2])
+    inside = _split(match[2])
     # "(x,y)=(1,2)" begins and ends with brackets that do not belong together
     return (match[1] + match[3], inside) if inside else ("", items)
 
@@ -309,7 +309,7 @@ def _items(text: str) -> tuple[str, list[str]]:
 _BRACKETS = re.compile(r"(\\\{|[(\[])(.*)(\\\}|[)\]])", re.DOTALL)
 
 
-def _parted(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """What stands between the commas that no bracket holds; nothing if one closes too early."""
     items, depth, start = list[str](), 0, 0
     for place, letter in enumerate(text):

@@ -49,9 +49,9 @@ def linked(
     index = _Index(steps)
     for argument in arguments:
         computed = argument.source is Source.DERIVED or argument.inside
-        told = isinstance(argument.value, str) and argument.source is Source.DERIVED
+        derived = isinstance(argument.value, str) and argument.source is Source.DERIVED
         follows = argument.source is Source.RESULT and not computed
-        found = index.links(argument) if follows or _distinctive(argument) or told else []
+        found = index.links(argument) if follows or _distinctive(argument) or derived else []
         yield argument, found
 
 

@@ -1,7 +1,7 @@
 """What proposes variants of a seed: the protocol that every writer fulfils.
 
 A writer never decides whether its proposal is good; the gates do. `Groundwork` is what a writer
-with a model takes over from one without: whoever makes the writer hands one over.
+with a model takes over from one without; the factory of the writer passes it in.
 
     proposal = writer.propose(seed, random.Random(7))
     LlmWriter(environment, chat, settings)                  # on the seeds' own worlds

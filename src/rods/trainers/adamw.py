@@ -110,7 +110,7 @@ class LeanAdamW(torch.optim.Optimizer):
         else:
             self._update_in_float32(exact, gradient, state, part, group)
         if "low" in state:
-            high, low = parted(exact)
+            high, low = split(exact)
             weights.copy_(high)
             state["low"][part].copy_(low)
 
@@ -223,7 +223,7 @@ def _like(value: object) -> object:
 # -- float32 as bfloat16 and the 16 bits below it --------------------------------------------------
 
 
-def parted(exact: Tensor) -> tuple[Tensor, Tensor]:
+def split(exact: Tensor) -> tuple[Tensor, Tensor]:
     """float32 numbers as the nearest bfloat16 ones and what these lack, int16.
 
     Halves go away from zero, so that what lacks always fits; `joined` is the exact inverse.
@@ -235,6 +235,6 @@ def parted(exact: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def joined(high: Tensor, low: Tensor) -> Tensor:
-    """The float32 numbers that `parted` took apart."""
+    """The float32 numbers that `split` took apart."""
     bits = high.view(torch.int16).to(torch.int32) << 16
     return (bits + low).view(torch.float32)

@@ -115,7 +115,7 @@ class HostedRun:
     # -- the curriculum, in the first process -----------------------------------------------
 
     def open(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        """Begin anew, or go on from a state.
+        """Begin again, or go on from a state.
 
         Args:
             folder: of the synthesis worker's queue. That of an earlier start is removed, or kept

@@ -21,7 +21,7 @@ from rods.envs.function_call.masking import masked
 from rods.envs.function_call.split import single_steps
 from rods.envs.function_call.world import key_of, tools_of
 from rods.envs.function_call.written import called, schema_of
-from rods.envs.originals import original_tasks, parted_tasks
+from rods.envs.originals import original_tasks, split_tasks
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.report.viewer import _messages
@@ -404,14 +404,12 @@ def test_every_step_solves_its_own_ground_truth_and_no_other(steps: list[Task]) 
 
 @pytest.mark.slow
 def test_sides_are_those_of_the_source(steps: list[Task]) -> None:
-    parted = parted_tasks(EnvSettings(name="function_call"))
-    sides = [
-        {task.provenance.scenario for task in side} for side in (parted.train, parted.held_out)
-    ]
+    split = split_tasks(EnvSettings(name="function_call"))
+    sides = [{task.provenance.scenario for task in side} for side in (split.train, split.held_out)]
     assert not sides[0] & sides[1]
-    theirs = parted_tasks(EnvSettings(name="bfcl"))
+    theirs = split_tasks(EnvSettings(name="bfcl"))
     assert sides[1] == {task.provenance.scenario for task in theirs.held_out}
-    assert len(parted.train) + len(parted.held_out) == len(steps)
+    assert len(split.train) + len(split.held_out) == len(steps)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from rods.config import EnvSettings, parse_config
 from rods.config.env import QuestionSettings
-from rods.envs.originals import original_tasks, parted_tasks
+from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.questions.families import question_task
 from rods.envs.questions.files import load_question_tasks, read_row
 from rods.errors import ConfigError, PrerequisiteError, TaskError
@@ -258,8 +258,8 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_settings_part_a_file(tmp_path: Path) -> None:
     path = tmp_path / "math.json"
     path.write_text(json.dumps([{"problem": f"{n}?", "answer": n} for n in range(40)]))
-    parted = parted_tasks(EnvSettings(name="python_tool", tasks=(str(path),), held_out=0.25))
-    assert (len(parted.train), len(parted.held_out)) == (30, 10)
+    split = split_tasks(EnvSettings(name="python_tool", tasks=(str(path),), held_out=0.25))
+    assert (len(split.train), len(split.held_out)) == (30, 10)
 
 
 def rows(path: Path, *numbers: int) -> str:
@@ -281,13 +281,13 @@ def test_evaluation_has_files_of_its_own_and_nothing_is_held_out(
         name="python_tool", tasks=(rows(tmp_path / "train.json", *range(9)),), held_out=0.0
     )
     exams = (rows(tmp_path / "aime.json", 20, 21), rows(tmp_path / "math500.json", 3, 30))
-    parted = parted_tasks(settings, exams)
-    assert [t.category for t in parted.held_out] == ["aime", "aime", "math500", "math500"]
-    assert [t.turns[0].user for t in parted.train] == [f"{n}?" for n in range(9) if n != 3]
+    split = split_tasks(settings, exams)
+    assert [t.category for t in split.held_out] == ["aime", "aime", "math500", "math500"]
+    assert [t.turns[0].user for t in split.train] == [f"{n}?" for n in range(9) if n != 3]
     assert "1 training tasks stand in evaluation.files" in caplog.text
-    assert parted.digest != parted_tasks(settings, exams[:1]).digest
+    assert split.digest != split_tasks(settings, exams[:1]).digest
     with pytest.raises(ConfigError, match="hold all tasks of the training side"):
-        parted_tasks(settings, settings.tasks)
+        split_tasks(settings, settings.tasks)
     plain = {"env": {"name": "python_tool", "tasks": settings.tasks, "held_out": 0}}
     with pytest.raises(ConfigError, match=r"nothing to evaluate on\..*name files"):
         parse_config(plain, "here")
@@ -298,5 +298,5 @@ def test_all_generated_questions_can_be_trained_on() -> None:
     settings = EnvSettings(
         name="python_tool", held_out=0.0, questions=QuestionSettings(count=8, families=("add",))
     )
-    parted = parted_tasks(settings)
-    assert (len(parted.train), len(parted.held_out)) == (8, 0)
+    split = split_tasks(settings)
+    assert (len(split.train), len(split.held_out)) == (8, 0)

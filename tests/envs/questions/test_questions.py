@@ -11,7 +11,7 @@ import pytest
 
 from rods.config import EnvSettings
 from rods.config.env import QuestionSettings
-from rods.envs.originals import original_tasks, parted_tasks
+from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.questions.families import (
     FAMILIES,
     HELD_OUT,
@@ -160,22 +160,22 @@ def generated(name: str, **mine: Any) -> EnvSettings:
 
 def test_settings_part_generated_questions() -> None:
     settings = generated("python_tool", count=48, difficulty=(1, 2))
-    parted = parted_tasks(settings)
-    assert (len(parted.train), len(parted.held_out)) == (36, 12)
-    assert parted == parted_tasks(settings)
-    assert original_tasks(settings) == [*parted.train, *parted.held_out]
-    assert {task.category for task in parted.train} == set(FAMILIES)
-    assert {task.category for task in stratified(parted.held_out, 6, 0)} == set(FAMILIES)
-    assert all(int(str(task.world["seed"])) >= HELD_OUT for task in parted.held_out)
-    one = parted_tasks(generated("python_tool", count=8, families=("travel",)))
+    split = split_tasks(settings)
+    assert (len(split.train), len(split.held_out)) == (36, 12)
+    assert split == split_tasks(settings)
+    assert original_tasks(settings) == [*split.train, *split.held_out]
+    assert {task.category for task in split.train} == set(FAMILIES)
+    assert {task.category for task in stratified(split.held_out, 6, 0)} == set(FAMILIES)
+    assert all(int(str(task.world["seed"])) >= HELD_OUT for task in split.held_out)
+    one = split_tasks(generated("python_tool", count=8, families=("travel",)))
     assert {task.category for task in [*one.train, *one.held_out]} == {"travel"}
-    assert one.digest != parted.digest
+    assert one.digest != split.digest
 
 
 def test_settings_part_questions_of_search() -> None:
-    parted = parted_tasks(generated("search", count=20, difficulty=(1, 2)))
-    assert (len(parted.train), len(parted.held_out)) == (15, 5)
-    assert {task.env for task in parted.train} == {"search"}
+    split = split_tasks(generated("search", count=20, difficulty=(1, 2)))
+    assert (len(split.train), len(split.held_out)) == (15, 5)
+    assert {task.env for task in split.train} == {"search"}
 
 
 def test_without_reasoning_gym_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,11 +115,11 @@ def test_what_a_task_lacks_is_said(environment: RepoEnvironment) -> None:
 
 
 def test_sides_are_parted_by_repository() -> None:
-    parted = RepoEnvironment().part(tasks(), None)
-    assert {t.world["repository"] for t in parted.train}.isdisjoint(
-        t.world["repository"] for t in parted.held_out
+    split = RepoEnvironment().part(tasks(), None)
+    assert {t.world["repository"] for t in split.train}.isdisjoint(
+        t.world["repository"] for t in split.held_out
     )
-    assert parted.train and parted.held_out
+    assert split.train and split.held_out
 
 
 def test_going_in_circles_ends_the_turn(world: RepoWorld) -> None:

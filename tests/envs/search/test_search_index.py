@@ -1,4 +1,4 @@
-"""BM25 over a corpus: what is found, when the index is built anew, and errors about rows."""
+"""BM25 over a corpus: what is found, when the index is built again, and errors about rows."""
 
 from __future__ import annotations
 

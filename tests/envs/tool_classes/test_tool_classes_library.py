@@ -16,7 +16,7 @@ from places import ROOT
 from rods.config import EnvSettings
 from rods.env import Environment
 from rods.envs import make_environment
-from rods.envs.originals import original_tasks, parted_tasks
+from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
@@ -69,12 +69,12 @@ def test_the_tasks_that_judge_are_what_the_script_writes_and_none_is_trained_on(
     written = list(read_tasks(held_out.PATH))
     assert [t.to_json() for t in held_out.tasks()] == [t.to_json() for t in written]
     assert Counter(t.category for t in written) == {"base": 19, "miss_func": 7, "miss_param": 6}
-    half = parted_tasks(SETTINGS.model_copy(update={"held_out": 0.5}))
+    half = split_tasks(SETTINGS.model_copy(update={"held_out": 0.5}))
     assert {t.id for t in half.held_out} == {t.id for t in written} & {
         t.id for t in read_tasks(FILE)
     }
-    parted = parted_tasks(SETTINGS.model_copy(update={"held_out": 0.5}), (str(held_out.PATH),))
-    assert parted.train == half.train
+    split = split_tasks(SETTINGS.model_copy(update={"held_out": 0.5}), (str(held_out.PATH),))
+    assert split.train == half.train
     assert check_tasks(written, make_environment(NAME)).rows == ()
 
 
@@ -87,10 +87,10 @@ def test_every_seed_replays_and_nothing_has_to_be_guessed(
 
 
 def test_scenarios_are_parted_by_a_seeded_rule() -> None:
-    parted = parted_tasks(SETTINGS)
-    assert (len(parted.train), len(parted.held_out)) == (12, 4)
-    assert parted == parted_tasks(SETTINGS)
-    half = parted_tasks(SETTINGS.model_copy(update={"held_out": 0.5}))
+    split = split_tasks(SETTINGS)
+    assert (len(split.train), len(split.held_out)) == (12, 4)
+    assert split == split_tasks(SETTINGS)
+    half = split_tasks(SETTINGS.model_copy(update={"held_out": 0.5}))
     assert (len(half.train), len(half.held_out)) == (8, 8)
 
 
@@ -222,7 +222,7 @@ def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -
     one = tmp_path / "one.jsonl"
     one.write_text(json.dumps(seeds[0].to_json()) + "\n")
     with pytest.raises(ConfigError, match=r"1 tasks in 1 scenarios.*one side empty"):
-        parted_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
+        split_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
     one.write_text(json.dumps(dataclasses.replace(seeds[0], env="shop").to_json()) + "\n")
     with pytest.raises(ConfigError, match=r"environment 'shop'.*is called 'library'"):
         original_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
@@ -244,7 +244,7 @@ def test_check_and_synth_take_it_by_settings(
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     made = list(read_tasks(target))
     assert len(made) == 6
-    held_out = {task.provenance.scenario for task in parted_tasks(SETTINGS).held_out}
+    held_out = {task.provenance.scenario for task in split_tasks(SETTINGS).held_out}
     assert not held_out & {task.provenance.scenario for task in made}
     assert check_tasks(made, make_environment(NAME)).ok
 

@@ -35,9 +35,9 @@ def verl(
 ) -> None:
     """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
 
-    A training whose folder has a checkpoint goes on from it (trainer.resume_mode=disable: anew).
+    A training whose folder has a checkpoint goes on from it (trainer.resume_mode=disable: again).
     """
-    ours, theirs = parted(context.args)
+    ours, theirs = split(context.args)
     asked = overrides(ours, model)
     config = load_config(recipe, profile or (FULL if model else SMALL), asked)
     from rods.assemble.refusals import require_named
@@ -72,7 +72,7 @@ def _require_context(config: RunConfig, dry_run: bool) -> None:
         say(f"the context was not compared with the model's positions: {error}")
 
 
-def parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Words of our settings (`--key value`, `--key=value`), and of verl's (`key=value`)."""
     ours, theirs = list[str](), list[str]()
     rest = list(words)

@@ -155,7 +155,7 @@ def _complete(folder: Path) -> Path:
     if missing is not None:
         raise PrerequisiteError(
             f"{folder}: the extracted benchmark is incomplete, {missing.relative_to(folder)} is "
-            "missing. Remove this folder and run again; it is fetched anew."
+            "missing. Remove this folder and run again; it is fetched again."
         )
     return folder
 

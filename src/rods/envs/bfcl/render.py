@@ -19,7 +19,7 @@ _LONG = 200
 
 
 def _chunks() -> Callable[[Any, bool], Iterable[str]]:
-    """What `json.dumps` makes anew for each of its calls, where Python has it in C."""
+    """What `json.dumps` makes again for each of its calls, where Python has it in C."""
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     plain = json.JSONEncoder(check_circular=False)
     if make is None:

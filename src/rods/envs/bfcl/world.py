@@ -93,7 +93,7 @@ class BfclEnvironment(ClassTasks, Environment):
 
         Args:
             wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
-            split: How original tasks are parted.
+            split: How original tasks are split.
         """
         self._wheel = wheel
         self._split: SplitKind = split

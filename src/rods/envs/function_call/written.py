@@ -231,10 +231,11 @@ def _is_schema(table: dict[str, Any]) -> bool:
 def _needed(row: object) -> bool:
     if not isinstance(row, dict):
         return True
-    told = cast("dict[str, Any]", row)
-    if isinstance(told.get("required"), bool):
-        return told["required"]
-    return "optional" not in str(told.get("type", "")).lower() and told.get("default") in (None, "")
+    entry = cast("dict[str, Any]", row)
+    if isinstance(entry.get("required"), bool):
+        return entry["required"]
+    optional = "optional" in str(entry.get("type", "")).lower()
+    return not optional and entry.get("default") in (None, "")
 
 
 def _property(name: str, row: object) -> dict[str, Json]:
@@ -242,8 +243,8 @@ def _property(name: str, row: object) -> dict[str, Json]:
         row = {"description": row}
     if not isinstance(row, dict):
         raise TypeError(f"parameter {name!r} is {row!r:.60}, expected an object")
-    told = cast("dict[str, Json]", row)
-    return {**told, "type": json_type(told.get("type"))} if "type" in told else dict(told)
+    entry = cast("dict[str, Json]", row)
+    return {**entry, "type": json_type(entry.get("type"))} if "type" in entry else dict(entry)
 
 
 def json_type(written: Json) -> Json:

@@ -66,5 +66,5 @@ def require_same(task: Task, question: Question, name: str) -> None:
         raise TaskError(
             f"task {task.id}: {name} is now {question.text!r} with answer {question.answer!r}, but "
             f"the task has {task.turns[0].user!r}. It was made by another version; generate the "
-            "tasks anew."
+            "tasks again."
         )

@@ -1,8 +1,8 @@
 """Worlds in processes: each process plays one world at a time and is ended where it hangs.
 
 Owns the processes: as many as `rollout.worlds.processes`, started once, replaced when they die. A
-world that hangs, crashes or eats its memory takes no other world along. Where a process runs is
-whoever's who starts it: on this machine (`local`), or on any machine of a Ray (`on`).
+world that hangs, crashes or eats its memory takes no other world along. Processes run on this
+machine (`local`), or on any machine of a Ray cluster (`on`).
 
     environment = ProcessEnvironment(inner, local("bfcl", {}), processes=8, seconds=60)
     world = environment.open(task)          # from a thread that may wait

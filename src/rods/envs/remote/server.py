@@ -128,14 +128,14 @@ class _Routes:
             raise HTTPException(422, f"held_out is {held_out!r}, expected a share below 1")
         environment = self._environment
         try:
-            parted = environment.part(list(environment.tasks(float(held_out))), None)
+            split = environment.part(list(environment.tasks(float(held_out))), None)
         except RodsError as error:
             raise HTTPException(422, str(error)) from error
         return _json(
             {
-                "train": [task.to_json() for task in parted.train],
-                "held_out": [task.to_json() for task in parted.held_out],
-                "digest": parted.digest,
+                "train": [task.to_json() for task in split.train],
+                "held_out": [task.to_json() for task in split.held_out],
+                "digest": split.digest,
             }
         )
 

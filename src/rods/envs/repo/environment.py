@@ -79,7 +79,7 @@ class RepoEnvironment(Environment):
         self._python = python
 
     def tasks(self, held_out: float) -> Sequence[Task]:
-        """Planted bugs; the sides are parted by repository."""
+        """Planted bugs; the sides are split by repository."""
         return plant(*self._asked)
 
     def load(self, path: Path) -> list[Task]:

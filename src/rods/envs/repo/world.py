@@ -48,7 +48,7 @@ SPECS = (
     ToolSpec(
         BASH,
         "Run a command in the repository's folder and read what it prints. Every command starts "
-        "there anew; what it leaves running is ended.",
+        "there again; what it leaves running is ended.",
         {
             "type": "object",
             "properties": _texts(command="What bash is to run."),

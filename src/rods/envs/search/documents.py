@@ -142,5 +142,5 @@ class CorpusFile:
         except ValueError as error:
             raise EnvError(
                 f"{self._path}: no document at byte {start} any more: the file was changed while "
-                "it was searched. Start again; the index is then built anew."
+                "it was searched. Start again; the index is then built again."
             ) from error

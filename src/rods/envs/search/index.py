@@ -1,6 +1,6 @@
 """BM25 over a local corpus: built once, kept beside it, mapped into memory when it is loaded.
 
-Owns the index: its folder, when it is built anew, how far that is, and the ranking. The
+Owns the index: its folder, when it is built again, how far that is, and the ranking. The
 folder's name holds a digest of the corpus, so an index can never belong to another text. Ties go to
 the earlier document. Never talks to a network.
 
@@ -101,7 +101,7 @@ class Bm25Index:
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(
                 f"{place}: the index cannot be read: {error}. Remove this folder; the index is "
-                "then built anew."
+                "then built again."
             ) from error
 
     def search(self, query: str, limit: int) -> list[Hit]:

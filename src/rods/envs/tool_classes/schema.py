@@ -292,7 +292,7 @@ def _converted(value: Value, hint: Any) -> Any:
 
 
 class Doc(NamedTuple):
-    """A docstring, parted."""
+    """The parts of a docstring."""
 
     text: str
     """What stands before the first section, in one paragraph a line."""

@@ -65,7 +65,7 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
     parts = _parts(config, share, int(os.environ.get("WORLD_SIZE", "1")))
     device = pick_device(config.model)
     if not (config.updates or "max_steps" in others):
-        raise ConfigError("updates = 0: TRL must be told how long to train. Set updates.")
+        raise ConfigError("updates = 0: TRL needs a number of updates. Set updates.")
     given: dict[str, Any] = {
         "output_dir": output_dir,
         "seed": config.seed,
@@ -90,7 +90,7 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
 
 
 class _Parts(NamedTuple):
-    """How the trajectories of an update are parted."""
+    """How the trajectories of an update are split."""
 
     rows: int
     """Trajectories of an update."""

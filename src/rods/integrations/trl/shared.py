@@ -101,7 +101,7 @@ class InCheckpoints(_Base):
             self.open(Path(checkpoint))
 
     def open(self, checkpoint: Path | None = None) -> None:
-        """Begin the curriculum anew or from a checkpoint, unless it has begun; `train` does it."""
+        """Begin the curriculum again or from a checkpoint, unless it has begun; `train` does it."""
         if self.accelerator.is_main_process and not self._run.opened:
             state = None if checkpoint is None else read_state(checkpoint)
             self._run.open(Path(self.args.output_dir) / LIVE, state)
@@ -117,7 +117,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     if not path.is_file():
         raise StoreError(
             f"{path}: missing, so this checkpoint knows no curriculum. It was not made by "
-            "a trainer over one; resume from one that was, or start anew."
+            "a trainer over one; resume from one that was, or start again."
         )
     try:
         return torch.load(path, weights_only=True)

@@ -158,7 +158,7 @@ class _Seat:
 
 
 _seats: dict[str, _Seat] = {}
-"""Of this process, by settings: verl makes a loop anew for every trajectory."""
+"""Of this process, by settings: verl makes a loop again for every trajectory."""
 
 
 def _seat(config: Any, tokenizer: Any) -> _Seat:

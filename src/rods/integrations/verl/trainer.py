@@ -90,7 +90,7 @@ class CurriculumTrainer(_PPOTrainer):
             raise StoreError(
                 f"{folder}: its data.pt is missing, so this checkpoint knows no curriculum. Copy "
                 "it back, go on from an older checkpoint (trainer.resume_mode=resume_path "
-                "trainer.resume_from_path=...), or start anew in another --out."
+                "trainer.resume_from_path=...), or start again in another --out."
             )
         if self._restored_tq_prompt_count:
             held = (_queue.kv_list(PARTITION) or {}).get(PARTITION, {})

@@ -101,19 +101,19 @@ def gaps(facts: Facts) -> list[int]:
 
 
 def opens(facts: Facts, gap: int) -> bool:
-    """Whether some argument of the next turn cannot be known at the gap, but is told after it."""
+    """Whether some argument of the next turn is unknown at the gap and known one message later."""
     shown = Shown()
     for turn in facts.task.turns[: gap + 1]:
         shown.hear(turn.user)
     for number, step in enumerate(facts.steps):
         if step.turn <= gap:
             shown.read(number, step)
-    told = Shown()
-    told.hear(facts.task.turns[gap + 1].user)
+    after = Shown()
+    after.hear(facts.task.turns[gap + 1].user)
     return any(
         shown.said_in(argument.value) is None
         and shown.in_result(argument.value) is None
-        and told.said_in(argument.value) is not None
+        and after.said_in(argument.value) is not None
         for argument in facts.arguments
         if argument.turn == gap + 1 and not isinstance(argument.value, bool)
     )

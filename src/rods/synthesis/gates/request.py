@@ -263,6 +263,6 @@ def _fits(facts: Facts, usage: TextCounts, asked: Sequence[int]) -> dict[tuple[i
 
 
 def _values(calls: Sequence[ToolCall]) -> set[Scalar]:
-    """What calls take, without what is too short to be told from other words."""
+    """What calls take, without what is too short to be distinguished from other words."""
     found = {x.value for call in calls for x in leaves(call) if not isinstance(x.value, bool)}
     return {v for v in found if not isinstance(v, str) or len(v) > 2}

@@ -220,7 +220,7 @@ def _other_unit(call: ToolCall, spec: ToolSpec, said: Sequence[tuple[float, _Uni
 
 def _units_of(spec: ToolSpec, name: str) -> frozenset[_Unit]:
     """Units that a parameter's name and description speak of."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
-    text = f"{parted} {spec.properties.get(name, {}).get('description', '')}".lower()
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
+    text = f"{split} {spec.properties.get(name, {}).get('description', '')}".lower()
     known = _units()
     return frozenset(known[word] for word in re.findall(r"[a-z]+", text) if word in known)

@@ -126,7 +126,7 @@ HINTS: Mapping[str, str] = {
     ErrorClass.FUNC_SAMPLE_FAILED: "plan functions of the list alone",
     ErrorClass.VM_EXEC_FAILED: "plan calls that succeed in this world",
 }
-"""What the planner is told where the critic says nothing."""
+"""Hints for the planner where the critic gives none."""
 
 
 def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
@@ -147,17 +147,17 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
     data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
     answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
     hint = str(answer.get("hint") or HINTS[failure.reason])[:200]
-    told = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
+    hinted = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
     if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
         path = str(answer["path"])
         known = path.split(".")[0] in base.start
         patch = {path if known or not owner else f"{owner}.{path}": answer.get("value")}
         if patched(base.start, patch) is not None:
-            return dataclasses.replace(told, patch=patch)
+            return dataclasses.replace(hinted, patch=patch)
     if answer.get("action") == "hint":
-        return dataclasses.replace(told, tool="")
+        return dataclasses.replace(hinted, tool="")
     named = str(answer.get("function") or "")
-    return dataclasses.replace(told, tool=named) if named in base.specs else told
+    return dataclasses.replace(hinted, tool=named) if named in base.specs else hinted
 
 
 def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, Json] | None:

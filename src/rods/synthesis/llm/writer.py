@@ -174,11 +174,11 @@ class LlmWriter(Writer):
     ) -> tuple[list[PlannedTurn], str] | Rejection:
         """Functions of each turn, executed in a fresh world, and the story around them."""
         stage = dataclasses.replace(base.task, turns=(Turn(""),))
-        told = "narrative" not in self._settings.without
+        narrative = "narrative" not in self._settings.without
         with closing(cast("Readable", self._environment.open(stage))) as world:
             world.begin_turn(0)
             state = world.public_state()
-            plan = make_plan(self._chat, base, state, history, sampling, narrative=told)
+            plan = make_plan(self._chat, base, state, history, sampling, narrative=narrative)
             if isinstance(plan, Rejection):
                 return plan
             planned = execute(self._chat, base, world, plan, sampling)

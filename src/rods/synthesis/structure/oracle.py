@@ -19,7 +19,7 @@ MISSING_VALUE = "Which one exactly? Please tell me more."
 
 
 def steps(turn: Turn, results: Sequence[ToolResult], known: str) -> Iterator[list[ToolCall]]:
-    """A turn's calls, parted where a call needs what an earlier one of the turn returned.
+    """A turn's calls, split where a call needs what an earlier one of the turn returned.
 
     Args:
         turn: with at least one call.

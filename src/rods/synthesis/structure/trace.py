@@ -166,9 +166,7 @@ V = TypeVar("V")
 
 
 def by_identity(make: Callable[[K], V]) -> Callable[[K], V]:
-    """Keep what a function makes of each thing, which is told by its identity: tools, for one,
-    cannot be hashed.
-    """
+    """Cache a function by the identity of its argument, for arguments that cannot be hashed."""
     known: dict[int, tuple[K, V]] = {}
 
     @functools.wraps(make)

@@ -43,8 +43,8 @@ def literal(value: Value, words: Mapping[str, str]) -> str:
 
 def noun(parameter: str) -> str:
     """A parameter's name as words: `loan_id` and `loanId` become `loan id`."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", parameter).replace("_", " ")
-    return parted.strip().lower()
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", parameter).replace("_", " ")
+    return split.strip().lower()
 
 
 def thing(parameter: str) -> str:

@@ -214,7 +214,7 @@ class SqliteQueue:
         if changed:
             raise SynthesisError(
                 f"{self._db.path}: these variants were begun with other settings "
-                f"({', '.join(changed)}). Go on with the old ones, or begin anew elsewhere."
+                f"({', '.join(changed)}). Go on with the old ones, or begin again elsewhere."
             )
         self.put("deciding", json.dumps(dict(deciding)))
 

@@ -74,7 +74,7 @@ def _reckoned(sketch: Sketch) -> set[float]:
 
 
 def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:
-    """Whether this number may get a new value: large enough to be told from chance, not frozen."""
+    """Whether this number may get a new value: large enough not to occur by chance, not frozen."""
     if value in frozen or value <= 0:
         return False
     said = sketch.said_numbers.get(value, 0)
