@@ -18,6 +18,7 @@ from rods.engines.kv import RowCache
 from rods.engines.runs import CALL, runs_of
 from rods.engines.storage import FIRST, KeyValues
 from rods.engines.weights import DecoderWeights, packs
+from rods.errors import PolicyError
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
@@ -121,6 +122,43 @@ def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyP
     played = asyncio.run(go())
     assert policy.stats.evictions > 0
     assert worst_difference(model, played) < 1e-4
+
+
+@pytest.mark.parametrize("tensor", range(4))
+def test_a_cache_that_could_not_grow_works_again(
+    tensor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU that others fill: keys of one layer had grown, and every later call failed."""
+    monkeypatch.setattr("rods.engines.storage.FIRST", 16)
+    model = build("qwen3")
+    policy = HFPolicy(model, [], rows=4, max_context=128)
+    zeros, calls = torch.Tensor.new_zeros, list[int]()
+
+    def scarce(self: torch.Tensor, *size: Any) -> torch.Tensor:
+        if size[2:3] == (24,):  # the first growth of rows
+            calls.append(0)
+            if len(calls) == tensor + 1:
+                raise MemoryError("no room")
+        return zeros(self, *size)
+
+    async def go() -> list[Played]:
+        session, prompt = policy.open(0), text(0, 9)
+        first = await session.generate(prompt, 3, 1.0)
+        monkeypatch.setattr(torch.Tensor, "new_zeros", scarce)
+        with pytest.raises(PolicyError, match="no room"):
+            await policy.open(1).generate(text(1, 9), 20, 1.0)
+        monkeypatch.undo()
+        monkeypatch.setattr("rods.engines.storage.FIRST", 16)
+        second = await session.generate([1, 2], 20, 1.0)
+        ids = [*prompt, *first.ids, 1, 2, *second.ids]
+        fresh = policy.open(2)
+        third = await fresh.generate(text(2, 9), 20, 1.0)
+        return [
+            Played(ids, list(range(14, 34)), list(second.logprobs)),
+            Played([*text(2, 9), *third.ids], list(range(9, 29)), list(third.logprobs)),
+        ]
+
+    assert worst_difference(model, asyncio.run(go())) < 1e-4
 
 
 @pytest.mark.parametrize("bounded", [False, True])

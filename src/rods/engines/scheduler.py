@@ -151,6 +151,9 @@ class Scheduler:
             )
             failure.__cause__ = error
             request.future.set_exception(failure)
+        if error is not None:  # a cache that could not grow may have longer keys than values
+            self._rows.forget()
+            self._backend.release()
 
     async def _drive(self) -> None:
         self._waiting[:0], self._joining = self._joining, []  # of a driver that failed
