@@ -16,7 +16,7 @@ SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.a
 LENGTH = ("updates", "trajectories", "evaluation")
 """How long a run trains and what it is evaluated on: they change no update. Runs that are compared
 must have the same."""
-FILES = ("env.tasks", "static.variants", "env.search.corpus", "env.search.retriever")
+FILES = ("env.tasks", "static.variants", "env.search.corpus")
 """Where tasks and documents are. The saved state refuses a pool of other tasks than its own."""
 MAY_CHANGE = frozenset(
     {
