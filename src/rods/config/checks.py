@@ -12,33 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, TypeAlias
 
 from rods.config.capabilities import HostTrainer
 from rods.config.curriculum import StaticSettings
 from rods.config.sections import Sections
 from rods.errors import ConfigError
+from rods.infra.dotted import shown
 
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
 """Advantages that compare within a group alone, so that they can within other sets of peers."""
-Where = Literal["settings", "run", "training"]
-
-
-class SettingsCheck(NamedTuple):
-    """One thing that settings must not ask for."""
-
-    where: Where
-    """`settings`: always. `run`: of whatever plays tasks. `training`: of the local trainer."""
-    fault: Callable[[Sections], str]
-    """Message with the fault, what is expected and what to do; empty: no fault."""
+Where: TypeAlias = Literal["settings", "run", "training"]
+"""`settings`: always. `run`: of whatever plays tasks. `training`: of the local trainer."""
+Check: TypeAlias = Callable[[Sections], str]
+"""Gives a message with the fault, what is expected and what to do; empty: no fault."""
 
 
 def faults(config: Sections, where: Where) -> list[str]:
     """Return the message of each check of a place that the settings do not pass."""
-    found = (check.fault(config) for check in CHECKS if check.where == where)
-    return [text for text in found if text]
+    return [text for check in CHECKS[where] if (text := check(config))]
 
 
 def require(config: Sections, where: Where) -> None:
@@ -250,43 +244,25 @@ def _adapters_alone(config: Sections) -> str:
     )
 
 
-CHECKS = (
-    SettingsCheck("settings", _boundary),
-    SettingsCheck("settings", _retire),
-    SettingsCheck("settings", _static),
-    SettingsCheck("settings", _stages),
-    SettingsCheck("settings", _held_out),
-    SettingsCheck("settings", _window),
-    SettingsCheck("settings", _group_of_one),
-    SettingsCheck("settings", _credit),
-    SettingsCheck("settings", _gae),
-    SettingsCheck("settings", _dual_clip),
-    SettingsCheck("settings", _address),
-    SettingsCheck("settings", _weights),
-    SettingsCheck("settings", _importable),
-    SettingsCheck("run", _never_grows),
-    SettingsCheck("run", _no_mean),
-    SettingsCheck("training", _adapters_alone),
-)
+CHECKS: Mapping[Where, tuple[Check, ...]] = {
+    "settings": (
+        *(_boundary, _retire, _static, _stages, _held_out),
+        *(_window, _group_of_one, _credit, _gae, _dual_clip),
+        *(_address, _weights, _importable),
+    ),
+    "run": (_never_grows, _no_mean),
+    "training": (_adapters_alone,),
+}
 """All checks, in the order of their messages."""
 
 
 # -- hosts ---------------------------------------------------------------------------------------
 
 
-def _asked(key: str, when: Callable[[Sections], bool]) -> Callable[[Sections], str]:
+def _asked(key: str, when: Callable[[Sections], bool]) -> Check:
     """Name a setting with its value where the settings ask for something by it."""
-
-    def name(config: Sections) -> str:
-        value = attrgetter(key)(config)
-        shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
-        return f"{key} = {shown}" if when(config) else ""
-
-    return name
-
-
-def _gspo(config: Sections) -> bool:
-    return config.train.loss == "gspo"
+    value = attrgetter(key)
+    return lambda config: f"{key} = {shown(value(config))}" if when(config) else ""
 
 
 def _reward_kl(config: Sections) -> bool:
@@ -310,7 +286,7 @@ def _truncated_nucleus(config: Sections) -> str:
     return f"{text}the log-probabilities within the nucleus)" if wrong else ""
 
 
-def _other_aggregation(loss: str, *known: str) -> Callable[[Sections], str]:
+def _other_aggregation(loss: str, *known: str) -> Check:
     def name(config: Sections) -> str:
         train = config.train
         wrong = train.loss == loss and train.aggregation not in known
@@ -319,7 +295,7 @@ def _other_aggregation(loss: str, *known: str) -> Callable[[Sections], str]:
     return name
 
 
-NEEDS: Mapping[str, Callable[[Sections], str]] = {
+NEEDS: Mapping[str, Check] = {
     "critic": _asked("train.advantage", lambda c: c.train.advantage == "gae"),
     "kl in rewards": _asked("train.kl_in", _reward_kl),
     "kl in rewards of groups": lambda c: (
@@ -345,7 +321,7 @@ NEEDS: Mapping[str, Callable[[Sections], str]] = {
     "aggregation of gspo": _other_aggregation("gspo", "sequence"),
     "credit of gspo": lambda c: (
         f'train.credit = "{c.train.credit}" with train.loss = "gspo"'
-        * (_gspo(c) and c.train.credit != "trajectory")
+        * (c.train.loss == "gspo" and c.train.credit != "trajectory")
     ),
     "lower bound of cispo": lambda c: (
         'train.clip_low below 1 with train.loss = "cispo"'

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from rods.errors import StoreError
+from rods.infra.dotted import within
 
 SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
 """Settings, or sections of them, that the saved state is made of: a resume never changes them."""
@@ -46,7 +47,7 @@ def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list
         changes: as `RunConfig.changed` words them, each `key: before -> after`.
         free: keys, or sections, that may change.
     """
-    return [text for text in changes if not _within(_key(text), free)]
+    return [text for text in changes if not _among(text, free)]
 
 
 def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
@@ -61,7 +62,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
         StoreError: they differ; the message lists them.
     """
     wrong = deciding(changes)
-    fixed = [text for text in wrong if _within(_key(text), SAVED)]
+    fixed = [text for text in wrong if _among(text, SAVED)]
     if fixed and drift:
         raise StoreError(
             f"{path}: the saved state is made of these settings, which no resume can change: "
@@ -76,9 +77,5 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
         )
 
 
-def _key(change: str) -> str:
-    return change.partition(":")[0]
-
-
-def _within(key: str, names: Collection[str]) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in names)
+def _among(change: str, names: Collection[str]) -> bool:
+    return within(change.partition(":")[0], names)

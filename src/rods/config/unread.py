@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rods.config.capabilities import EngineTraits, traits_of
 from rods.errors import ConfigError
+from rods.infra.dotted import shown, within
 
 Values = Mapping[str, Any]
 """Settings by their dotted keys."""
@@ -140,7 +141,7 @@ def require_read(
         ConfigError: one line for each such setting.
     """
     lines = [
-        f"{key} = {_shown(values[key])} has no effect. It is read with {rule.want}; here "
+        f"{key} = {shown(values[key])} has no effect. It is read with {rule.want}; here "
         f"{_are(rule, values)}. Set that, or leave {key} out."
         for rule in RULES
         for key in _unread(rule, values, usual, layers)
@@ -159,7 +160,7 @@ def _unread(
     return [
         key
         for key in values
-        if _within(key, rule.keys)
+        if within(key, rule.keys)
         and values[key] != usual.get(key)
         and _last(key, layers) >= max(decided, 0)
     ]
@@ -172,16 +173,8 @@ def _last(key: str, layers: Sequence[Collection[str]]) -> int:
 
 
 def _named(key: str, layer: Collection[str]) -> bool:
-    return any(_within(key, (name,)) or _within(name, (key,)) for name in layer)
-
-
-def _within(key: str, sections: Sequence[str]) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in sections)
+    return within(key, layer) or any(within(name, (key,)) for name in layer)
 
 
 def _are(rule: Rule, values: Values) -> str:
-    return " and ".join(f"{key} = {_shown(values[key])}" for key in rule.by)
-
-
-def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+    return " and ".join(f"{key} = {shown(values[key])}" for key in rule.by)
