@@ -10,11 +10,11 @@ they were set. What depends on files, the model or the machine is checked where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
-from rods.config.capabilities import HostTrainer
 from rods.config.curriculum import StaticSettings
 from rods.config.sections import Sections
 from rods.errors import ConfigError
@@ -257,6 +257,18 @@ CHECKS: Mapping[Where, tuple[Check, ...]] = {
 
 
 # -- hosts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HostTrainer:
+    """A host trainer, by what it cannot do."""
+
+    name: str
+    """Subject of a sentence in messages."""
+    lacks: frozenset[str]
+    """Keys of `NEEDS`."""
+    unread: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Names of settings that it has no use for, by section."""
 
 
 def _asked(key: str, when: Callable[[Sections], bool]) -> Check:

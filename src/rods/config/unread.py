@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rods.config.capabilities import EngineTraits, traits_of
+from rods.config.engine import EngineTraits, traits_of
 from rods.errors import ConfigError
 from rods.infra.dotted import shown, within
 
