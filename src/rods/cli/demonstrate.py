@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rods.cli.common import Profile, Recipe, overrides, progress, say
+from rods.cli.common import Profile, Recipe, given, overrides, progress, say
 from rods.config import FULL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 
@@ -92,7 +92,8 @@ def demonstrate(
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     asked = overrides(context.args)
     if model:
-        config = _settings(recipe, profile, asked, model, dialect, seed)
+        asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
+        config = load_config(recipe, profile, asked)
         calls = SEVERAL if several is None else several
         _tasks(config, target, number, writer, (variants, originals, calls))
         return
@@ -107,14 +108,6 @@ def _require_model(unread: Sequence[str]) -> None:
             f"{unread[0]}: tasks are demonstrated to a model, whose chat template and tokens they "
             "are in. Name it: --model."
         )
-
-
-def _settings(
-    recipe: str, profile: str, asked: Sequence[str], model: str, dialect: str, seed: int
-) -> RunConfig:
-    named = [f"model.name={json.dumps(model)}", f"seed={seed}"]
-    named += [f"model.dialect={json.dumps(dialect)}"] if dialect else []
-    return load_config(recipe, profile, [*asked, *named])
 
 
 def _tasks(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, out, overrides, say, writer_overrides, writers_of
+from rods.cli.common import Drift, Model, given, out, say, writer_overrides, writers_of
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
@@ -59,17 +58,9 @@ def train(
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
-    asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
-    if model:
-        asked.append(f"model.name={json.dumps(model)}")
-    if curriculum:
-        asked.append(f"curriculum={curriculum}")
-    if seed is not None:
-        asked.append(f"seed={seed}")
-    if track:
-        asked.append(f"track.names={json.dumps(track)}")
-    if memory is not None:
-        asked.append(f"train.local.memory_gib={memory}")
+    asked = writer_overrides(context.args, writer, writer_url, writer_model)
+    named = {"model.name": model, "curriculum": curriculum, "seed": seed, "track.names": track}
+    asked += given({**named, "train.local.memory_gib": memory})
     if drift and resume is None:
         raise ConfigError("--allow-drift: it belongs to --resume RUN, whose settings may differ.")
     if resume is not None:

@@ -319,9 +319,8 @@ def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
 
 def _leaves(arguments: Mapping[str, Value]) -> Iterator[tuple[str, Json]]:
     for key, value in arguments.items():
-        if isinstance(value, ToolCall):
-            yield from _leaves(value.arguments)
-        elif isinstance(value, dict):
+        value = value.arguments if isinstance(value, ToolCall) else value
+        if isinstance(value, Mapping):
             yield from _leaves(value)
         elif isinstance(value, list):
             yield from _leaves({f"{key}[{i}]": item for i, item in enumerate(value)})

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from rods.config import RunConfig, load_config
 from rods.config.base import Settings
@@ -78,8 +78,6 @@ class Grid:
 
 
 class _File(Settings):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     recipe: str = "rods"
     profile: str = "small"
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)

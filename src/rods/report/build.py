@@ -72,8 +72,8 @@ def build_report(path: Path, out: Path | None = None) -> Path:
         StoreError: the run cannot be read, or the report cannot be written.
     """
     run = load_run(path)
-    page = render("report.html.j2", report_context(run, trajectory_view(run, decoder_for(run))))
-    return write_page(out or run.path / "report.html", page)
+    context = {**_context(run), "view": trajectory_view(run, decoder_for(run))}
+    return write_page(out or run.path / "report.html", render("report.html.j2", context))
 
 
 def render(template: str, context: Mapping[str, object]) -> str:
@@ -104,8 +104,7 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
-    """Everything that the template reads."""
+def _context(run: RunData) -> dict[str, object]:
     before, after = run.evaluation("before"), run.last_evaluation
     rows = result_rows(before, after)
     notes = list(run.notes)
@@ -136,7 +135,6 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "pool": pool_figures(run),
         "mechanism": mechanism_figures(run),
         "synthesis": synthesis_figure(run),
-        "view": view,
     }
 
 

@@ -86,7 +86,7 @@ class ArmResult:
             ("updates", lambda run: len(run.steps)),
             ("trajectories", lambda run: run.total("trajectories")),
             ("tokens", lambda run: run.total("tokens_generated")),
-            ("no variance", _flat_at_the_end),
+            ("no variance", lambda run: (run.quarters("zero_variance") or (None, None))[1]),
             ("injected", lambda run: run.injected),
             ("retired", lambda run: run.retired),
         ]
@@ -125,20 +125,14 @@ class Experiment:
                 missing.append(cell.name)
         if not any(runs.values()):
             raise StoreError(f"{folder}: no run of the experiment {grid.name!r} is finished yet.")
-        base = runs[grid.baseline]
-        arms = tuple(
-            ArmResult(
-                arm.name,
-                arm.overrides,
-                runs[arm.name],
-                _cells(runs[arm.name], base if arm.name != grid.baseline else {}),
-                _by_seed(runs[arm.name], base) if arm.name != grid.baseline else {},
-            )
-            for arm in grid.arms
-            if runs[arm.name]
-        )
+        arms: list[ArmResult] = []
+        for arm in grid.arms:
+            if mine := runs[arm.name]:
+                base = runs[grid.baseline] if arm.name != grid.baseline else {}
+                cells, by_seed = _cells(mine, base), _by_seed(mine, base)
+                arms.append(ArmResult(arm.name, arm.overrides, mine, cells, by_seed))
         notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
-        return cls(grid.name, grid.baseline, arms, (*notes, *_unfair(arms)))
+        return cls(grid.name, grid.baseline, tuple(arms), (*notes, *_unfair(arms)))
 
     @property
     def reached(self) -> list[tuple[str, float, dict[str, float | None]]]:
@@ -254,11 +248,6 @@ def _mean_step(rows: Sequence[StepRow]) -> StepRow:
     shared = set[str](rows[0].numbers).intersection(*(row.numbers for row in rows))
     numbers = {k: math.fsum(row.numbers[k] for row in rows) / len(rows) for k in sorted(shared)}
     return replace(rows[0], numbers=numbers)
-
-
-def _flat_at_the_end(run: RunData) -> float | None:
-    found = run.quarters("zero_variance")
-    return found[1] if found else None
 
 
 def _range(values: Sequence[float | None]) -> str:
