@@ -108,3 +108,9 @@ def flat(data: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in items:
         out.update(flat(value, f"{prefix}.{key}" if prefix else key))
     return out
+
+
+def changes(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """Keys whose values differ, as `key: ours -> theirs`; a missing one is None."""
+    rows = ((key, ours.get(key), theirs.get(key)) for key in sorted(ours.keys() | theirs.keys()))
+    return [f"{key}: {mine} -> {other}" for key, mine, other in rows if mine != other]

@@ -75,7 +75,7 @@ class SearchEnvironment(QuestionEnvironment):
             raise ConfigError(f"env.search.results is {results}; it must be positive.")
         self._corpus, self._results, self._index = corpus, results, index
         self._lock = threading.Lock()
-        if corpus and not _is_address(corpus) and not Path(corpus).is_file():
+        if corpus and "://" not in corpus and not Path(corpus).is_file():
             raise ConfigError(
                 f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents. "
                 "Leave it empty for the bundled corpus, or give the address of a service, such as "
@@ -137,13 +137,9 @@ class SearchEnvironment(QuestionEnvironment):
             return ToolResult("Error: this query cannot be searched for. Write another one.", True)
 
 
-def _is_address(corpus: str) -> bool:
-    return "://" in corpus
-
-
 def open_retriever(corpus: str) -> Retriever:
     """A retriever at an address, or an index of a corpus (empty: the bundled one)."""
-    if _is_address(corpus):
+    if "://" in corpus:
         return RemoteRetriever(corpus)
     if corpus:
         return Bm25Index.of_file(Path(corpus), progress=bar)
