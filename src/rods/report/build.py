@@ -73,11 +73,17 @@ def build_report(path: Path, out: Path | None = None) -> Path:
     """
     run = load_run(path)
     context = {**_context(run), "view": trajectory_view(run, decoder_for(run))}
-    return write_page(out or run.path / "report.html", render("report.html.j2", context))
+    return write_page(out or run.path / "report.html", "report.html.j2", context)
 
 
-def render(template: str, context: Mapping[str, object]) -> str:
-    """One page of `templates/`, everything escaped that is not markup of ours."""
+def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path:
+    """Write one page of `templates/`, everything escaped that is not markup of ours.
+
+    It is written by a temporary file and a rename, so that an old page survives a full disk.
+
+    Raises:
+        StoreError: the page cannot be written.
+    """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -87,15 +93,7 @@ def render(template: str, context: Mapping[str, object]) -> str:
     )
     helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
     helpers |= {"plotly_script": plotly_script}
-    return environment.get_template(template).render({**helpers, **context})
-
-
-def write_page(path: Path, page: str) -> Path:
-    """Write by a temporary file and a rename, so that an old page survives a full disk.
-
-    Raises:
-        StoreError: the page cannot be written.
-    """
+    page = environment.get_template(template).render({**helpers, **context})
     try:
         with replacing(path) as part:
             part.write_text(page, encoding="utf-8")

@@ -37,7 +37,7 @@ from rods.report.arms import (
     trajectories_to,
     uneven_budgets,
 )
-from rods.report.build import render, span, write_page
+from rods.report.build import span, write_page
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -193,7 +193,7 @@ class Experiment:
             "curves": self.curves(),
             "writers_said": WRITERS_NOTE if any(p.by == "writer" for p in self.parts) else "",
         }
-        return write_page(out, render("experiment.html.j2", context))
+        return write_page(out, "experiment.html.j2", context)
 
 
 # -- pooling -------------------------------------------------------------------------------------
