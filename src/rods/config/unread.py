@@ -32,16 +32,8 @@ class Rule(NamedTuple):
     """What makes them be read, in words."""
 
 
-def _is(key: str, *names: str) -> Callable[[Values], bool]:
-    return lambda values: values[key] in names
-
-
 def _pipelined(values: Values) -> bool:
     return values["rollout.schedule"] == "pipelined"
-
-
-def _ahead(values: Values) -> bool:
-    return _pipelined(values) and values["rollout.pipeline.staleness"] > 0
 
 
 def _engine(values: Values) -> EngineTraits:
@@ -74,7 +66,7 @@ RULES = (
     Rule(
         ("train.gae",),
         ("train.advantage",),
-        _is("train.advantage", "gae"),
+        lambda values: values["train.advantage"] == "gae",
         'train.advantage = "gae"',
     ),
     Rule(
@@ -119,7 +111,7 @@ RULES = (
     Rule(
         ("engine.vllm.sleep",),
         ("rollout.schedule", "rollout.pipeline.staleness"),
-        lambda values: not _ahead(values),
+        lambda values: not _pipelined(values) or values["rollout.pipeline.staleness"] == 0,
         "rollout.pipeline.staleness = 0 or another rollout.schedule: a server that plays while "
         "updates run never sleeps",
     ),

@@ -52,7 +52,9 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
             faults.append(f" {path.name} was left out: {error}")
             continue
         in_files += sum(map(len, found))
-        for members in sorted(found, key=_interest)[:GROUPS_PER_FILE]:
+        # Groups whose members differ come first, then by task id.
+        found.sort(key=lambda group: (-len({progress(t) for t in group}), group[0].task_id))
+        for members in found[:GROUPS_PER_FILE]:
             kept = members[:MAX_MEMBERS]
             shown += len(kept)
             groups.append(_group(kept, _judgement(judged, members[0], path), path.name, decode))
@@ -91,11 +93,6 @@ def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
 
     ordered = sorted(trajectories, key=lambda t: (*key(t), t.member))
     return [list(members) for _, members in groupby(ordered, key=key)]
-
-
-def _interest(members: Sequence[Trajectory]) -> tuple[int, str]:
-    """Groups whose members differ come first, then by task id."""
-    return (-len({progress(t) for t in members}), members[0].task_id)
 
 
 def progress(trajectory: Trajectory) -> float:
