@@ -69,16 +69,14 @@ async def examination_of(
 ) -> list[Group]:
     """The tasks of a suite, played greedily `evaluation.suite.repeats` times.
 
+    `progress` and `kept` are those of `roll_out_suite`, whose errors are raised too.
+
     Args:
         run: whose last checkpoint is played; None: the model of the settings.
-        tasks: of the suite.
-        progress: told after every trajectory how many are done, and of how many.
-        kept: gets every trajectory as it ends, and has what was played before.
 
     Raises:
-        StoreError: the run has no checkpoint, or a trajectory cannot be kept.
+        StoreError: the run has no checkpoint.
         ConfigError: the dialect is inline, or the engine cannot be given the weights.
-        EnvError: too many trajectories failed for reasons of infrastructure.
     """
     set_threads(config.model.threads)
     dialect = structured(config.model.dialect)

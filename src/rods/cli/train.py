@@ -81,16 +81,9 @@ def train(
 
 
 def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
-    """Say what the run would hold.
+    """Say what the run would hold; raises `ConfigError` where that cannot fit.
 
-    Args:
-        folder: where a new run would go; it need not exist.
-        resume: the run that would go on.
-        asked_for: whether the command line names a model, or memory to plan for.
-
-    Raises:
-        ConfigError: that cannot fit.
-        PolicyError: it was asked for, and the model's sizes are not known.
+    Where the model's sizes are not known, that is an error if a plan was `asked_for`.
     """
     from rods.assemble.engines import with_engine
     from rods.assemble.settled import with_room

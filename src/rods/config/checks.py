@@ -315,13 +315,7 @@ def lacking(config: Sections, host: HostTrainer) -> list[str]:
 
 
 def require_host(config: Sections, host: HostTrainer, *more: str) -> None:
-    """Raise `ConfigError` where settings ask for what a host lacks.
-
-    Args:
-        config: settings.
-        host: the trainer.
-        more: further settings that its adapter found it to lack.
-    """
+    """Raise `ConfigError` where settings ask for what a host lacks, `more` by its adapter."""
     if asked := [*lacking(config, host), *more]:
         raise ConfigError(
             f"{host.name} has nothing for {', '.join(asked)}. Change it, or train with "

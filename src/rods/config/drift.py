@@ -41,25 +41,17 @@ a server writes may come sooner or later."""
 
 
 def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
-    """Those changes that alter what a run does.
+    """Those changes, each `key: before -> after`, that alter what a run does.
 
-    Args:
-        changes: as `RunConfig.changed` words them, each `key: before -> after`.
-        free: keys, or sections, that may change.
+    They are of no key, and of no section, in `free`.
     """
     return [text for text in changes if not _among(text, free)]
 
 
 def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
-    """Refuse a resume whose settings decide what the run does and differ from the run's.
+    """Raise `StoreError` for changes of settings that decide what the run at `path` does.
 
-    Args:
-        path: where the run's settings were found.
-        changes: of its settings.
-        drift: they may differ, but for those of `SAVED`.
-
-    Raises:
-        StoreError: they differ; the message lists them.
+    With `drift` they may change, but for those of `SAVED`.
     """
     wrong = deciding(changes)
     fixed = [text for text in wrong if _among(text, SAVED)]

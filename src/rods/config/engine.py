@@ -100,11 +100,7 @@ class EngineSettings(Settings):
     def way(self, lora_rank: int) -> str:
         """How a server gets new weights: `weights`, or what the engine means by leaving it out.
 
-        Args:
-            lora_rank: `model.lora_rank`.
-
-        Returns:
-            `fixed`, `folder` or `lora`; empty where no server samples.
+        It is `fixed`, `folder` or `lora`; empty where no server samples.
         """
         if self.weights or not self.traits.server:
             return self.weights

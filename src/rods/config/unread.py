@@ -127,10 +127,9 @@ def require_read(
         values: all settings, as they are in the end.
         usual: all defaults; who says a default asks for nothing.
         layers: the keys that each layer sets, the strongest last.
-        where: of the message.
 
     Raises:
-        ConfigError: one line for each such setting.
+        ConfigError: one line for each such setting; it begins with `where`.
     """
     lines = [
         f"{key} = {shown(values[key])} has no effect. It is read with {rule.want}; here "

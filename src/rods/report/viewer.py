@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
+from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
 from rods.report.run_data import JudgedGroup, RunData
 from rods.trajectory import Step, Trajectory
@@ -67,15 +68,13 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
 
 
 def decoder_for(run: RunData) -> Decode | None:
-    """The decoder of the tokenizer that lies in the run, its model's folder or the tiny policy.
+    """The decoder of the tokenizer that lies in the run or its model's folder, bundled or not.
 
     `None` where there is none or `tokenizers` is not installed: the viewer does without.
     """
     name = str(run.setting("model.name") or "")
-    tiny = Path(__file__).parents[1] / "policies" / "tiny"
-    places = [run.path, *sorted(run.path.glob("checkpoint*/**/")), Path(name) if name else run.path]
-    if name == "tiny":
-        places.append(tiny)
+    places = [run.path, *sorted(run.path.glob("checkpoint*/**/"))]
+    places += [local_path(name)] if name else []
     found = [p / "tokenizer.json" for p in places if (p / "tokenizer.json").is_file()]
     if not found:
         return None
