@@ -51,8 +51,9 @@ from rods.report.heldout import (
 from rods.report.panels import Figure
 from rods.report.plots import Axes, Series
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import MANIFEST, EvalRow, EvaluationPass, RunData, StepRow, load_run
+from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
+from rods.store import MANIFEST
 
 
 @dataclass(frozen=True, slots=True)

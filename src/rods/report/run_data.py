@@ -37,12 +37,12 @@ from pydantic import TypeAdapter, ValidationError
 from rods.errors import StoreError
 from rods.infra.files import text_of
 from rods.records import unused_words
+from rods.store import MANIFEST, METRICS
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
 SAMPLED = ("progress", "solved", "official")
 GREEDY = tuple(f"greedy_{name}" for name in SAMPLED)
-MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
