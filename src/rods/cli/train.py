@@ -70,22 +70,18 @@ def train(
         start = Start(recipe, profile_name(recipe, profile or (FULL if model else SMALL)), asked)
         config = load_config(*start)
     if dry_run:
-        from rods.assemble.refusals import require_named
-
-        require_named(config)
-        require(config, "training")
-        out().print_json(config.model_dump_json())
         _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
-        return
-    _run(config, folder, resume, start, drift)
+    else:
+        _run(config, folder, resume, start, drift)
 
 
 def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
-    """Say what the run would hold; raises `ConfigError` where that cannot fit.
+    """Print the settings, and what the run would hold; raises `ConfigError` where it cannot fit.
 
     Where the model's sizes are not known, that is an error if a plan was `asked_for`.
     """
     from rods.assemble.engines import with_engine
+    from rods.assemble.refusals import require_named
     from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.context import require_context
@@ -93,6 +89,9 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     from rods.trainers.memory.plan import plan_of, require_fit, table
     from rods.trainers.memory.shape import shape_of
 
+    require_named(config)
+    require(config, "training")
+    out().print_json(config.model_dump_json())
     try:
         shape = shape_of(load_architecture(config.model))
     except PolicyError as error:
