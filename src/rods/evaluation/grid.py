@@ -10,7 +10,6 @@ no run.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from rods.config import RunConfig, load_config
 from rods.config.base import Settings
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
-from rods.infra.files import text_of
+from rods.registry import read_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OFFLINE = "static_variants"
@@ -114,9 +113,7 @@ def load_grid(
             "or give the path of a .toml file."
         )
     try:
-        found = _File.model_validate(tomllib.loads(text_of(path, "settings", ConfigError)))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+        found = _File.model_validate(read_recipe(path))
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise ConfigError(f"{path}: {'; '.join(faults)}.") from error
