@@ -186,6 +186,6 @@ def worker_of(
 
 
 def worker_settings(config: RunConfig, sides: Splits) -> WorkerSettings:
-    """What a synthesis worker makes variants with."""
+    """Tasks, settings and seed by which a synthesis worker makes variants."""
     address = ENVIRONMENTS.address(config.env.name)
     return WorkerSettings.of(config, PIPELINE, address, sides.train, sides.held_out)

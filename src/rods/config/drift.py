@@ -41,7 +41,7 @@ a server writes may come sooner or later."""
 
 
 def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
-    """Those changes, each `key: before -> after`, that alter what a run does.
+    """Changes, each `key: before -> after`, that alter what a run does.
 
     They are of no key, and of no section, in `free`.
     """

@@ -96,7 +96,7 @@ class CheckReport:
 
 
 Finding: TypeAlias = tuple[TaskFault, int, str]
-"""What is wrong, in which turn (-1: the whole task), and how."""
+"""A fault, its turn (-1: the whole task), and its description."""
 
 
 class _Replayed(NamedTuple):
