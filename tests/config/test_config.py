@@ -21,8 +21,8 @@ from rods.config import (
     with_overrides,
 )
 from rods.config.base import Settings
-from rods.config.capabilities import ENGINES, traits_of
 from rods.config.checks import NEEDS, lacking
+from rods.config.engine import ENGINES, traits_of
 from rods.engines import ENGINES as ENGINES_MADE
 from rods.errors import ConfigError
 from rods.integrations.verl.checks import HOST as VERL

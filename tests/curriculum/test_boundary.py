@@ -157,13 +157,12 @@ def test_thompson_reads_the_last_visits_only():
     assert statistics.fmean(draws) > 0.9  # 24 trials at one half; the old zeros would give 0.2
 
 
-def test_quotas_are_equal_and_lent_only_on_demand():
+def test_quotas_are_equal_and_not_lent():
     one_type = [judgement(t, 0.5) for t in originals(10, ["base"])]
     other = [judgement(original(99, "miss_func"), 0.5)]
     strict = choose(one_type + other, seeds=8)
     assert sum(s.judgement.category == "base" for s in strict.seeds) == 4
     assert len(strict.seeds) == 5 and strict.quota_filtered == 6
-    assert len(choose(one_type + other, seeds=8, lend_quota=True).seeds) == 8
     four = choose(one_type, seeds=8, more={"types": CATEGORIES})
     assert len(four.seeds) == 2
 
@@ -184,7 +183,7 @@ def test_cooldown_ends_at_its_step():
 def test_random_ablation_takes_any_region_but_keeps_cooldown():
     judgements = pool(40)
     cooldown = {judgements[0].task_id: 99}
-    chosen = choose(judgements, cooldown, priority="random", seeds=40, lend_quota=True)
+    chosen = choose(judgements, cooldown, priority="random", seeds=40)
     assert {s.judgement.region for s in chosen.seeds} == {"hard", "boundary", "mastered"}
     assert judgements[0].task_id not in {s.judgement.task_id for s in chosen.seeds}
 
@@ -199,16 +198,15 @@ def test_excluded_tasks_are_never_seeds():
     st.integers(0, 60),
     st.integers(1, 20),
     st.integers(0, 30),
-    st.booleans(),
     st.sampled_from(["phi", "variance", "thompson", "random"]),
     st.randoms(use_true_random=False),
 )
 def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
-    count, seeds, limit, lend, priority, rng
+    count, seeds, limit, priority, rng
 ):
     judgements = pool(count, rng.randrange(1000))
     cooldown = {j.task_id: rng.randrange(20) for j in judgements if rng.random() < 0.5}
-    chosen_by = BoundarySettings(seeds=seeds, lend_quota=lend, priority=priority)
+    chosen_by = BoundarySettings(seeds=seeds, priority=priority)
     chosen = select_seeds(judgements, chosen_by, cooldown, 10, rng, limit=limit)
     ids = [s.judgement.task_id for s in chosen.seeds]
     assert len(ids) == len(set(ids)) <= min(seeds, limit)
@@ -219,10 +217,9 @@ def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
     for j in judgements:
         if cooldown.get(j.task_id, 0) <= 10 and (priority == "random" or j.region == "boundary"):
             counts[j.category] = counts.get(j.category, 0) + 1
-    if not lend:
-        for category, most in quotas(min(seeds, limit), counts).items():
-            taken = sum(s.judgement.category == category for s in chosen.seeds)
-            assert taken == min(most, counts[category])
+    for category, most in quotas(min(seeds, limit), counts).items():
+        taken = sum(s.judgement.category == category for s in chosen.seeds)
+        assert taken == min(most, counts[category])
     pooled = sum(j.region == "boundary" for j in judgements) if priority != "random" else count
     filtered = chosen.cooldown_filtered + chosen.quota_filtered
     assert len(ids) + filtered == pooled  # nothing is dropped without being counted

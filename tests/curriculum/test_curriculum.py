@@ -284,7 +284,7 @@ def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of, monke
     monkeypatch.setattr(requests, "BACKLOG", 9)
     queue = FakeQueue()
     bad = original(0).id
-    every = {"priority": "random", "seeds": 99, "cooldown_epochs": 0, "lend_quota": True}
+    every = {"priority": "random", "seeds": 99, "cooldown_epochs": 0}
     curriculum = curriculum_of(
         queue,
         boundary=every,

@@ -325,7 +325,7 @@ def test_a_query_that_no_retriever_answers_is_a_failed_call(
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     with service(choosy) as (url, _):
-        environment = SearchEnvironment(retriever=url)
+        environment = SearchEnvironment(corpus=url)
         result = environment.find("crash it")
         assert result.failed and "cannot be searched" in result.content
         assert "(Title: T)" in environment.find("river").content
@@ -333,7 +333,7 @@ def test_a_query_that_no_retriever_answers_is_a_failed_call(
         service(lambda *_: (500, b"oops")) as (url, _),
         pytest.raises(EnvError, match="the retriever failed"),
     ):
-        SearchEnvironment(retriever=url).find("river")
+        SearchEnvironment(corpus=url).find("river")
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -22,7 +22,7 @@ from elsewhere_cases import TASK, bfcl_tasks, played
 from oracle import OraclePolicy
 from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.config import load_config
-from rods.config.ray import RaySettings
+from rods.config.sections import RaySettings
 from rods.envs import make_environment
 from rods.envs.opening import environment_of
 from rods.envs.remote.processes import ProcessEnvironment, on

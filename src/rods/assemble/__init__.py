@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -176,19 +176,16 @@ def _filter(train: TrainSettings) -> GroupFilter | None:
     return None if chosen is None else lambda scores: chosen.group_fault(scores) is None
 
 
-@contextmanager
-def worker_of(config: RunConfig, sides: Splits, folder: Path) -> Generator[SynthesisWorker | None]:
+def worker_of(
+    config: RunConfig, sides: Splits, folder: Path
+) -> AbstractContextManager[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
     if not config.grows:
-        yield None
-        return
-    worker = SynthesisWorker(
-        folder / "synthesis.sqlite",
-        WorkerSettings.of(
-            config, PIPELINE, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
-        ),
-    )
-    try:
-        yield worker
-    finally:
-        worker.stop()
+        return nullcontext()
+    return SynthesisWorker(folder / "synthesis.sqlite", worker_settings(config, sides))
+
+
+def worker_settings(config: RunConfig, sides: Splits) -> WorkerSettings:
+    """Tasks, settings and seed by which a synthesis worker makes variants."""
+    address = ENVIRONMENTS.address(config.env.name)
+    return WorkerSettings.of(config, PIPELINE, address, sides.train, sides.held_out)

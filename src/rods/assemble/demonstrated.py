@@ -28,9 +28,7 @@ def demonstrations_of(
 
     Args:
         writers: names of what makes variants of them; none: originals alone.
-        variants: how many of them; 0: one for each try.
-        originals: share of originals beside variants.
-        several: share with several calls in a step.
+        variants, originals, several: see `DemonstrationPlan`.
 
     Raises:
         ConfigError: the dialect is inline, or there is no such writer.

@@ -66,11 +66,11 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         return config, ""
     size = f"{parameters / 1e9:.1f} billion parameters"
     if parameters <= LARGE or not on_gpu:
-        return _named(config, "hf" if on_gpu else _on_cpu(config, parameters)), ""
+        return with_name(config, "hf" if on_gpu else _on_cpu(config, parameters)), ""
     if _has_vllm(config):
         said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
-        return _named(config, "vllm"), said
-    return _named(config, "hf"), (
+        return with_name(config, "vllm"), said
+    return with_name(config, "hf"), (
         f"the model has {size}, for which vLLM is meant, but it is not installed here or gets no "
         "LoRA adapters: the engine in this process samples instead (engine.name, "
         "engine.vllm.command, model.lora_rank; docs/engines.md)"
@@ -84,7 +84,8 @@ def _on_cpu(config: RunConfig, parameters: int) -> str:
     return "processes" if small and many and not config.model.threads else "hf"
 
 
-def _named(config: RunConfig, name: str) -> RunConfig:
+def with_name(config: RunConfig, name: str) -> RunConfig:
+    """The settings with this `engine.name`."""
     return config.model_copy(update={"engine": config.engine.model_copy(update={"name": name})})
 
 

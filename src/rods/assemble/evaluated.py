@@ -15,7 +15,7 @@ from typing import Any
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.refusals import require_whole
 from rods.assemble.tasks import held_out_tasks, sides_of
-from rods.config import ModelSettings, RunConfig
+from rods.config import RunConfig
 from rods.dialects import get_dialect, structured
 from rods.engines.threads import set_threads
 from rods.envs.opening import environment_of
@@ -69,16 +69,14 @@ async def examination_of(
 ) -> list[Group]:
     """The tasks of a suite, played greedily `evaluation.suite.repeats` times.
 
+    `progress` and `kept` are those of `roll_out_suite`, whose errors are raised too.
+
     Args:
         run: whose last checkpoint is played; None: the model of the settings.
-        tasks: of the suite.
-        progress: told after every trajectory how many are done, and of how many.
-        kept: gets every trajectory as it ends, and has what was played before.
 
     Raises:
-        StoreError: the run has no checkpoint, or a trajectory cannot be kept.
+        StoreError: the run has no checkpoint.
         ConfigError: the dialect is inline, or the engine cannot be given the weights.
-        EnvError: too many trajectories failed for reasons of infrastructure.
     """
     set_threads(config.model.threads)
     dialect = structured(config.model.dialect)
@@ -119,17 +117,22 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             f"engine.url {engine.url}: the server's weights are fixed, so it cannot play those of "
             f'{run}. Set engine.weights, or engine.name = "hf".'
         )
-    if fixed and run is not None and _has_adapters(run):  # it serves a checkpoint of all weights
+    folder = None if run is None else _last(run) / "policy"
+    adapted = folder is not None and (folder / ADAPTER).is_file()
+    if fixed and adapted:  # it serves a checkpoint of all weights
         raise ConfigError(
             f'engine.weights = "{engine.weights}", model.lora_rank = {settings.lora_rank}: {run} '
             "learned adapters, and vLLM would play the model without them. Set model.lora_rank to "
             'theirs and engine.weights = "lora".'
         )
     require_whole(config)
-    if run is None:
+    if folder is None:
         model, tokenizer = load_model(settings, merge=False)
+    elif adapted:
+        model, tokenizer = load_model(settings)
+        model = load_adapters(model, folder)
     else:
-        model, tokenizer = _checkpointed(settings, run)
+        model, tokenizer = load_model(settings.model_copy(update={"name": str(folder)}))
     require_context(config, positions_of(model.config))
     return model, template_of(model, tokenizer)
 
@@ -144,17 +147,3 @@ def _last(run: Path) -> Path:
     if checkpoint is None:
         raise StoreError(f"{run}: the run has no checkpoint yet.")
     return checkpoint.path
-
-
-def _checkpointed(settings: ModelSettings, run: Path) -> tuple[Any, Any]:
-    """Model and tokenizer of a run's last checkpoint."""
-    folder = _last(run) / "policy"
-    if not _has_adapters(run):
-        return load_model(settings.model_copy(update={"name": str(folder)}))
-    model, tokenizer = load_model(settings)
-    return load_adapters(model, folder), tokenizer
-
-
-def _has_adapters(run: Path) -> bool:
-    """Whether a run's last checkpoint holds adapters, and not a model."""
-    return (_last(run) / "policy" / ADAPTER).is_file()

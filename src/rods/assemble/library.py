@@ -18,23 +18,22 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rods.assemble import worker_of
+from rods.assemble import worker_of, worker_settings
 from rods.assemble.evaluated import evaluation_of
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
-from rods.envs import ENVIRONMENTS, make_environment
+from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
 from rods.envs.opening import environment_of
 from rods.errors import TaskError
 from rods.synthesis.collect import Collection
 from rods.synthesis.worker.client import SynthesisWorker
-from rods.synthesis.worker.settings import WorkerSettings, ids
+from rods.synthesis.worker.settings import ids
 from rods.task import Task
 from rods.trainers.hosted import HostedRun
 from rods.types import Json
-from rods.writers.assembly import PIPELINE
 
 
 def evaluate(
@@ -88,12 +87,9 @@ def synthesize(
     free = [task for task in chosen if task.provenance.scenario not in theirs]
     if not free:
         raise TaskError(f"all {len(chosen)} seed tasks are of held-out scenarios.")
-    settings = WorkerSettings.of(
-        config, PIPELINE, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
-    )
+    settings = replace(worker_settings(config, sides), rng_seed=seed)
     with TemporaryDirectory() as folder:
         queue = Path(folder) / "synthesis.sqlite"
-        settings = replace(settings, rng_seed=seed)
         with SynthesisWorker(queue, settings, {"seeds": ids(free)}) as worker:
             collection = Collection(worker, free, n)
             collection.run(lambda _: None)

@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from rods.assemble.engines import with_engine
+from rods.assemble.engines import with_engine, with_name
 from rods.config import RunConfig
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
@@ -57,8 +57,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     found = cast("dict[str, Any] | None", run.manifest.get(SETTLED))
     before = None if found is None else Settled(**found)
     if before is not None and config.engine.traits.undecided:
-        engine = config.engine.model_copy(update={"name": before.engine})
-        config = config.model_copy(update={"engine": engine})
+        config = with_name(config, before.engine)
     config, said = with_engine(config, shape.parameters, device.on_gpu)
     if said:
         _LOG.warning(said)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -108,7 +108,12 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
                 raise ConfigError(f"option {word}: {why}")
             value = rest.pop(0)
         found.append(f"{name}={value}")
-    return found + ([f"model.name={json.dumps(model)}"] if model else [])
+    return found + given({"model.name": model})
+
+
+def given(options: Mapping[str, object]) -> list[str]:
+    """Overrides by the options that stand for settings; one that was left out is empty or None."""
+    return [f"{key}={json.dumps(v)}" for key, v in options.items() if v not in ("", None, [])]
 
 
 def overrides_of(args: Sequence[str], verb: str, section: str) -> list[str]:
@@ -125,15 +130,15 @@ def overrides_of(args: Sequence[str], verb: str, section: str) -> list[str]:
 
 
 def writer_overrides(
-    asked: Sequence[str], writer: str = "", url: str = "", model: str = ""
+    args: Sequence[str], writer: str = "", url: str = "", model: str = ""
 ) -> list[str]:
     """All overrides of a command line, `--writer`, `--writer-url` and `--writer-model` included.
 
     A writer that is named works alone and nothing waits for a server: what a profile's own writer
     came with (a share of `resample`, waiting at an epoch's start) is not taken over.
     """
-    given = {"writer": writer, "llm.url": url, "llm.model": model}
-    found = [*asked, *(f"synthesis.{k}={json.dumps(v)}" for k, v in given.items() if v)]
+    server = {"synthesis.llm.url": url, "synthesis.llm.model": model}
+    found = [*overrides(args), *given({"synthesis.writer": writer, **server})]
     values = {k.strip(): v.strip(" \"'") for k, _, v in (text.partition("=") for text in found)}
     named = values.get("synthesis.writer")
     if named and "synthesis.resample.share" not in values:

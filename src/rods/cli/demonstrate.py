@@ -6,11 +6,11 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import Profile, Recipe, overrides, progress, say
+from rods.cli.common import Profile, Recipe, given, overrides, progress, say
 from rods.config import FULL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 
@@ -19,6 +19,25 @@ if TYPE_CHECKING:
 
 SEARCH = "search_r1"
 SEVERAL = 0.5
+Dialect = Annotated[
+    str,
+    typer.Option(
+        help="Tasks: how calls are written; empty: as model.dialect. Questions: torl, zerotir, "
+        "retool or artist: programs; search_r1: searches. [default: retool]"
+    ),
+]
+Writers = Annotated[
+    str,
+    typer.Option(
+        help="Tasks: writers of variants, resample or graph, with commas; one that is named "
+        "twice writes twice as many. Empty: no variants."
+    ),
+]
+
+
+def share(text: str) -> Any:
+    """An option of a share, with its help."""
+    return typer.Option(min=0, max=1, help=text)
 
 
 def demonstrate(
@@ -30,54 +49,33 @@ def demonstrate(
     model: Annotated[
         str, typer.Option(help="Tasks: the model that will learn, whose token ids they are.")
     ] = "",
-    dialect: Annotated[
-        str,
-        typer.Option(
-            help="Tasks: how calls are written; empty: as model.dialect. Questions: torl, zerotir, "
-            "retool or artist: programs; search_r1: searches. [default: retool]"
-        ),
-    ] = "",
-    writer: Annotated[
-        str,
-        typer.Option(
-            help="Tasks: writers of variants, resample or graph, with commas; one that is named "
-            "twice writes twice as many. Empty: no variants."
-        ),
-    ] = "",
+    dialect: Dialect = "",
+    writer: Writers = "",
     variants: Annotated[
         int,
         typer.Option(
             min=0, help="Tasks: number of different variants; 0: one for each conversation."
         ),
     ] = 0,
-    originals: Annotated[
-        float, typer.Option(min=0, max=1, help="Tasks: share of originals beside variants.")
-    ] = 0.25,
+    originals: Annotated[float, share("Tasks: share of originals beside variants.")] = 0.25,
     families: Annotated[
         str, typer.Option(help="Of programs: names with commas; empty: all of ours.")
     ] = "",
     difficulties: Annotated[
         str, typer.Option(help="Levels with commas (search_r1: hops); empty: all.")
     ] = "",
-    one: Annotated[
-        float, typer.Option(min=0, max=1, help="Share with one program, or the necessary searches.")
-    ] = 0.6,
+    one: Annotated[float, share("Share with one program, or the necessary searches.")] = 0.6,
     several: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Share with several programs, or one search too many [0.3]; tasks: with several "
-            "calls in a step where none waits for another [0.5].",
+        share(
+            "Share with several programs, or one search too many [0.3]; tasks: with several calls "
+            "in a step where none waits for another [0.5]."
         ),
     ] = None,
     failing: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Share whose first program fails, or one search too few."),
+        float, share("Share whose first program fails, or one search too few.")
     ] = 0.05,
-    useless: Annotated[
-        float, typer.Option(min=0, max=1, help="Share with a program or search that does not help.")
-    ] = 0.0,
+    useless: Annotated[float, share("Share with a program or search that does not help.")] = 0.0,
     results: Annotated[int, typer.Option(min=1, help="Documents that one search shows.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: Recipe = "rods",
@@ -92,7 +90,8 @@ def demonstrate(
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     asked = overrides(context.args)
     if model:
-        config = _settings(recipe, profile, asked, model, dialect, seed)
+        asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
+        config = load_config(recipe, profile, asked)
         calls = SEVERAL if several is None else several
         _tasks(config, target, number, writer, (variants, originals, calls))
         return
@@ -107,14 +106,6 @@ def _require_model(unread: Sequence[str]) -> None:
             f"{unread[0]}: tasks are demonstrated to a model, whose chat template and tokens they "
             "are in. Name it: --model."
         )
-
-
-def _settings(
-    recipe: str, profile: str, asked: Sequence[str], model: str, dialect: str, seed: int
-) -> RunConfig:
-    named = [f"model.name={json.dumps(model)}", f"seed={seed}"]
-    named += [f"model.dialect={json.dumps(dialect)}"] if dialect else []
-    return load_config(recipe, profile, [*asked, *named])
 
 
 def _tasks(

@@ -14,6 +14,7 @@ import typer
 
 from rods.cli.common import out, overrides, say
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
+from rods.store import MANIFEST
 
 if TYPE_CHECKING:
     from rods.evaluation.grid import Grid, GridRun
@@ -87,7 +88,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     """Whether a run is there to its end; one that was made with other settings is refused."""
     from rods.config.drift import FILES, LENGTH, MAY_CHANGE, deciding
-    from rods.store import MANIFEST, RunDirectory
+    from rods.store import RunDirectory
 
     path = where / cell.name
     if not (path / MANIFEST).is_file():
@@ -117,7 +118,7 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
             command = [sys.executable, "-m", "rods.cli.main", *words]
             return subprocess.run(command, stdout=log, stderr=log, check=False).returncode
 
-        if (path / "manifest.json").is_file():
+        if (path / MANIFEST).is_file():
             return rods("train", "--resume", str(path))
         if cell.arm.static_variants and (status := _synthesise(grid, cell, where, rods)):
             return status

@@ -77,36 +77,24 @@ def sft(
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out; or --resume FOLDER.")
     lr = (1e-3 if lora_rank else 1e-5) if lr is None else lr
-    if adapter and not lora_rank:
-        raise ConfigError("--adapter: all weights are trained; give --lora-rank, or leave it out.")
-    _require_known(schedule, device, dtype, lr)
+    where = {"device": device, "dtype": dtype, "threads": threads}
+    steps = {"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens}
+    rate = {"lr": lr, "schedule": schedule, "warmup": warmup}
     chosen: dict[str, Any] = {
         "data": [str(path) for path in data],
-        "model": {
-            "name": model,
-            "lora_rank": lora_rank,
-            "device": device,
-            "dtype": dtype,
-            "threads": threads,
-        },
-        "settings": {
-            "epochs": epochs,
-            "updates": updates,
-            "batch_tokens": batch_tokens,
-            "microbatch_tokens": microbatch_tokens,
-            "lr": lr,
-            "schedule": schedule,
-            "warmup": warmup,
-        },
-        "adapter": adapter,
-        "least": least,
-        "max_tokens": max_tokens,
-        "seed": seed,
+        "model": {"name": model, "lora_rank": lora_rank, **where},
+        "settings": {**steps, "microbatch_tokens": microbatch_tokens, **rate},
+        **{"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed},
     }
+    _require_known(chosen)
     _begin(target, chosen)
 
 
-def _require_known(schedule: str, device: str, dtype: str, lr: float) -> None:
+def _require_known(chosen: dict[str, Any]) -> None:
+    if chosen["adapter"] and not chosen["model"]["lora_rank"]:
+        raise ConfigError("--adapter: all weights are trained; give --lora-rank, or leave it out.")
+    device, dtype = chosen["model"]["device"], chosen["model"]["dtype"]
+    schedule, lr = chosen["settings"]["schedule"], chosen["settings"]["lr"]
     if schedule not in ("cosine", "constant"):
         raise ConfigError(f"--schedule {schedule!r}: expected cosine or constant.")
     if device not in ("auto", "cpu", "cuda") or lr <= 0:

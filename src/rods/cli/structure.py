@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rods.cli.common import out, say
+from rods.errors import TaskError
 
 if TYPE_CHECKING:
     from rods.env import Environment
@@ -76,8 +78,6 @@ def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
     Raises:
         TaskError: there is none, or more than one.
     """
-    from rods.errors import TaskError
-
     tasks = [row.task for row in rows]
     named = [t for t in tasks if t.provenance.origin == key]
     tries = (
@@ -99,8 +99,6 @@ def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
 
 
 def _unknown(key: str, rows: Sequence[NumberedTask], where: str) -> str:
-    import difflib
-
     names = dict.fromkeys(n for row in rows for n in (row.task.provenance.origin, row.task.id) if n)
     near = difflib.get_close_matches(key, list(names), n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""

@@ -22,7 +22,6 @@ from rods.cli.common import (
     PromptDialect,
     Recipe,
     out,
-    overrides,
     progress,
     say,
     writer_overrides,
@@ -94,7 +93,7 @@ def synth(
 
     get_dialect(dialect)
     folder = _free(target, resume)
-    asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
+    asked = writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     if config.synthesis.writer == "llm":
         split_address(config.synthesis.llm.url)  # refused before anything is made

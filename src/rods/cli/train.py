@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, out, overrides, say, writer_overrides, writers_of
+from rods.cli.common import Drift, Model, given, out, say, writer_overrides, writers_of
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
@@ -59,17 +58,9 @@ def train(
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
-    asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
-    if model:
-        asked.append(f"model.name={json.dumps(model)}")
-    if curriculum:
-        asked.append(f"curriculum={curriculum}")
-    if seed is not None:
-        asked.append(f"seed={seed}")
-    if track:
-        asked.append(f"track.names={json.dumps(track)}")
-    if memory is not None:
-        asked.append(f"train.local.memory_gib={memory}")
+    asked = writer_overrides(context.args, writer, writer_url, writer_model)
+    named = {"model.name": model, "curriculum": curriculum, "seed": seed, "track.names": track}
+    asked += given({**named, "train.local.memory_gib": memory})
     if drift and resume is None:
         raise ConfigError("--allow-drift: it belongs to --resume RUN, whose settings may differ.")
     if resume is not None:
@@ -79,29 +70,18 @@ def train(
         start = Start(recipe, profile_name(recipe, profile or (FULL if model else SMALL)), asked)
         config = load_config(*start)
     if dry_run:
-        from rods.assemble.refusals import require_named
-
-        require_named(config)
-        require(config, "training")
-        out().print_json(config.model_dump_json())
         _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
-        return
-    _run(config, folder, resume, start, drift)
+    else:
+        _run(config, folder, resume, start, drift)
 
 
 def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
-    """Say what the run would hold.
+    """Print the settings, and what the run would hold; raises `ConfigError` where it cannot fit.
 
-    Args:
-        folder: where a new run would go; it need not exist.
-        resume: the run that would go on.
-        asked_for: whether the command line names a model, or memory to plan for.
-
-    Raises:
-        ConfigError: that cannot fit.
-        PolicyError: it was asked for, and the model's sizes are not known.
+    Where the model's sizes are not known, that is an error if a plan was `asked_for`.
     """
     from rods.assemble.engines import with_engine
+    from rods.assemble.refusals import require_named
     from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.context import require_context
@@ -109,6 +89,9 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     from rods.trainers.memory.plan import plan_of, require_fit, table
     from rods.trainers.memory.shape import shape_of
 
+    require_named(config)
+    require(config, "training")
+    out().print_json(config.model_dump_json())
     try:
         shape = shape_of(load_architecture(config.model))
     except PolicyError as error:

@@ -10,35 +10,29 @@ they were set. What depends on files, the model or the machine is checked where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, TypeAlias
 
-from rods.config.capabilities import HostTrainer
 from rods.config.curriculum import StaticSettings
 from rods.config.sections import Sections
 from rods.errors import ConfigError
+from rods.infra.dotted import shown
 
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
 """Advantages that compare within a group alone, so that they can within other sets of peers."""
-Where = Literal["settings", "run", "training"]
-
-
-class SettingsCheck(NamedTuple):
-    """One thing that settings must not ask for."""
-
-    where: Where
-    """`settings`: always. `run`: of whatever plays tasks. `training`: of the local trainer."""
-    fault: Callable[[Sections], str]
-    """Message with the fault, what is expected and what to do; empty: no fault."""
+Where: TypeAlias = Literal["settings", "run", "training"]
+"""`settings`: always. `run`: of whatever plays tasks. `training`: of the local trainer."""
+Need: TypeAlias = Callable[[Sections], str]
+"""Names the settings that ask for something; empty: none does."""
 
 
 def faults(config: Sections, where: Where) -> list[str]:
     """Return the message of each check of a place that the settings do not pass."""
-    found = (check.fault(config) for check in CHECKS if check.where == where)
-    return [text for text in found if text]
+    return [text for check in CHECKS[where] for text in check(config)]
 
 
 def require(config: Sections, where: Where) -> None:
@@ -47,79 +41,59 @@ def require(config: Sections, where: Where) -> None:
         raise ConfigError("\n".join(found))
 
 
-# -- pool, boundary, stages ----------------------------------------------------------------------
+# -- what the settings of one thing ask for ------------------------------------------------------
 
 
-def _boundary(config: Sections) -> str:
+def _pool(config: Sections) -> Iterator[str]:
     low, high = config.boundary.low, config.boundary.high
-    if low < high:
-        return ""
-    return (
-        f"boundary.low must be below boundary.high, got {low:g} and {high:g}: no task would lie "
-        "between. Lower the first or raise the second."
-    )
-
-
-def _retire(config: Sections) -> str:
+    if low >= high:
+        yield (
+            f"boundary.low must be below boundary.high, got {low:g} and {high:g}: no task would "
+            "lie between. Lower the first or raise the second."
+        )
     bounds = config.replay.retire
-    if not bounds or bounds[0] < bounds[1]:
-        return ""
-    return (
-        f"replay.retire = {list(bounds)}: its first number must be below its second, or every "
-        "variant would be retired. Swap them, or set [] to retire none."
-    )
-
-
-def _static(config: Sections) -> str:
-    if config.curriculum == "static" or config.static == StaticSettings():
-        return ""
-    return (
-        "static.variants belongs to a fixed pool, and curriculum is "
-        f'"{config.curriculum}". Set curriculum = "static", or leave static.variants out.'
-    )
-
-
-def _stages(config: Sections) -> str:
-    if not config.stages:
-        return "stages: at least one stage is needed, got none. Add a table [[stages]]."
+    if bounds and bounds[0] >= bounds[1]:
+        yield (
+            f"replay.retire = {list(bounds)}: its first number must be below its second, or every "
+            "variant would be retired. Swap them, or set [] to retire none."
+        )
+    if config.curriculum != "static" and config.static != StaticSettings():
+        yield (
+            "static.variants belongs to a fixed pool, and curriculum is "
+            f'"{config.curriculum}". Set curriculum = "static", or leave static.variants out.'
+        )
     names = [stage.name for stage in config.stages]
-    if len(set(names)) < len(names):
-        return f"stages: names must differ, got {names}. Rename one (stages.N.name)."
     unknown = [name for name in config.envtuning.hints if name not in names]
-    if not unknown:
-        return ""
-    return f"envtuning.hints: no stage is called {unknown[0]!r}. Name some of {names}."
+    if not names:
+        yield "stages: at least one stage is needed, got none. Add a table [[stages]]."
+    elif len(set(names)) < len(names):
+        yield f"stages: names must differ, got {names}. Rename one (stages.N.name)."
+    elif unknown:
+        yield f"envtuning.hints: no stage is called {unknown[0]!r}. Name some of {names}."
+    if not config.env.held_out and not config.evaluation.files:
+        yield (
+            "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of "
+            "tasks in evaluation.files."
+        )
 
 
-def _held_out(config: Sections) -> str:
-    if config.env.held_out or config.evaluation.files:
-        return ""
-    return (
-        "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of tasks "
-        "in evaluation.files."
-    )
+def _growth(config: Sections) -> Iterator[str]:
+    if config.curriculum != "rods":
+        return
+    if not config.grows:
+        yield (
+            'curriculum = "rods": no stage has expand = true, so no variant would ever be made. '
+            "Set it in the stages that are to grow (stages.N.expand), or train with "
+            "--curriculum static."
+        )
+    if config.rollout.k == 1:
+        yield (
+            'curriculum = "rods": rollout.k = 1 shows one reward of a task at a time, so no mean '
+            "that would lie at the boundary. Set rollout.k to 4 or more."
+        )
 
 
-def _never_grows(config: Sections) -> str:
-    if config.curriculum != "rods" or config.grows:
-        return ""
-    return (
-        'curriculum = "rods": no stage has expand = true, so no variant would ever be made. '
-        "Set it in the stages that are to grow (stages.N.expand), or train with "
-        "--curriculum static."
-    )
-
-
-def _no_mean(config: Sections) -> str:
-    if config.curriculum != "rods" or config.rollout.k > 1:
-        return ""
-    return (
-        'curriculum = "rods": rollout.k = 1 shows one reward of a task at a time, so no mean '
-        "that would lie at the boundary. Set rollout.k to 4 or more."
-    )
-
-
-def _importable(config: Sections) -> str:
+def _importable(config: Sections) -> Iterator[str]:
     environment = config.env.arguments.get("environment", config.env.name)
     worker = "the synthesis worker" if config.grows else ""
     worlds = config.rollout.worlds.processes or config.ray.worlds
@@ -130,163 +104,121 @@ def _importable(config: Sections) -> str:
         module, _, attribute = str(name).partition(":")
         if module == "__main__" and other:
             leave = ", or train with --curriculum static" if other == worker else ""
-            return (
+            yield (
                 f"{key} = {name!r}: a notebook or a script is known to this process alone, and "
                 f"{other} is another one. Write it into a file and name FILE.py:{attribute}{leave}."
             )
-    return ""
+            return
 
 
-# -- the update ----------------------------------------------------------------------------------
-
-
-def _window(config: Sections) -> str:
-    low, high = config.train.filtering.window
-    if low < high:
-        return ""
-    return (
-        f"train.filtering.window = [{low:g}, {high:g}]: its first number must be below its second, "
-        "or no group would train. Swap them."
-    )
-
-
-def _group_of_one(config: Sections) -> str:
-    advantage = config.train.advantage
-    if config.rollout.k > 1 or advantage in ALONE:
-        return ""
-    return (
-        f'rollout.k = 1 leaves train.advantage = "{advantage}" no group to compare with. Set '
-        f"rollout.k to 2 or more, or train.advantage to one of {', '.join(ALONE)}."
-    )
-
-
-def _credit(config: Sections) -> str:
+def _update(config: Sections) -> Iterator[str]:
     train = config.train
-    if train.credit == "trajectory":
-        return ""
-    if train.advantage not in AMONG_PEERS or not train.mask_env_tokens:
-        return (
+    low, high = train.filtering.window
+    if low >= high:
+        yield (
+            f"train.filtering.window = [{low:g}, {high:g}]: its first number must be below its "
+            "second, or no group would train. Swap them."
+        )
+    if config.rollout.k == 1 and train.advantage not in ALONE:
+        yield (
+            f'rollout.k = 1 leaves train.advantage = "{train.advantage}" no group to compare with. '
+            f"Set rollout.k to 2 or more, or train.advantage to one of {', '.join(ALONE)}."
+        )
+    among_peers = train.advantage in AMONG_PEERS and train.mask_env_tokens
+    if train.credit != "trajectory" and not among_peers:
+        yield (
             f'train.credit = "{train.credit}" compares peers and spreads that over sampled tokens. '
             f'It needs train.advantage of {", ".join(AMONG_PEERS)}, got "{train.advantage}", and '
             f'train.mask_env_tokens = true. Set those, or train.credit = "trajectory".'
         )
-    if train.credit == "turn" and train.kl and train.kl_in == "reward":
-        return (
+    elif train.credit == "turn" and train.kl and train.kl_in == "reward":
+        yield (
             'train.credit = "turn" reads rewards of turns, and train.kl_in = "reward" changes that '
             'of the whole trajectory. Set train.kl_in = "loss", or train.kl = 0.'
         )
-    return ""
+    if train.advantage == "gae" and not train.mask_env_tokens:
+        yield (
+            'train.advantage = "gae" has no value for tokens of the environment, and '
+            "train.mask_env_tokens = false trains on them. Set it to true, or take another "
+            "advantage."
+        )
+    if 0 < train.dual_clip <= 1:
+        yield (
+            f"train.dual_clip = {train.dual_clip:g} would clip the unchanged policy; expected 0 "
+            "(off) or a number above 1. Set it to 3, as is usual, or to 0."
+        )
 
 
-def _gae(config: Sections) -> str:
-    if config.train.advantage != "gae" or config.train.mask_env_tokens:
-        return ""
-    return (
-        'train.advantage = "gae" has no value for tokens of the environment, and '
-        "train.mask_env_tokens = false trains on them. Set it to true, or take another advantage."
-    )
-
-
-def _dual_clip(config: Sections) -> str:
-    bound = config.train.dual_clip
-    if not 0 < bound <= 1:
-        return ""
-    return (
-        f"train.dual_clip = {bound:g} would clip the unchanged policy; expected 0 (off) or a "
-        "number above 1. Set it to 3, as is usual, or to 0."
-    )
-
-
-# -- the engine ----------------------------------------------------------------------------------
-
-
-def _address(config: Sections) -> str:
+def _engine(config: Sections) -> Iterator[str]:
     engine, traits = config.engine, config.engine.traits
-    if traits.server and not traits.started and not engine.url:
-        return (
+    there = traits.server and not traits.started
+    named = engine.url or engine.model
+    if there and not engine.url:
+        yield (
             f'engine.name = "{engine.name}" needs the address of a server. Set engine.url, such as '
             "http://localhost:8000/v1."
         )
-    named = engine.url or engine.model
-    if named and not traits.foreign and (traits.started or not traits.server):
-        return (
+    elif named and not there and not traits.foreign:
+        yield (
             f"engine.url and engine.model name a server that is there ({named}), and engine.name = "
             f'"{engine.name}" asks none. Set engine.name = "openai", or leave them out.'
         )
-    return ""
-
-
-def _weights(config: Sections) -> str:
-    engine, traits = config.engine, config.engine.traits
     if not traits.ways and (engine.weights or engine.folder):
-        return (
+        yield (
             f'engine.weights and engine.folder are of servers, and engine.name = "{engine.name}" '
             "samples from the trainer's weights. Leave them out."
         )
-    if engine.weights and engine.weights not in traits.ways:
-        return (
+    elif engine.weights and engine.weights not in traits.ways:
+        yield (
             f'engine.weights = "{engine.weights}": engine.name = "{engine.name}" takes '
             f"{' or '.join(traits.ways)}. Leave engine.weights out."
         )
-    shared = traits.server and not traits.started and engine.weights in ("folder", "lora")
-    if shared and not engine.folder:
-        return (
+    elif there and engine.weights in ("folder", "lora") and not engine.folder:
+        yield (
             f'engine.weights = "{engine.weights}" hands weights over in a folder, and none is '
             "named. Set engine.folder to one that the server sees too."
         )
-    return ""
 
 
-def _adapters_alone(config: Sections) -> str:
+def _adapters_alone(config: Sections) -> Iterator[str]:
     engine, rank = config.engine, config.model.lora_rank
     way = engine.weights or ("lora" if engine.traits.started else "fixed")
-    if not engine.traits.server or way == "fixed" or (rank and way == "lora"):
-        return ""
-    return (
-        f'engine.name = "{engine.name}": `rods train` gives a server LoRA adapters alone, and '
-        f'model.lora_rank = {rank} with engine.weights = "{engine.weights}" asks for all weights. '
-        'Set model.lora_rank and engine.weights = "lora"; or train all weights with engine.name = '
-        '"hf", `rods trl` or `rods verl`.'
-    )
+    if engine.traits.server and way != "fixed" and not (rank and way == "lora"):
+        yield (
+            f'engine.name = "{engine.name}": `rods train` gives a server LoRA adapters alone, and '
+            f'model.lora_rank = {rank} with engine.weights = "{engine.weights}" asks for all '
+            'weights. Set model.lora_rank and engine.weights = "lora"; or train all weights with '
+            'engine.name = "hf", `rods trl` or `rods verl`.'
+        )
 
 
-CHECKS = (
-    SettingsCheck("settings", _boundary),
-    SettingsCheck("settings", _retire),
-    SettingsCheck("settings", _static),
-    SettingsCheck("settings", _stages),
-    SettingsCheck("settings", _held_out),
-    SettingsCheck("settings", _window),
-    SettingsCheck("settings", _group_of_one),
-    SettingsCheck("settings", _credit),
-    SettingsCheck("settings", _gae),
-    SettingsCheck("settings", _dual_clip),
-    SettingsCheck("settings", _address),
-    SettingsCheck("settings", _weights),
-    SettingsCheck("settings", _importable),
-    SettingsCheck("run", _never_grows),
-    SettingsCheck("run", _no_mean),
-    SettingsCheck("training", _adapters_alone),
-)
-"""All checks, in the order of their messages."""
+CHECKS: Mapping[Where, Sequence[Callable[[Sections], Iterator[str]]]] = {
+    "settings": (_pool, _update, _engine, _importable),
+    "run": (_growth,),
+    "training": (_adapters_alone,),
+}
+"""All checks, in the order of their messages: each says what is at fault, expected and to do."""
 
 
 # -- hosts ---------------------------------------------------------------------------------------
 
 
-def _asked(key: str, when: Callable[[Sections], bool]) -> Callable[[Sections], str]:
+@dataclass(frozen=True)
+class HostTrainer:
+    """A host trainer, by what it cannot do."""
+
+    name: str
+    """Subject of a sentence in messages."""
+    lacks: frozenset[str]
+    """Keys of `NEEDS`."""
+    unread: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Names of settings that it has no use for, by section."""
+
+
+def _asked(key: str, when: Callable[[Sections], bool]) -> Need:
     """Name a setting with its value where the settings ask for something by it."""
-
-    def name(config: Sections) -> str:
-        value = attrgetter(key)(config)
-        shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
-        return f"{key} = {shown}" if when(config) else ""
-
-    return name
-
-
-def _gspo(config: Sections) -> bool:
-    return config.train.loss == "gspo"
+    value = attrgetter(key)
+    return lambda config: f"{key} = {shown(value(config))}" if when(config) else ""
 
 
 def _reward_kl(config: Sections) -> bool:
@@ -310,7 +242,7 @@ def _truncated_nucleus(config: Sections) -> str:
     return f"{text}the log-probabilities within the nucleus)" if wrong else ""
 
 
-def _other_aggregation(loss: str, *known: str) -> Callable[[Sections], str]:
+def _other_aggregation(loss: str, *known: str) -> Need:
     def name(config: Sections) -> str:
         train = config.train
         wrong = train.loss == loss and train.aggregation not in known
@@ -319,7 +251,7 @@ def _other_aggregation(loss: str, *known: str) -> Callable[[Sections], str]:
     return name
 
 
-NEEDS: Mapping[str, Callable[[Sections], str]] = {
+NEEDS: Mapping[str, Need] = {
     "critic": _asked("train.advantage", lambda c: c.train.advantage == "gae"),
     "kl in rewards": _asked("train.kl_in", _reward_kl),
     "kl in rewards of groups": lambda c: (
@@ -345,7 +277,7 @@ NEEDS: Mapping[str, Callable[[Sections], str]] = {
     "aggregation of gspo": _other_aggregation("gspo", "sequence"),
     "credit of gspo": lambda c: (
         f'train.credit = "{c.train.credit}" with train.loss = "gspo"'
-        * (_gspo(c) and c.train.credit != "trajectory")
+        * (c.train.loss == "gspo" and c.train.credit != "trajectory")
     ),
     "lower bound of cispo": lambda c: (
         'train.clip_low below 1 with train.loss = "cispo"'
@@ -383,13 +315,7 @@ def lacking(config: Sections, host: HostTrainer) -> list[str]:
 
 
 def require_host(config: Sections, host: HostTrainer, *more: str) -> None:
-    """Raise `ConfigError` where settings ask for what a host lacks.
-
-    Args:
-        config: settings.
-        host: the trainer.
-        more: further settings that its adapter found it to lack.
-    """
+    """Raise `ConfigError` where settings ask for what a host lacks, `more` by its adapter."""
     if asked := [*lacking(config, host), *more]:
         raise ConfigError(
             f"{host.name} has nothing for {', '.join(asked)}. Change it, or train with "

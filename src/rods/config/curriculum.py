@@ -24,8 +24,6 @@ class BoundarySettings(Settings):
     whatever its region."""
     seeds: int = Field(default=16, ge=1)
     """Seeds of one synthesis cycle, M."""
-    lend_quota: bool = False
-    """Whether a type's unused quota is lent to the others."""
     cooldown_epochs: float = Field(default=1.0, ge=0)
     """A seed is not chosen again for this many epochs."""
     signal: Literal["progress", "binary"] = "progress"

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from rods.errors import StoreError
+from rods.infra.dotted import within
 
 SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
 """Settings, or sections of them, that the saved state is made of: a resume never changes them."""
 LENGTH = ("updates", "trajectories", "evaluation")
 """How long a run trains and what it is evaluated on: they change no update. Runs that are compared
 must have the same."""
-FILES = ("env.tasks", "static.variants", "env.search.corpus", "env.search.retriever")
+FILES = ("env.tasks", "static.variants", "env.search.corpus")
 """Where tasks and documents are. The saved state refuses a pool of other tasks than its own."""
 MAY_CHANGE = frozenset(
     {
@@ -40,28 +41,20 @@ a server writes may come sooner or later."""
 
 
 def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
-    """Those changes that alter what a run does.
+    """Changes, each `key: before -> after`, that alter what a run does.
 
-    Args:
-        changes: as `RunConfig.changed` words them, each `key: before -> after`.
-        free: keys, or sections, that may change.
+    They are of no key, and of no section, in `free`.
     """
-    return [text for text in changes if not _within(_key(text), free)]
+    return [text for text in changes if not _among(text, free)]
 
 
 def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
-    """Refuse a resume whose settings decide what the run does and differ from the run's.
+    """Raise `StoreError` for changes of settings that decide what the run at `path` does.
 
-    Args:
-        path: where the run's settings were found.
-        changes: of its settings.
-        drift: they may differ, but for those of `SAVED`.
-
-    Raises:
-        StoreError: they differ; the message lists them.
+    With `drift` they may change, but for those of `SAVED`.
     """
     wrong = deciding(changes)
-    fixed = [text for text in wrong if _within(_key(text), SAVED)]
+    fixed = [text for text in wrong if _among(text, SAVED)]
     if fixed and drift:
         raise StoreError(
             f"{path}: the saved state is made of these settings, which no resume can change: "
@@ -76,9 +69,5 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
         )
 
 
-def _key(change: str) -> str:
-    return change.partition(":")[0]
-
-
-def _within(key: str, names: Collection[str]) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in names)
+def _among(change: str, names: Collection[str]) -> bool:
+    return within(change.partition(":")[0], names)

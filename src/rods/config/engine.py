@@ -1,19 +1,56 @@
-"""Settings of what samples the trajectories.
+"""Settings of what samples the trajectories, and what kinds of engines there are.
 
 EngineSettings(name="openai", url="http://localhost:8000/v1", weights="folder", folder="/shared")
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from rods.config.base import Settings
-from rods.config.capabilities import EngineTraits, traits_of
 
 KEY_VARIABLE = "RODS_ENGINE_KEY"
 """Environment variable of the key that an engine's server wants to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTraits:
+    """Kind of an engine."""
+
+    embedded: bool = False
+    """Computes in this program: its weights and its cache are on the run's device."""
+    processes: bool = False
+    """Computes in a process a core, each with a copy of the weights."""
+    server: bool = False
+    """Samples by a server, which has weights of its own."""
+    started: bool = False
+    """The server is started and ended by the run and takes a share of its device."""
+    ways: tuple[str, ...] = ()
+    """Values of `engine.weights` that it takes."""
+    undecided: bool = False
+    """Stands for an engine that is chosen when the model's size is known."""
+    foreign: bool = False
+    """A module of the user's, which may read all settings of the section."""
+
+
+ENGINES = {
+    "auto": EngineTraits(embedded=True, undecided=True, ways=("fixed", "folder", "lora")),
+    "hf": EngineTraits(embedded=True),
+    "processes": EngineTraits(embedded=True, processes=True),
+    "openai": EngineTraits(server=True, ways=("fixed", "folder", "lora")),
+    "vllm": EngineTraits(server=True, started=True, ways=("fixed", "lora")),
+}
+"""Traits by `engine.name`. They stand here and not in `rods.engines`, because settings are checked
+before an engine is imported; a test compares both."""
+FOREIGN = EngineTraits(foreign=True, ways=("fixed", "folder", "lora"))
+
+
+def traits_of(name: str) -> EngineTraits:
+    """Traits of an engine by `engine.name`; an unknown name counts as a module of the user's."""
+    return ENGINES.get(name, FOREIGN)
 
 
 class VllmSettings(Settings):
@@ -63,11 +100,7 @@ class EngineSettings(Settings):
     def way(self, lora_rank: int) -> str:
         """How a server gets new weights: `weights`, or what the engine means by leaving it out.
 
-        Args:
-            lora_rank: `model.lora_rank`.
-
-        Returns:
-            `fixed`, `folder` or `lora`; empty where no server samples.
+        It is `fixed`, `folder` or `lora`; empty where no server samples.
         """
         if self.weights or not self.traits.server:
             return self.weights

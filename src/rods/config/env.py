@@ -31,9 +31,8 @@ class SearchSettings(_Asking):
     """`env.name = "search"`."""
 
     corpus: str = ""
-    """JSON lines of documents; empty: the bundled, generated corpus."""
-    retriever: str = ""
-    """Address of a retriever in the form of Search-R1, instead of `corpus`."""
+    """JSON lines of documents, or the address (http://...) of a retriever in the form of Search-R1;
+    empty: the bundled, generated corpus."""
     results: int = Field(default=3, ge=1)
     """Documents that one search shows."""
 

@@ -54,14 +54,14 @@ def load_config(
     path, data = _read(recipe)
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
     profile = _named(profiles, profile)
-    layers = [_set_in(data)]
+    layers = [set(flat(data))]
     if profile:
         if profile not in profiles:
             raise ConfigError(
                 f"{path}: there is no profile {profile!r}.{nearest(profile, list(profiles))} "
                 f"Known: {', '.join(sorted(profiles)) or 'none'}."
             )
-        layers.append(_set_in(profiles[profile]))
+        layers.append(set(flat(profiles[profile])))
         merge(data, profiles[profile])
     if not overrides:
         return _parse_read(data, layers, str(path))
@@ -83,10 +83,6 @@ def _parse_read(
     values, usual = (flat(c.model_dump(mode="json")) for c in (config, RunConfig()))
     require_read(values, usual, layers, where)
     return config
-
-
-def _set_in(data: Mapping[str, Any]) -> set[str]:
-    return {*flat(dict(data))}
 
 
 def _asked(overrides: Sequence[str]) -> set[str]:

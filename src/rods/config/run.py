@@ -13,7 +13,7 @@ from pydantic import model_validator
 
 from rods.config.checks import faults
 from rods.config.sections import Sections
-from rods.infra.dotted import flat
+from rods.infra.dotted import changes, flat
 
 
 class RunConfig(Sections):
@@ -36,8 +36,4 @@ class RunConfig(Sections):
 
     def changed(self, other: RunConfig) -> list[str]:
         """Dotted keys whose values differ, as `key: ours -> theirs`."""
-        ours, theirs = flat(self.model_dump(mode="json")), flat(other.model_dump(mode="json"))
-        keys = sorted(ours.keys() | theirs.keys())
-        return [
-            f"{k}: {ours.get(k)} -> {theirs.get(k)}" for k in keys if ours.get(k) != theirs.get(k)
-        ]
+        return changes(flat(self.model_dump(mode="json")), flat(other.model_dump(mode="json")))

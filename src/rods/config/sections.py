@@ -1,5 +1,7 @@
 """All sections of settings together, before they are checked against each other.
 
+Owns the two small sections of what a run has beside it: trackers, and a Ray.
+
 Sections().rollout.k        # 16
 """
 
@@ -9,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rods.config.base import Settings
+from rods.config.base import Settings, Texts
 from rods.config.curriculum import (
     BoundarySettings,
     EnvTuningSettings,
@@ -19,11 +21,33 @@ from rods.config.curriculum import (
 )
 from rods.config.engine import EngineSettings
 from rods.config.env import EnvSettings
-from rods.config.ray import RaySettings
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.config.synthesis import SynthesisSettings
-from rods.config.track import TrackSettings
 from rods.config.train import TrainSettings
+
+
+class TrackSettings(Settings):
+    """Trackers, none by default; the run's own folder has all figures anyway."""
+
+    names: Texts = ()
+    """`tensorboard` (into the run's folder), `wandb`, `mlflow`, `trackio`: one or several. Each
+    needs its extra of this name: `rods doctor` prints the line that installs it."""
+    project: str = "rods"
+    """Under which project or experiment they file the run."""
+
+
+class RaySettings(Settings):
+    """Worlds and synthesis on other machines (docs/scale.md); rollout and training stay here."""
+
+    address: str = "auto"
+    """Of the Ray: `auto`, the one that this machine belongs to (`ray start`), or HOST:PORT;
+    `local`: one of this machine alone, for a trial, that ends with the run."""
+    worlds: int = Field(default=0, ge=0)
+    """Worlds that are played at once, each in an actor of its own; 0: in this process."""
+    writers: int = Field(default=0, ge=0)
+    """Actors that make variants; 0: the synthesis worker makes them itself."""
+    cpus: float = Field(default=0.5, gt=0)
+    """Processors that Ray sets aside for one actor; worlds mostly wait for the policy."""
 
 
 class Sections(Settings):

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rods.config.capabilities import EngineTraits, traits_of
+from rods.config.engine import EngineTraits, traits_of
 from rods.errors import ConfigError
+from rods.infra.dotted import shown, within
 
 Values = Mapping[str, Any]
 """Settings by their dotted keys."""
@@ -31,16 +32,8 @@ class Rule(NamedTuple):
     """What makes them be read, in words."""
 
 
-def _is(key: str, *names: str) -> Callable[[Values], bool]:
-    return lambda values: values[key] in names
-
-
 def _pipelined(values: Values) -> bool:
     return values["rollout.schedule"] == "pipelined"
-
-
-def _ahead(values: Values) -> bool:
-    return _pipelined(values) and values["rollout.pipeline.staleness"] > 0
 
 
 def _engine(values: Values) -> EngineTraits:
@@ -73,7 +66,7 @@ RULES = (
     Rule(
         ("train.gae",),
         ("train.advantage",),
-        _is("train.advantage", "gae"),
+        lambda values: values["train.advantage"] == "gae",
         'train.advantage = "gae"',
     ),
     Rule(
@@ -118,7 +111,7 @@ RULES = (
     Rule(
         ("engine.vllm.sleep",),
         ("rollout.schedule", "rollout.pipeline.staleness"),
-        lambda values: not _ahead(values),
+        lambda values: not _pipelined(values) or values["rollout.pipeline.staleness"] == 0,
         "rollout.pipeline.staleness = 0 or another rollout.schedule: a server that plays while "
         "updates run never sleeps",
     ),
@@ -134,13 +127,12 @@ def require_read(
         values: all settings, as they are in the end.
         usual: all defaults; who says a default asks for nothing.
         layers: the keys that each layer sets, the strongest last.
-        where: of the message.
 
     Raises:
-        ConfigError: one line for each such setting.
+        ConfigError: one line for each such setting; it begins with `where`.
     """
     lines = [
-        f"{key} = {_shown(values[key])} has no effect. It is read with {rule.want}; here "
+        f"{key} = {shown(values[key])} has no effect. It is read with {rule.want}; here "
         f"{_are(rule, values)}. Set that, or leave {key} out."
         for rule in RULES
         for key in _unread(rule, values, usual, layers)
@@ -159,7 +151,7 @@ def _unread(
     return [
         key
         for key in values
-        if _within(key, rule.keys)
+        if within(key, rule.keys)
         and values[key] != usual.get(key)
         and _last(key, layers) >= max(decided, 0)
     ]
@@ -172,16 +164,8 @@ def _last(key: str, layers: Sequence[Collection[str]]) -> int:
 
 
 def _named(key: str, layer: Collection[str]) -> bool:
-    return any(_within(key, (name,)) or _within(name, (key,)) for name in layer)
-
-
-def _within(key: str, sections: Sequence[str]) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in sections)
+    return within(key, layer) or any(within(name, (key,)) for name in layer)
 
 
 def _are(rule: Rule, values: Values) -> str:
-    return " and ".join(f"{key} = {_shown(values[key])}" for key in rule.by)
-
-
-def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+    return " and ".join(f"{key} = {shown(values[key])}" for key in rule.by)

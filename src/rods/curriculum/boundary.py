@@ -217,7 +217,7 @@ def select_seeds(
 
     Args:
         judgements: the latest of each task that may be a seed.
-        settings: number of seeds, priority, quota lending, the random ablation.
+        settings: number of seeds, priority, the random ablation.
         cooldown: task id -> first step at which it may be chosen again.
         step: the current step.
         rng: noise of `thompson` and of the random ablation.
@@ -233,7 +233,7 @@ def select_seeds(
     rested = [j for j in pool if step >= cooldown.get(j.task_id, step)]
     seeds = [Seed(j, _priority(j, settings, rng, visits or {})) for j in rested]
     seeds.sort(key=lambda s: (-s.priority, s.judgement.task_id))
-    chosen = _within_quotas(seeds, wanted, types, settings.lend_quota)
+    chosen = _within_quotas(seeds, wanted, types)
     return Selection(chosen, len(pool) - len(rested), len(seeds) - len(chosen))
 
 
@@ -265,20 +265,16 @@ def quotas(total: int, counts: Mapping[str, int]) -> dict[str, int]:
     return {name: share + (i < rest) for i, name in enumerate(order)}
 
 
-def _within_quotas(
-    seeds: Sequence[Seed], total: int, types: Collection[str], lend: bool
-) -> list[Seed]:
+def _within_quotas(seeds: Sequence[Seed], total: int, types: Collection[str]) -> list[Seed]:
+    """The best seeds of each type; `seeds` are sorted, the best first, and stay so."""
     counts = dict.fromkeys(types, 0)
     for seed in seeds:
         counts[seed.judgement.category] = counts.get(seed.judgement.category, 0) + 1
     # The paper's quota: every type gets its share first, whatever the priorities of the others.
     left = quotas(total, counts)
     chosen: list[Seed] = []
-    others: list[Seed] = []
     for seed in seeds:
-        within = left[seed.judgement.category] > 0
-        left[seed.judgement.category] -= within
-        (chosen if within else others).append(seed)
-    if lend:
-        chosen += others[: total - len(chosen)]
-    return sorted(chosen, key=lambda s: (-s.priority, s.judgement.task_id))
+        if left[seed.judgement.category]:
+            left[seed.judgement.category] -= 1
+            chosen.append(seed)
+    return chosen

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import cast
+from collections.abc import Iterable
 
 from rods.infra.pycall import MAX_BITS, MAX_CHARACTERS, MAX_DEPTH
+from rods.infra.text import inside
 from rods.types import ToolCall
 
 TOO_DEEP = f"the arguments are nested more than {MAX_DEPTH} deep"
@@ -41,7 +41,7 @@ def value_fault(value: object, depth: int = 0, shape: bool = False) -> str:
         one, depth = stack.pop()
         if depth > MAX_DEPTH:
             return TOO_DEEP
-        texts, inner = _inside(one)
+        texts, inner = inside(one)
         size += 1 + sum(map(len, texts))
         if size > MAX_CHARACTERS:
             return f"the calls hold more than {MAX_CHARACTERS} characters and values"
@@ -59,15 +59,3 @@ def _odd(value: object, texts: list[str]) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "a number is infinite or not a number"
     return ""
-
-
-def _inside(value: object) -> tuple[list[str], Iterable[object]]:
-    """The texts of a value itself, and the values within it."""
-    if isinstance(value, str):
-        return [value], ()
-    if isinstance(value, ToolCall):
-        return [value.name, *value.arguments], value.arguments.values()
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value)
-        return [*items], items.values()
-    return [], cast("list[object]", value) if isinstance(value, list) else ()

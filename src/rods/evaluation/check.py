@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rods.abilities import QuestionSource, ability, initial_state
 from rods.env import AnswerJudge, Environment, TurnVerdict, called
@@ -95,6 +95,10 @@ class CheckReport:
         return {finding.value: found.get(finding.value, 0) for finding in TaskFault}
 
 
+Finding: TypeAlias = tuple[TaskFault, int, str]
+"""A fault, its turn (-1: the whole task), and its description."""
+
+
 class _Replayed(NamedTuple):
     """What one turn of a replay showed."""
 
@@ -115,19 +119,18 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
     count = calls = 0
     for task in tasks:
         count += 1
-        rows.extend(_contradictions(task, spoken))
+        found = [*_contradictions(task, spoken)]
         try:
-            rows.extend(_unusual(task, environment))
-            rows.extend(_misnamed(task, environment))
+            found += _unusual(task, environment)
+            found += _misnamed(task, environment)
             first, second = _replay(task, environment), _replay(task, environment)
         except (TaskError, EnvError) as error:
-            rows.append(_row(TaskFault.UNREACHABLE, task, -1, str(error)))
-            continue
-        calls += 2 * sum(len(turn.results) for turn in first)
-        rows.extend(_unreachable(task, first))
-        rows.extend(_unstable(task, first, second))
-        rows.extend(_guessed(task, first))
-        rows.extend(_answer(task, environment))
+            found.append((TaskFault.UNREACHABLE, -1, str(error)))
+        else:
+            calls += 2 * sum(len(turn.results) for turn in first)
+            found += [*_unreachable(task, first), *_unstable(first, second)]
+            found += [*_guessed(task, first), *_answer(task, environment)]
+        rows += [_row(task, *one) for one in found]
     return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
 
 
@@ -145,11 +148,11 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
             faulty = _unreachable(task, _replay(task, environment))
             fault = next(chain(_misnamed(task, environment), faulty), None)
         except (TaskError, EnvError) as error:
-            fault = _row(TaskFault.UNREACHABLE, task, -1, str(error))
+            fault = TaskFault.UNREACHABLE, -1, str(error)
         if fault is None:
             kept.append(task)
         else:
-            faults.append(fault)
+            faults.append(_row(task, *fault))
     return kept, faults
 
 
@@ -184,7 +187,7 @@ def without_broken(
     return kept, faults
 
 
-def _row(finding: TaskFault, task: Task, turn: int, detail: str) -> CheckRow:
+def _row(task: Task, finding: TaskFault, turn: int, detail: str) -> CheckRow:
     return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
 
 
@@ -202,18 +205,16 @@ def _replay(task: Task, environment: Environment) -> list[_Replayed]:
     return turns
 
 
-def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
+def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]:
     for index, (turn, found) in enumerate(zip(task.turns, replayed, strict=True)):
         for call, result in zip(turn.ground_truth, found.results, strict=True):
             if result.failed:
-                detail = f"{call} failed: {result.content[:200]}"
-                yield _row(TaskFault.UNREACHABLE, task, index, detail)
+                yield TaskFault.UNREACHABLE, index, f"{call} failed: {result.content[:200]}"
         if not (found.verdict.solved and found.verdict.official):
-            detail = f"does not pass its own judge: {found.verdict}"
-            yield _row(TaskFault.UNREACHABLE, task, index, detail)
+            yield TaskFault.UNREACHABLE, index, f"does not pass its own judge: {found.verdict}"
 
 
-def _misnamed(task: Task, environment: Environment) -> Iterator[CheckRow]:
+def _misnamed(task: Task, environment: Environment) -> Iterator[Finding]:
     """Names in `withheld` that are no tools, so that nothing is withheld."""
     if not any(turn.withheld for turn in task.turns):
         return
@@ -222,33 +223,33 @@ def _misnamed(task: Task, environment: Environment) -> Iterator[CheckRow]:
         for name in turn.withheld:
             if name not in tools:
                 detail = f"withheld: there is no tool {name!r} in its world.{nearest(name, tools)}"
-                yield _row(TaskFault.UNREACHABLE, task, index, detail)
+                yield TaskFault.UNREACHABLE, index, detail
 
 
-def _unusual(task: Task, environment: Environment) -> Iterator[CheckRow]:
+def _unusual(task: Task, environment: Environment) -> Iterator[Finding]:
     """A category of hosted classes that is none, or whose turns are not as it says."""
     if not initial_state(environment, task).owners:
         return
     known = (BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT)
     if task.category not in known:
         detail = f"category {task.category!r} is none of {', '.join(known)}."
-        yield _row(TaskFault.UNUSUAL, task, -1, detail + nearest(task.category, known))
+        yield TaskFault.UNUSUAL, -1, detail + nearest(task.category, known)
     last = len(task.turns) - 1
     if task.category in (BASE, LONG_CONTEXT) and not task.turns[last].ground_truth:
         detail = (
             f"category {task.category}: its last turn has no calls, so the agent must call nothing "
             "there. Is its ground truth missing?"
         )
-        yield _row(TaskFault.UNUSUAL, task, last, detail)
+        yield TaskFault.UNUSUAL, last, detail
     if task.category == MISS_FUNC and not any(turn.withheld for turn in task.turns):
-        yield _row(TaskFault.UNUSUAL, task, -1, f"category {MISS_FUNC}: no turn withholds a tool.")
+        yield TaskFault.UNUSUAL, -1, f"category {MISS_FUNC}: no turn withholds a tool."
     missing = task.category in (MISS_FUNC, MISS_PARAM)
     if missing and all(turn.ground_truth for turn in task.turns):
         detail = f"category {task.category}: there is no turn without calls, in which to ask."
-        yield _row(TaskFault.UNUSUAL, task, -1, detail)
+        yield TaskFault.UNUSUAL, -1, detail
 
 
-def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
+def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
     """A question's reference is not an answer to it, or not what its program gives."""
     answer = task.world.get("answer")
     world = environment.open(task)
@@ -256,45 +257,39 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
         if isinstance(world, AnswerJudge) and isinstance(answer, str):
             said = f"<answer>\\boxed{{{answer}}}</answer>"
             if not world.judge_answer(said):
-                detail = f"its judge does not accept its own answer {answer!r}"
-                yield _row(TaskFault.UNREACHABLE, task, 0, detail)
+                what = f"its judge does not accept its own answer {answer!r}"
+                yield TaskFault.UNREACHABLE, 0, what
     finally:
         world.close()
     source = ability(environment, QuestionSource)
     problem = source.replay(task) if source else None
     if problem:
-        yield _row(TaskFault.UNREACHABLE, task, 0, problem)
+        yield TaskFault.UNREACHABLE, 0, problem
 
 
-def _unstable(
-    task: Task, first: Sequence[_Replayed], second: Sequence[_Replayed]
-) -> Iterator[CheckRow]:
+def _unstable(first: Sequence[_Replayed], second: Sequence[_Replayed]) -> Iterator[Finding]:
     for index, (one, other) in enumerate(zip(first, second, strict=True)):
         for name in ("results", "snapshot", "verdict"):
             if getattr(one, name) != getattr(other, name):
-                detail = f"{name.removesuffix('s')}s of two replays differ"
-                yield _row(TaskFault.UNSTABLE, task, index, detail)
+                what = f"{name.removesuffix('s')}s of two replays differ"
+                yield TaskFault.UNSTABLE, index, what
 
 
-def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[CheckRow]:
+def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[Finding]:
     """Same words, tools and world up to a turn, but other calls, in this or an earlier task."""
-    world = json.dumps(task.world, sort_keys=True)
-    heard: list[object] = [
-        task.env,
-        world,
-        [[m.role, m.content, str(m.calls)] for m in task.dialogue],
-    ]
+    dialogue = [[m.role, m.content, str(m.calls)] for m in task.dialogue]
+    heard: list[object] = [task.env, json.dumps(task.world, sort_keys=True), dialogue]
     for index, turn in enumerate(task.turns):
         heard.append([turn.user, sorted(turn.withheld)])
         calls = json.dumps([call_to_json(call) for call in turn.ground_truth], sort_keys=True)
         known, other = spoken.setdefault(json.dumps(heard), (calls, task))
         if known != calls:
             name = other.provenance.origin or other.id
-            yield _row(TaskFault.AMBIGUOUS, task, index, f"same words as {name}, other calls")
+            yield TaskFault.AMBIGUOUS, index, f"same words as {name}, other calls"
         heard.append(calls)
 
 
-def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
+def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]:
     """Values of the ground truth that nothing said so far contains."""
     seen = _Seen()
     seen.read(json.dumps(task.world, ensure_ascii=False))
@@ -313,15 +308,14 @@ def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
                     detail = (
                         f"{call.name}: {key}={value!r} stands nowhere before: derived or guessed"
                     )
-                    yield _row(TaskFault.AMBIGUOUS, task, index, detail)
+                    yield TaskFault.AMBIGUOUS, index, detail
             seen.read(result.content)
 
 
 def _leaves(arguments: Mapping[str, Value]) -> Iterator[tuple[str, Json]]:
     for key, value in arguments.items():
-        if isinstance(value, ToolCall):
-            yield from _leaves(value.arguments)
-        elif isinstance(value, dict):
+        value = value.arguments if isinstance(value, ToolCall) else value
+        if isinstance(value, Mapping):
             yield from _leaves(value)
         elif isinstance(value, list):
             yield from _leaves({f"{key}[{i}]": item for i, item in enumerate(value)})

@@ -10,19 +10,18 @@ no run.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from rods.config import RunConfig, load_config
 from rods.config.base import Settings
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
-from rods.infra.files import text_of
+from rods.registry import read_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OFFLINE = "static_variants"
@@ -78,8 +77,6 @@ class Grid:
 
 
 class _File(Settings):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     recipe: str = "rods"
     profile: str = "small"
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
@@ -116,9 +113,7 @@ def load_grid(
             "or give the path of a .toml file."
         )
     try:
-        found = _File.model_validate(tomllib.loads(text_of(path, "settings", ConfigError)))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+        found = _File.model_validate(read_recipe(path))
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise ConfigError(f"{path}: {'; '.join(faults)}.") from error

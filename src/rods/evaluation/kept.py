@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rods.config import RunConfig
 from rods.errors import StoreError
-from rods.infra.dotted import flat
+from rods.infra.dotted import changes, flat
 from rods.infra.lines import LineLog
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import from_json, to_json, write_parquet
@@ -53,11 +53,7 @@ class Kept:
         settings = _settings_of(config, suite, weights)
         log.cut(log.size())
         first, *rows = log.records() or [settings]
-        changed = [
-            f"{key}: {first.get(key)} -> {settings.get(key)}"
-            for key in sorted(first.keys() | settings.keys())
-            if first.get(key) != settings.get(key)
-        ]
+        changed = changes(first, settings)
         if changed and rows:
             raise StoreError(
                 f"{log.path}: {len(rows)} trajectories were rolled out under other settings: "

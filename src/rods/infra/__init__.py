@@ -1,4 +1,4 @@
-"""What every room stands on: files, one database, services, settings' keys, installing, signals.
+"""Base of every package: files, one database, services, settings' keys, installing, signals.
 
 Owns no word of the method: nothing here knows what a task or a policy is.
 

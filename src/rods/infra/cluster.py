@@ -24,13 +24,6 @@ class ActorLost(RodsError):
     """An actor died, or gave no answer in time and was ended; its machine may be gone."""
 
 
-def _require_listening(address: str) -> None:
-    """Raises `OSError` where nothing answers at HOST:PORT: Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and "://" not in host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-
-
 class Cluster:
     """The Ray of this process."""
 
@@ -55,8 +48,10 @@ class Cluster:
         # Ray warns that a later version will change it; no actor of ours wants an accelerator.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         if not ray.is_initialized():
+            host, _, port = address.rpartition(":")
             try:
-                _require_listening(address)
+                if host and "://" not in host and port.isdigit():  # Ray would try for minutes
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(address, logging_level=logging.WARNING, include_dashboard=None)
             except (OSError, RuntimeError, ValueError) as error:
                 raise ConfigError(

@@ -32,28 +32,22 @@ def _reader(kind: Any, is_json: bool = False) -> Reader | None:
     import pyarrow.types as types
 
     if is_json or getattr(kind, "extension_name", "") == "arrow.json":
-        return _loaded
+        return lambda text: json.loads(text) if isinstance(text, str) else text
     kind = getattr(kind, "storage_type", kind)
     if types.is_dictionary(kind):
         return _reader(kind.value_type)
     if types.is_struct(kind):
-        return _of_struct({inner.name: reader(inner) for inner in kind})
+        fields = {field.name: reader(field) for field in kind}
+        return lambda value: {k: _by(fields[k], v) for k, v in value.items() if v is not None}
     if types.is_map(kind):
         return _of_map(reader(kind.item_field))
     if types.is_nested(kind):
-        return _of_list(reader(kind.value_field))
+        inner = reader(kind.value_field)
+        return inner and (lambda value: [_by(inner, item) for item in value])
     binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     if any(is_a(kind) for is_a in (types.is_temporal, types.is_decimal, *binary)):
         return _refuse(str(kind))
     return None
-
-
-def _loaded(text: Any) -> Any:
-    return json.loads(text) if isinstance(text, str) else text
-
-
-def _of_struct(inner: dict[str, Reader | None]) -> Reader:
-    return lambda value: {k: _by(inner[k], v) for k, v in value.items() if v is not None}
 
 
 def _of_map(inner: Reader | None) -> Reader:
@@ -64,12 +58,6 @@ def _of_map(inner: Reader | None) -> Reader:
         return found
 
     return read
-
-
-def _of_list(inner: Reader | None) -> Reader | None:
-    if inner is None:
-        return None
-    return lambda value: [_by(inner, item) for item in value]
 
 
 def _refuse(kind: str) -> Reader:

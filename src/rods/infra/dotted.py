@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from rods.errors import ConfigError
@@ -39,6 +39,16 @@ def _initials(name: str) -> str:
     """`lr` of `learning_rate`; empty for a single word."""
     words = name.split("_")
     return "".join(word[:1] for word in words) if len(words) > 1 else ""
+
+
+def shown(value: object) -> str:
+    """A setting's value as messages write it."""
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def within(key: str, names: Collection[str]) -> bool:
+    """Whether a key is one of these names, or of a section among them."""
+    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def override(data: dict[str, Any], text: str) -> None:
@@ -98,3 +108,9 @@ def flat(data: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in items:
         out.update(flat(value, f"{prefix}.{key}" if prefix else key))
     return out
+
+
+def changes(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """Keys whose values differ, as `key: ours -> theirs`; a missing one is None."""
+    rows = ((key, ours.get(key), theirs.get(key)) for key in sorted(ours.keys() | theirs.keys()))
+    return [f"{key}: {mine} -> {other}" for key, mine, other in rows if mine != other]

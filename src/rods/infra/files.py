@@ -165,15 +165,12 @@ def parquet_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a Parquet file, each with where it stands; read in pieces.
 
-    Columns are the JSON that they were (`infra/columns.py`).
-
-    Args:
-        what: it holds, in words.
-        error: raised where it cannot be read.
-        wanted: columns to read, in lower case; none: all, and what JSON cannot say stays as it is.
+    Columns are the JSON that they were (`infra/columns.py`). Without `wanted` columns, in lower
+    case, all are read, and what JSON cannot say stays as it is.
 
     Raises:
         PrerequisiteError: pyarrow is not installed.
+        RodsError: the file cannot be read; it is of the class `error`.
     """
     arrow, parquet = pyarrow()
     if not path.is_file():

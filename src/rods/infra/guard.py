@@ -23,6 +23,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NoReturn, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from rods.infra.text import inside
+
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -69,13 +71,7 @@ def _check_depth(found: object) -> None:
     while level:
         if depth > DEEPEST:
             raise ValueError(f"nested more than {DEEPEST} deep")
-        inner: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += cast("dict[str, object]", one).values()
-            elif isinstance(one, list):
-                inner += cast("list[object]", one)
-        level, depth = inner, depth + 1
+        level, depth = [item for one in level for item in inside(one)[1]], depth + 1
 
 
 def _refuse(name: str) -> NoReturn:

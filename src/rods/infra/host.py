@@ -1,12 +1,23 @@
-"""Free memory of this machine.
+"""This machine: its free memory, and when, where and by what a run was started on it.
 
-host_memory() / 2**30        # GiB that processes may still take
+host_memory() / 2**30                           # GiB that processes may still take
+origin(["rods", "train", "--out", "/data/runs"])    # {"command": "rods train --out runs", ...}
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+
+from rods.infra.install import installed
+from rods.types import Json
+
+LIBRARIES = ("torch", "transformers", "tokenizers")
+"""Whose versions decide what a run does."""
 
 
 def host_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int:
@@ -25,3 +36,30 @@ def host_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/
 def _counts(path: Path) -> dict[str, int]:
     rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
     return {name: int(count) for name, count, *_ in rows}
+
+
+def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
+    """What there is to say; `command`: by default this process's. Folders are cut from it."""
+    return {
+        "versions": {name: installed(name) for name in LIBRARIES},
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "started": now(),
+        "command": " ".join(_without_folders(sys.argv if command is None else command)),
+    }
+
+
+def now() -> str:
+    """This second, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _without_folders(command: Sequence[str]) -> list[str]:
+    """Absolute paths say where a machine keeps things; their last part is enough."""
+    out: list[str] = []
+    for word in command:
+        key, equals, value = word.partition("=")
+        tail = value if equals else key
+        short = Path(tail).name if tail.startswith(("/", "~")) else tail
+        out.append(f"{key}={short}" if equals else short)
+    return out

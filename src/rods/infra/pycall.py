@@ -125,7 +125,12 @@ def _value(node: ast.expr, dotted: bool, depth: int) -> PyValue:
     if depth > MAX_DEPTH:
         raise CallSyntaxError(f"values are nested more than {MAX_DEPTH} deep")
     if isinstance(node, ast.Constant):
-        return _constant(node.value)
+        value = node.value
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise CallSyntaxError("the number is too long")
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise CallSyntaxError(f"an argument cannot be of type {type(value).__name__}")
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         number = _value(node.operand, dotted, depth + 1)
         if isinstance(number, int | float) and not isinstance(number, bool):
@@ -133,30 +138,18 @@ def _value(node: ast.expr, dotted: bool, depth: int) -> PyValue:
     if isinstance(node, ast.List):
         return [_value(item, dotted, depth + 1) for item in node.elts]
     if isinstance(node, ast.Dict):
-        return _dictionary(node, dotted, depth)
+        found: dict[str, PyValue] = {}
+        for key, item in zip(node.keys, node.values, strict=True):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                raise CallSyntaxError("the keys of a dictionary must be text")
+            found[key.value] = _value(item, dotted, depth + 1)
+        return found
     if isinstance(node, ast.Call):
         return _call(node, dotted, depth)
     raise CallSyntaxError(
         f"an argument must be a literal (text, number, True, False, None, list, dictionary), "
         f"got {_kind(node)}"
     )
-
-
-def _constant(value: object) -> PyValue:
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise CallSyntaxError("the number is too long")
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise CallSyntaxError(f"an argument cannot be of type {type(value).__name__}")
-
-
-def _dictionary(node: ast.Dict, dotted: bool, depth: int) -> PyValue:
-    result: dict[str, PyValue] = {}
-    for key, value in zip(node.keys, node.values, strict=True):
-        if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-            raise CallSyntaxError("the keys of a dictionary must be text")
-        result[key.value] = _value(value, dotted, depth + 1)
-    return result
 
 
 _KINDS = {

@@ -3,7 +3,7 @@
 Owns the connection and when to ask again. Never knows what an answer means: the caller reads it,
 and says whether one that it cannot use may be another the next time.
 
-    service = Service("http://retriever.example:8000", "/retrieve", "env.search.retriever")
+    service = Service("http://retriever.example:8000", "/retrieve", "env.search.corpus")
     hits, attempts = service.ask({"queries": ["river of Okdal"]}, understand)
 """
 

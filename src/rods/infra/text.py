@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from rods.errors import RodsError
@@ -41,29 +41,31 @@ def require_whole(row: object, where: str, error: type[RodsError]) -> None:
         ) from fault
 
 
+def inside(value: object) -> tuple[list[str], Iterable[object]]:
+    """The texts of a value itself, names and keys among them, and the values within it."""
+    if isinstance(value, str):
+        return [value], ()
+    if isinstance(value, ToolCall):
+        return [value.name, *value.arguments], value.arguments.values()
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value)
+        return [*items], items.values()
+    return [], cast("list[object]", value) if isinstance(value, list) else ()
+
+
 def size_of(value: object) -> int:
     """Characters of a value's texts and keys, and of whatever else is in it at least one each."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, ToolCall):
-        return len(value.name) + size_of(value.arguments)
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value).items()
-        return sum(1 + len(key) + size_of(inner) for key, inner in items)
-    if isinstance(value, list):
-        return sum(1 + size_of(inner) for inner in cast("list[object]", value))
-    return 1
+    if not isinstance(value, str | ToolCall | Mapping | list):
+        return 1
+    texts, within = inside(value)
+    return sum(map(len, texts)) + sum(1 + size_of(item) for item in within)
 
 
 def is_finite(value: object) -> bool:
     """Whether no number in a value is infinite or NaN, which JSON cannot say."""
     if isinstance(value, float):
         return math.isfinite(value)
-    if isinstance(value, ToolCall):
-        return is_finite(value.arguments)
-    if isinstance(value, Mapping):
-        return all(map(is_finite, cast("Mapping[str, object]", value).values()))
-    return not isinstance(value, list) or all(map(is_finite, cast("list[object]", value)))
+    return all(map(is_finite, inside(value)[1]))
 
 
 def whole_text(text: str) -> str:

@@ -72,12 +72,18 @@ def build_report(path: Path, out: Path | None = None) -> Path:
         StoreError: the run cannot be read, or the report cannot be written.
     """
     run = load_run(path)
-    page = render("report.html.j2", report_context(run, trajectory_view(run, decoder_for(run))))
-    return write_page(out or run.path / "report.html", page)
+    context = {**_context(run), "view": trajectory_view(run, decoder_for(run))}
+    return write_page(out or run.path / "report.html", "report.html.j2", context)
 
 
-def render(template: str, context: Mapping[str, object]) -> str:
-    """One page of `templates/`, everything escaped that is not markup of ours."""
+def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path:
+    """Write one page of `templates/`, everything escaped that is not markup of ours.
+
+    It is written by a temporary file and a rename, so that an old page survives a full disk.
+
+    Raises:
+        StoreError: the page cannot be written.
+    """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -87,15 +93,7 @@ def render(template: str, context: Mapping[str, object]) -> str:
     )
     helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
     helpers |= {"plotly_script": plotly_script}
-    return environment.get_template(template).render({**helpers, **context})
-
-
-def write_page(path: Path, page: str) -> Path:
-    """Write by a temporary file and a rename, so that an old page survives a full disk.
-
-    Raises:
-        StoreError: the page cannot be written.
-    """
+    page = environment.get_template(template).render({**helpers, **context})
     try:
         with replacing(path) as part:
             part.write_text(page, encoding="utf-8")
@@ -104,8 +102,7 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
-    """Everything that the template reads."""
+def _context(run: RunData) -> dict[str, object]:
     before, after = run.evaluation("before"), run.last_evaluation
     rows = result_rows(before, after)
     notes = list(run.notes)
@@ -136,7 +133,6 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "pool": pool_figures(run),
         "mechanism": mechanism_figures(run),
         "synthesis": synthesis_figure(run),
-        "view": view,
     }
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from rods.errors import StoreError
 from rods.report.arms import Compared, colours_of, compared, overlays, uneven_budgets
-from rods.report.build import details, identity, render, write_page
+from rods.report.build import details, identity, write_page
 from rods.report.heldout import LEADING, METRICS, SETS, Key, TaskSubset, by_key
 from rods.report.panels import landing_of
 from rods.report.results import change, heading, mean, plain_table
@@ -91,7 +91,7 @@ class Comparison:
             "identities": [dict(identity(run)) for run in self.runs],
             "curves": overlays(self.runs, self.labels),
         }
-        return write_page(out, render("compare.html.j2", context))
+        return write_page(out, "compare.html.j2", context)
 
 
 def compare_runs(paths: Sequence[Path]) -> Comparison:

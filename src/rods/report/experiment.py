@@ -37,7 +37,7 @@ from rods.report.arms import (
     trajectories_to,
     uneven_budgets,
 )
-from rods.report.build import render, span, write_page
+from rods.report.build import span, write_page
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -51,8 +51,9 @@ from rods.report.heldout import (
 from rods.report.panels import Figure
 from rods.report.plots import Axes, Series
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import MANIFEST, EvalRow, EvaluationPass, RunData, StepRow, load_run
+from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
+from rods.store import MANIFEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class ArmResult:
             ("updates", lambda run: len(run.steps)),
             ("trajectories", lambda run: run.total("trajectories")),
             ("tokens", lambda run: run.total("tokens_generated")),
-            ("no variance", _flat_at_the_end),
+            ("no variance", lambda run: (run.quarters("zero_variance") or (None, None))[1]),
             ("injected", lambda run: run.injected),
             ("retired", lambda run: run.retired),
         ]
@@ -125,20 +126,14 @@ class Experiment:
                 missing.append(cell.name)
         if not any(runs.values()):
             raise StoreError(f"{folder}: no run of the experiment {grid.name!r} is finished yet.")
-        base = runs[grid.baseline]
-        arms = tuple(
-            ArmResult(
-                arm.name,
-                arm.overrides,
-                runs[arm.name],
-                _cells(runs[arm.name], base if arm.name != grid.baseline else {}),
-                _by_seed(runs[arm.name], base) if arm.name != grid.baseline else {},
-            )
-            for arm in grid.arms
-            if runs[arm.name]
-        )
+        arms: list[ArmResult] = []
+        for arm in grid.arms:
+            if mine := runs[arm.name]:
+                base = runs[grid.baseline] if arm.name != grid.baseline else {}
+                cells, by_seed = _cells(mine, base), _by_seed(mine, base)
+                arms.append(ArmResult(arm.name, arm.overrides, mine, cells, by_seed))
         notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
-        return cls(grid.name, grid.baseline, arms, (*notes, *_unfair(arms)))
+        return cls(grid.name, grid.baseline, tuple(arms), (*notes, *_unfair(arms)))
 
     @property
     def reached(self) -> list[tuple[str, float, dict[str, float | None]]]:
@@ -199,7 +194,7 @@ class Experiment:
             "curves": self.curves(),
             "writers_said": WRITERS_NOTE if any(p.by == "writer" for p in self.parts) else "",
         }
-        return write_page(out, render("experiment.html.j2", context))
+        return write_page(out, "experiment.html.j2", context)
 
 
 # -- pooling -------------------------------------------------------------------------------------
@@ -254,11 +249,6 @@ def _mean_step(rows: Sequence[StepRow]) -> StepRow:
     shared = set[str](rows[0].numbers).intersection(*(row.numbers for row in rows))
     numbers = {k: math.fsum(row.numbers[k] for row in rows) / len(rows) for k in sorted(shared)}
     return replace(rows[0], numbers=numbers)
-
-
-def _flat_at_the_end(run: RunData) -> float | None:
-    found = run.quarters("zero_variance")
-    return found[1] if found else None
 
 
 def _range(values: Sequence[float | None]) -> str:

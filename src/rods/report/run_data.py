@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
@@ -37,12 +37,12 @@ from pydantic import TypeAdapter, ValidationError
 from rods.errors import StoreError
 from rods.infra.files import text_of
 from rods.records import unused_words
+from rods.store import MANIFEST, METRICS
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
 SAMPLED = ("progress", "solved", "official")
 GREEDY = tuple(f"greedy_{name}" for name in SAMPLED)
-MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,14 +255,14 @@ def load_run(path: Path) -> RunData:
         notes.append(unused)
     if repeated:
         notes.append(f"Steps repeated after a resume: {repeated}; the last record of each counts.")
-    return RunData(
+    run = RunData(
         path=path,
         manifest=manifest,
         steps=tuple(steps[key] for key in sorted(steps)),
         epochs=tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch))),
         evaluations=tuple(evaluations.values()),
-        notes=(*notes, *_missing(manifest, steps, epochs, evaluations)),
     )
+    return replace(run, notes=(*notes, *_missing(run)))
 
 
 def moment(value: Json) -> datetime | None:
@@ -349,23 +349,18 @@ def _eval_row(row: Mapping[str, Any]) -> EvalRow:
     )
 
 
-def _missing(
-    manifest: Mapping[str, Json],
-    steps: Mapping[int, StepRow],
-    epochs: Mapping[tuple[str, int], EpochRow],
-    evaluations: Mapping[str, EvaluationPass],
-) -> list[str]:
+def _missing(run: RunData) -> list[str]:
     notes: list[str] = []
-    if not manifest.get("finished"):
+    if not run.manifest.get("finished"):
         notes.append("The run has no finish time: it is still going on, or it was stopped early.")
-    if not steps:
+    if not run.steps:
         notes.append("No step is recorded, so there are no curves.")
-    if not epochs:
+    if not run.epochs:
         notes.append("No epoch is recorded, so nothing is known of the replay buffer.")
-    if "before" not in evaluations:
+    if not run.evaluation("before"):
         notes.append("There is no evaluation before training, so no difference can be given.")
-    if "after" not in evaluations:
-        between = [when for when in evaluations if when != "before"]
-        instead = f" The one at {between[-1]} is shown instead." if between else ""
+    if not run.evaluation("after"):
+        last = run.last_evaluation
+        instead = f" The one at {last.when} is shown instead." if last else ""
         notes.append(f"There is no evaluation after training.{instead}")
     return notes

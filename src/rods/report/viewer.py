@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
+from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
 from rods.report.run_data import JudgedGroup, RunData
 from rods.trajectory import Step, Trajectory
@@ -52,7 +53,9 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
             faults.append(f" {path.name} was left out: {error}")
             continue
         in_files += sum(map(len, found))
-        for members in sorted(found, key=_interest)[:GROUPS_PER_FILE]:
+        # Groups whose members differ come first, then by task id.
+        found.sort(key=lambda group: (-len({progress(t) for t in group}), group[0].task_id))
+        for members in found[:GROUPS_PER_FILE]:
             kept = members[:MAX_MEMBERS]
             shown += len(kept)
             groups.append(_group(kept, _judgement(judged, members[0], path), path.name, decode))
@@ -65,15 +68,13 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
 
 
 def decoder_for(run: RunData) -> Decode | None:
-    """The decoder of the tokenizer that lies in the run, its model's folder or the tiny policy.
+    """The decoder of the tokenizer that lies in the run or its model's folder, bundled or not.
 
     `None` where there is none or `tokenizers` is not installed: the viewer does without.
     """
     name = str(run.setting("model.name") or "")
-    tiny = Path(__file__).parents[1] / "policies" / "tiny"
-    places = [run.path, *sorted(run.path.glob("checkpoint*/**/")), Path(name) if name else run.path]
-    if name == "tiny":
-        places.append(tiny)
+    places = [run.path, *sorted(run.path.glob("checkpoint*/**/"))]
+    places += [local_path(name)] if name else []
     found = [p / "tokenizer.json" for p in places if (p / "tokenizer.json").is_file()]
     if not found:
         return None
@@ -91,11 +92,6 @@ def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
 
     ordered = sorted(trajectories, key=lambda t: (*key(t), t.member))
     return [list(members) for _, members in groupby(ordered, key=key)]
-
-
-def _interest(members: Sequence[Trajectory]) -> tuple[int, str]:
-    """Groups whose members differ come first, then by task id."""
-    return (-len({progress(t) for t in members}), members[0].task_id)
 
 
 def progress(trajectory: Trajectory) -> float:

@@ -196,7 +196,7 @@ def test_sources(tmp_path: Path) -> None:
 
 
 def test_settings_name_the_source() -> None:
-    mine, asked = SearchSettings(corpus="c", retriever="http://h"), QuestionSettings(count=9)
+    mine, asked = SearchSettings(corpus="http://h"), QuestionSettings(count=9)
     arguments = EnvSettings(name="search", search=mine, questions=asked).arguments
     assert arguments == {**mine.model_dump(), "questions": asked.model_dump(mode="json")}
     assert json.loads(json.dumps(arguments)) == arguments, "the worker reads them from a file"
@@ -205,7 +205,7 @@ def test_settings_name_the_source() -> None:
 
 
 def test_the_index_is_made_once_by_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[str, str]] = []
+    made: list[tuple[str, ...]] = []
     shelf = Shelf("a")
     monkeypatch.setattr(
         "rods.envs.search.environment.open_retriever", lambda *s: (made.append(s), shelf)[1]
@@ -217,7 +217,7 @@ def test_the_index_is_made_once_by_many_threads(monkeypatch: pytest.MonkeyPatch)
     for thread in threads:
         thread.join()
     environment.warm_up()
-    assert made == [("", "")] and len(shelf.asked) == 6
+    assert made == [("",)] and len(shelf.asked) == 6
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])

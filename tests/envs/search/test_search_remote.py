@@ -145,14 +145,14 @@ def test_no_more_than_size_at_once() -> None:
 
 @pytest.mark.parametrize("url", ["", "host:80", "ftp://host", "http://"])
 def test_no_address(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"env\.search\.retriever"):
+    with pytest.raises(ConfigError, match=r"env\.search\.corpus"):
         RemoteRetriever(url)
 
 
 def test_the_environment_asks_it() -> None:
     task = Task("search", "hops-1", (Turn("Which river?"),), {"answer": "Sarn"})
     with service(lambda *_: rows(OKDAL)) as (url, seen):
-        world = SearchEnvironment(retriever=url).open(task)
+        world = SearchEnvironment(corpus=url).open(task)
         world.begin_turn(0)
         result = world.call(ToolCall("search", {"query": " river\nof  Okdal"}))
     assert result.content == "Doc 1 (Title: Okdal) A town."

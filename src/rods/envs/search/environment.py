@@ -53,11 +53,10 @@ class SearchEnvironment(QuestionEnvironment):
     """Question tasks with one tool, `search`.
 
     Args:
-        corpus: Path of a corpus; empty: the bundled one.
-        retriever: Address of a retriever, instead of `corpus`.
+        corpus: Path of a corpus, or address of a retriever; empty: the bundled corpus.
         results: Documents that one search shows.
         questions: Settings of `env.questions`.
-        index: What is searched, instead of both.
+        index: What is searched, instead of `corpus`.
     """
 
     name = "search"
@@ -67,7 +66,6 @@ class SearchEnvironment(QuestionEnvironment):
     def __init__(
         self,
         corpus: str = "",
-        retriever: str = "",
         results: int = RESULTS,
         questions: Mapping[str, JsonValue] | None = None,
         index: Retriever | None = None,
@@ -75,14 +73,13 @@ class SearchEnvironment(QuestionEnvironment):
         super().__init__(questions)
         if results < 1:
             raise ConfigError(f"env.search.results is {results}; it must be positive.")
-        self._corpus, self._address = corpus, retriever
-        self._results, self._index = results, index
+        self._corpus, self._results, self._index = corpus, results, index
         self._lock = threading.Lock()
-        if corpus and not retriever and not Path(corpus).is_file():
+        if corpus and "://" not in corpus and not Path(corpus).is_file():
             raise ConfigError(
                 f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents. "
-                "Leave it empty for the bundled corpus, or give the address of a service in "
-                "env.search.retriever."
+                "Leave it empty for the bundled corpus, or give the address of a service, such as "
+                "http://host:8000."
             )
 
     def warm_up(self) -> None:
@@ -92,7 +89,7 @@ class SearchEnvironment(QuestionEnvironment):
     def _searched(self) -> Retriever:
         with self._lock:
             if self._index is None:
-                self._index = open_retriever(self._corpus, self._address)
+                self._index = open_retriever(self._corpus)
             return self._index
 
     def world(self, task: Task) -> SearchWorld:
@@ -140,10 +137,10 @@ class SearchEnvironment(QuestionEnvironment):
             return ToolResult("Error: this query cannot be searched for. Write another one.", True)
 
 
-def open_retriever(corpus: str, address: str) -> Retriever:
+def open_retriever(corpus: str) -> Retriever:
     """A retriever at an address, or an index of a corpus (empty: the bundled one)."""
-    if address:
-        return RemoteRetriever(address)
+    if "://" in corpus:
+        return RemoteRetriever(corpus)
     if corpus:
         return Bm25Index.of_file(Path(corpus), progress=bar)
     return Bm25Index.of(bundled_corpus())

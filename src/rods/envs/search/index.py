@@ -127,7 +127,7 @@ def engine() -> Any:
     except ImportError as error:
         raise PrerequisiteError(
             f"searching a local corpus needs bm25s: {install_line('search')}; or give "
-            "the address of a retriever in env.search.retriever."
+            "the address of a retriever in env.search.corpus."
         ) from error
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for every message of its own
     return found

@@ -45,7 +45,7 @@ class RemoteRetriever:
         size: int = 32,
     ) -> None:
         self._service = Service(
-            url, "/retrieve", "env.search.retriever", seconds, retries, patience, size
+            url, "/retrieve", "env.search.corpus", seconds, retries, patience, size
         )
 
     def search(self, query: str, limit: int) -> list[Hit]:

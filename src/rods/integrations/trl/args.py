@@ -14,8 +14,7 @@ from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from rods.config import RunConfig
-from rods.config.capabilities import HostTrainer
-from rods.config.checks import require_host
+from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
 from rods.trainers.loading import pick_device, uses_bfloat16

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.config import RunConfig
-from rods.config.capabilities import HostTrainer
-from rods.config.checks import require_host
+from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.integrations.verl.rows import ESTIMATOR
 from rods.trainers.adapters import adapters_at

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from rods.errors import SynthesisError
 from rods.infra.database import Database
+from rods.infra.dotted import changes
 from rods.synthesis.pipeline import RequestOutcome, Statistics
 from rods.task import Task
 from rods.types import Json
@@ -206,12 +207,7 @@ class SqliteQueue:
         """
         known = self.get("deciding")
         theirs: dict[str, Json] = json.loads(known) if known else dict(deciding)
-        changed = [
-            f"{key}: {theirs.get(key)} -> {deciding.get(key)}"
-            for key in sorted({*theirs, *deciding})
-            if theirs.get(key) != deciding.get(key)
-        ]
-        if changed:
+        if changed := changes(theirs, deciding):
             raise SynthesisError(
                 f"{self._db.path}: these variants were begun with other settings "
                 f"({', '.join(changed)}). Go on with the old ones, or begin again elsewhere."

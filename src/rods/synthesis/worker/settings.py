@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.base import Settings
-from rods.config.ray import RaySettings
+from rods.config.sections import RaySettings
 from rods.env import load_environment
 from rods.infra.dotted import flat
 from rods.infra.files import disk
