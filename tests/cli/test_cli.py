@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rods.config import Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
 from rods.evaluation.template_check import TemplateReport, check_template
+from rods.infra.install import VERSION
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
 from verbs import rods
@@ -200,6 +202,19 @@ def test_help_has_a_short_name(
 ) -> None:
     assert rods(*filter(None, [verb, word]), monkeypatch=monkeypatch) == 0
     assert f"Usage: rods {verb}".strip() in capsys.readouterr().out
+
+
+def test_help_lists_every_verb_once_in_a_group_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("--help", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out.partition("Options:")[2]
+    listed = re.findall(r"^  ([a-z][\w-]*)  +\S", shown, re.M)
+    assert sorted(listed) == sorted(program._VERBS)
+    assert re.findall(r"^(\S.*):$", shown, re.M) == [*program._GROUPS]
+    assert "..." not in shown, "a summary does not fit its line"
+    assert rods("--version", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == f"rods {VERSION}\n"
 
 
 def test_a_broken_task_row_is_named_by_file_and_line(

@@ -30,7 +30,9 @@ def check(
     every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replay every task's ground truth in a fresh world; exit 1 if any is at fault.
+    """Replay every task's ground truth: can one train on it?
+
+    Each is replayed in a fresh world; exit status 1: one is at fault.
 
     Your own environment: --env.name FILE.py:attribute --env.tasks FILE.
     """

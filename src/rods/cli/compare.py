@@ -16,7 +16,7 @@ def compare(
     ],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page here.")] = None,
 ) -> None:
-    """Compare runs: what they reached, with paired intervals, and how they got there."""
+    """Compare runs: results with paired intervals, curves."""
     from rods.report.compare import compare_runs
 
     comparison = compare_runs(runs)

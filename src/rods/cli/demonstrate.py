@@ -81,7 +81,9 @@ def demonstrate(
     recipe: Recipe = "rods",
     profile: Profile = FULL,
 ) -> None:
-    """Write solved conversations of tasks (--model), or answers to generated questions.
+    """Write solved conversations or answers, for `rods sft`.
+
+    Conversations of tasks need --model; without it, answers to generated questions.
 
     Tasks are those that `rods train` trains on by the same settings (--section.key VALUE); none of
     a held-out scenario is shown.

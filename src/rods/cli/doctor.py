@@ -16,7 +16,7 @@ from rods.infra.install import CORE, VERSION, extras, install_line, installed
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what is installed, which extras are missing, and the line that installs them."""
+    """Say what is installed, what is missing, how to get it."""
     found = {extra: {n: installed(n) for n in names} for extra, names in extras().items()}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if as_json:

@@ -46,7 +46,9 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
 ) -> None:
-    """Evaluate a policy on held-out originals and variants, or on a suite.
+    """Evaluate a policy on held-out tasks, or on a suite.
+
+    Held-out tasks are originals and variants.
 
     The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
     --section.key VALUE.

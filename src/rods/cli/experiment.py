@@ -34,9 +34,9 @@ def experiment(
     baseline: Annotated[str, typer.Option(help="The arm to compare with. [default: FILE's]")] = "",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is done.")] = False,
 ) -> None:
-    """Run every arm with every seed (finished runs are kept, others go on), then compare them.
+    """Run every arm with every seed, then compare them.
 
-    Any setting, for all arms: --section.key VALUE.
+    Finished runs are kept, others go on. Any setting, for all arms: --section.key VALUE.
     """
     from rods.evaluation.grid import load_grid
     from rods.report.experiment import Experiment

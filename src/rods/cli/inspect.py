@@ -68,7 +68,9 @@ def inspect(
     recipe: Recipe = "rods",
     profile: Profile = SMALL,
 ) -> None:
-    """Show variants and ask every gate again; exit 1 if one of them fails."""
+    """Show variants and what each gate says of them.
+
+    Exit status 1: a gate rejects one of them."""
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
     from rods.task import read_tasks

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from rods.cli.check import check
 from rods.cli.common import EXTRA, HELP, HELP_NAMES, say
@@ -34,6 +35,7 @@ from rods.cli.train import train
 from rods.config import RunConfig, keys
 from rods.errors import ConfigError, Interrupted, RodsError
 from rods.infra.dotted import nearest
+from rods.infra.install import VERSION
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
 # another process runs; threads that sleep at once are no quicker together than one alone, because
@@ -46,8 +48,42 @@ os.environ.setdefault("KMP_BLOCKTIME", "0")
 # hundred MB in all; a decode step and an update have not so many that come again.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
+_GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "Train": {"train": train, "trl": trl, "verl": verl, "sft": sft, "experiment": experiment},
+    "Evaluate and look": {
+        "eval": evaluate,
+        "report": report,
+        "compare": compare,
+        "inspect": inspect,
+        "observe": observe,
+    },
+    "Tasks and data": {
+        "check": check,
+        "synth": synth,
+        "convert": convert,
+        "demonstrate": demonstrate,
+    },
+    "Serve and set up": {"serve-env": serve_env, "doctor": doctor},
+}
+_VERBS = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
+
+
+class _Program(TyperGroup):
+    """The verbs, listed by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for title, verbs in _GROUPS.items():
+            with formatter.section(title):
+                limit = formatter.width - 6 - width
+                formatter.write_dl(
+                    [(n.ljust(width), self.commands[n].get_short_help_str(limit)) for n in verbs]
+                )
+
+
 app = typer.Typer(
     name="rods",
+    cls=_Program,
     help="Train tool-using agents by reinforcement learning on tasks that follow the policy.",
     no_args_is_help=True,
     add_completion=False,
@@ -57,24 +93,6 @@ app = typer.Typer(
 )
 SETTINGS = RunConfig.model_fields
 """Settings without a section, and the sections."""
-_VERBS = {
-    "train": train,
-    "trl": trl,
-    "verl": verl,
-    "eval": evaluate,
-    "check": check,
-    "synth": synth,
-    "inspect": inspect,
-    "observe": observe,
-    "report": report,
-    "compare": compare,
-    "experiment": experiment,
-    "convert": convert,
-    "demonstrate": demonstrate,
-    "sft": sft,
-    "serve-env": serve_env,
-    "doctor": doctor,
-}
 
 
 class _Verb(TyperCommand):
@@ -113,6 +131,21 @@ class _Verb(TyperCommand):
 for _name, _verb in _VERBS.items():
     _more = EXTRA if "context" in signature(_verb).parameters else HELP
     app.command(_name, cls=_Verb, context_settings=_more)(_verb)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rods {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    """What stands before a verb."""
 
 
 def main() -> None:

@@ -35,7 +35,9 @@ def serve_env(
     openenv: Annotated[bool, typer.Option("--openenv", help="For clients of OpenEnv.")] = False,
     dialect: Annotated[str, typer.Option(help="Of OpenEnv's texts.")] = "hermes",
 ) -> None:
-    """Play the worlds of an environment (--env.name NAME, --env.NAME.setting) for others.
+    """Serve an environment to runs on other machines.
+
+    Its settings: --env.name NAME, --env.NAME.setting.
 
     Clients must show a token: that of the environment variable RODS_ENV_TOKEN, else one that is
     made and printed. Without the variable it listens on this machine alone, and so it does with

@@ -70,7 +70,9 @@ def sft(
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order.")] = 0,
 ) -> None:
-    """Train a model on the assistant's messages in good trajectories and demonstrations."""
+    """Train on solved conversations, by supervision.
+
+    Only the assistant's messages of good trajectories and demonstrations carry loss."""
     if resume is not None:
         _resume(resume, updates)
         return
