@@ -124,22 +124,26 @@ def test_the_example_runs(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
-def test_the_examples_language_model_starts(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of its README in small: four conversations, one update, a dry run."""
+@pytest.mark.parametrize(
+    "page", [EXAMPLE / "README.md", ROOT / "src" / "rods" / "recipes" / "torl" / "README.md"]
+)
+def test_a_language_model_starts_as_the_page_says(
+    page: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of a page in small: four demonstrations, one update, dry runs."""
     copied = place / "examples" / "library_loans"
     copied.mkdir(parents=True)
     for file in (*EXAMPLE.glob("*.py"), *EXAMPLE.glob("*.toml"), *EXAMPLE.glob("*.jsonl")):
         (copied / file.name).write_text(file.read_text(encoding="utf-8"))
-    [block] = re.findall(
-        r"```sh\n(.*?)```", (EXAMPLE / "README.md").read_text(encoding="utf-8"), re.S
-    )
-    named, *asked = block.replace("$R", "examples/library_loans/smollm2.toml").splitlines()
-    assert named == "R=examples/library_loans/smollm2.toml"
+    [block] = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    if "R=" in block:
+        named, _, block = block.partition("\n")
+        block = block.replace("$R", named.removeprefix("R="))
     small = {"demonstrate": ["--n", "4"], "sft": ["--updates", "1"], "train": ["--dry-run"]}
-    for line in asked:
-        _, verb, *words = shlex.split(line)
-        assert not rods(verb, *words, *small.pop(verb), monkeypatch=monkeypatch), line
-    assert not small
+    asked = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
+    for verb, *words in asked:
+        assert not rods(verb, *words, *small[verb], monkeypatch=monkeypatch), words
+    assert {verb for verb, *_ in asked} == set(small)
 
 
 @pytest.mark.slow
