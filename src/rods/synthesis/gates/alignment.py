@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from rods.abilities import initial_state
 from rods.synthesis.gates.sentence import (
     MASK,
     NEUTRAL,
@@ -281,10 +280,7 @@ class Retelling:
     @functools.cached_property
     def _configured(self) -> Sequence[Pair]:
         """What stands in the same places of the two worlds."""
-        worlds = (
-            cast("Mapping[str, Any]", initial_state(f.environment, f.task).values)
-            for f in (self._human, self._variant)
-        )
+        worlds = (cast("Mapping[str, Any]", facts.start) for facts in (self._human, self._variant))
         shown = ({n: {**self._domains.defaults.get(n, {}), **w[n]} for n in w} for w in worlds)
         return tuple(side_by_side(*shown))
 

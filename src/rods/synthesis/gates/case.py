@@ -15,21 +15,12 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol, TypeAlias
 
 from rods.env import Environment
+from rods.synthesis.base import Base
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
 from rods.synthesis.gates.usage import NO_USAGE, TextCounts, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
-from rods.synthesis.structure.profile import Profile, profile
-from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import (
-    Trace,
-    TraceStep,
-    all_tools,
-    by_identity,
-    flattened,
-    leaves,
-    trace,
-)
+from rods.synthesis.structure.trace import by_identity, leaves
 from rods.synthesis.structure.words import literal
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
@@ -72,48 +63,17 @@ class Language:
         return None
 
 
-class Facts:
-    """What gates know of one task, computed on first use."""
+class Facts(Base):
+    """What gates know of one task: how it is played, and what its messages say."""
 
     def __init__(self, environment: Environment, task: Task, language: Language | None = None):
-        self.environment = environment
-        self.task = task
+        super().__init__(environment, task)
         self.language = language or Language()
-
-    @cached_property
-    def trace(self) -> Trace:
-        """The ground truth, played in one fresh world and judged against another."""
-        return trace(self.environment, self.task)
-
-    @property
-    def steps(self) -> tuple[TraceStep, ...]:
-        """The executed ground truth."""
-        return self.trace.steps
-
-    @cached_property
-    def specs(self) -> Mapping[str, ToolSpec]:
-        """Every tool of its world."""
-        return all_tools(self.environment, self.task)
-
-    @cached_property
-    def arguments(self) -> tuple[Argument, ...]:
-        """Every argument with its source."""
-        return sources(self.task, self.steps, self.specs)
-
-    @cached_property
-    def profile(self) -> Profile:
-        """Its complexity profile."""
-        return profile(self.environment, self.task, self.steps, self.arguments)
 
     @cached_property
     def prints(self) -> Prints:
         """Fingerprints of its texts and calls."""
         return prints(self.task)
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        """The flattened ground truth."""
-        return flattened(self.task)
 
     @cached_property
     def speech(self) -> str:

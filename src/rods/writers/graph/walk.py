@@ -105,6 +105,9 @@ class Walk:
         )
         stage = dataclasses.replace(base.task, turns=(Turn(""),))
         self._world = cast("Readable", planner.environment.open(stage))
+        feeds = ((a.feeder, a.step) for a in base.arguments if a.feeder is not None)
+        self._linked = {step for pair in feeds for step in pair}
+        """Steps of the seed that give a value to another step or take one."""
         self._made: list[_Made] = []
         self._done: set[str] = set()
         self._began: list[int] = []
@@ -152,7 +155,7 @@ class Walk:
 
     def _keep(self, call: ToolCall) -> _Made | None:
         step = len(self._made)
-        share = KEEP_LINKED if step in self._base.linked else KEEP
+        share = KEEP_LINKED if step in self._linked else KEEP
         if self._planner.roam or self._rng.random() > share or call.name in self._blocked:
             return None
         bound = self._bound(step, call)

@@ -2,18 +2,18 @@
 
 Owns the reading of a task's trace for the resample writer. Never changes a task.
 
-    knowledge = analyse(task, steps, arguments, domains, start)
+    knowledge = analyse(Base(environment, task), domains)
     knowledge.links[3]["loan_id", ()]                       # results that show this argument
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rods.synthesis.base import Link, Links, Place, linked
+from rods.synthesis.base import Base, Links
 from rods.synthesis.structure.domains import Domains, Fill
 from rods.synthesis.structure.sources import Argument, Source, numbers_in, numbers_of
 from rods.synthesis.structure.trace import TraceStep, leaves
@@ -41,27 +41,20 @@ class Knowledge:
     limits: FixedParts
 
 
-def analyse(
-    task: Task,
-    steps: Sequence[TraceStep],
-    arguments: Sequence[Argument],
-    domains: Domains,
-    start: Mapping[str, Json],
-) -> Knowledge:
-    """Find links, computed numbers and pinned values of a task; `start`: its world's, by owner."""
-    links: dict[int, dict[Place, Sequence[Link]]] = {}
+def analyse(base: Base, domains: Domains) -> Knowledge:
+    """Find links, computed numbers and pinned values of a task."""
+    task, steps, start = base.task, base.steps, base.start
     frozen: set[float] = set()
     pinned: set[str] = set()
     fills: dict[int, Filled] = {}
     extra: dict[float, str] = {}
-    for argument, found in linked(steps, arguments):
+    for argument in base.arguments:
         call = steps[argument.step].call
         kind = domains.parameter(call.name, argument.name)
         computed = argument.source is Source.DERIVED or argument.inside
-        if found:
-            links.setdefault(argument.step, {})[argument.name, argument.path] = found
-            if any(steps[link.step].call.name in domains.constant for link in found):
-                pinned.add(str(argument.value))
+        links = base.links.get(argument.step, {}).get((argument.name, argument.path), ())
+        if any(steps[link.step].call.name in domains.constant for link in links):
+            pinned.add(str(argument.value))
         if not isinstance(argument.value, int | float) or isinstance(argument.value, bool):
             continue
         if kind not in domains.numbers:
@@ -77,8 +70,8 @@ def analyse(
                 frozen |= _inputs(task, start, argument.turn) | {float(argument.value)}
         if kind == "id" and argument.source is not Source.RESULT and not argument.configured:
             frozen.add(float(argument.value))
-    limits = _limits(task, steps, arguments, domains, frozenset(pinned), frozenset(frozen))
-    return Knowledge(tuple(steps), links, fills, extra, limits)
+    limits = _limits(base, domains, frozenset(pinned), frozenset(frozen))
+    return Knowledge(steps, base.links, fills, extra, limits)
 
 
 def _filled(task: Task, start: Mapping[str, Json], argument: Argument, fill: Fill) -> Filled | None:
@@ -100,14 +93,10 @@ def _inputs(task: Task, start: Mapping[str, Json], turn: int) -> set[float]:
 
 
 def _limits(
-    task: Task,
-    steps: Sequence[TraceStep],
-    arguments: Sequence[Argument],
-    domains: Domains,
-    pinned: frozenset[str],
-    frozen: frozenset[float],
+    base: Base, domains: Domains, pinned: frozenset[str], frozen: frozenset[float]
 ) -> FixedParts:
-    prose = "\n".join(turn.user for turn in task.turns)
+    steps = base.steps
+    prose = "\n".join(turn.user for turn in base.task.turns)
     pairs = {
         known.code: {
             (str(given[known.parameters[0]]), str(given[known.parameters[1]]))
@@ -116,7 +105,7 @@ def _limits(
         }
         for known in domains.pairs
     }
-    small = (a for a in arguments if isinstance(a.value, int) and a.value < 10)
+    small = (a for a in base.arguments if isinstance(a.value, int) and a.value < 10)
     loose_ids = any(
         domains.parameter(steps[a.step].call.name, a.name) == "id"
         for a in small
