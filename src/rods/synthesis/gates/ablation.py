@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rods.synthesis.gates.case import Case, Facts, SourceTurn
+from rods.synthesis.gates.case import Case, Facts, TurnFacts
 from rods.synthesis.structure.sources import Shown
 from rods.synthesis.structure.trace import trace
 from rods.task import MISS_PARAM
@@ -52,17 +52,17 @@ def every_call_is_needed(case: Case) -> str | None:
         if case.aligned and number in superfluous(case.seed):
             continue
         step = steps[number]
-        source_turn = case.source_turns[step.turn]
-        if source_turn is not None and _has(source_turn, step.call.name):
+        model = case.source_turns[step.turn]
+        if model is not None and _has(model, step.call.name):
             continue
         return f"turn {step.turn}: {step.call} changes nothing and tells what was told before"
     return None
 
 
-def _has(source_turn: SourceTurn, name: str) -> bool:
+def _has(model: TurnFacts, name: str) -> bool:
     """Whether the reworked turn has a superfluous call of this function."""
-    theirs = [source_turn.facts.steps[number] for number in superfluous(source_turn.facts)]
-    return any(step.turn == source_turn.place and step.call.name == name for step in theirs)
+    theirs = [model.facts.steps[number] for number in superfluous(model.facts)]
+    return any(step.turn == model.place and step.call.name == name for step in theirs)
 
 
 def gaps_are_real(case: Case) -> str | None:
@@ -74,24 +74,21 @@ def gaps_are_real(case: Case) -> str | None:
     if case.variant.task.category != MISS_PARAM:
         return None
     for index in gaps(case.variant):
-        source_turn = case.source_turns[index]
+        model = case.source_turns[index]
         if not opens(case.variant, index) and (
-            source_turn is None or not _as_loose(case, index, source_turn)
+            model is None or not _as_loose(case.variant.turns[index], model)
         ):
             return f"turn {index}: nothing is missing, or the next message does not give it"
     return None
 
 
-def _as_loose(case: Case, index: int, source_turn: SourceTurn) -> bool:
+def _as_loose(gap: TurnFacts, model: TurnFacts) -> bool:
     """Whether the reworked gap is none either, and values stand where they stood."""
-    if source_turn.place not in gaps(source_turn.facts) or opens(
-        source_turn.facts, source_turn.place
-    ):
+    if model.place not in gaps(model.facts) or opens(model.facts, model.place):
         return False
-    gap, told = case.variant.tokens[index : index + 2]
-    old_gap, old_told = source_turn.facts.tokens[source_turn.place : source_turn.place + 2]
-    words = case.variant.words[index + 1] & source_turn.facts.words[source_turn.place + 1]
-    return len(gap) <= len(old_gap) and len(told) >= len(old_told) and bool(words or old_told)
+    told, theirs = (side.facts.turns[side.place + 1] for side in (gap, model))
+    fewer = len(gap.tokens) <= len(model.tokens) and len(told.tokens) >= len(theirs.tokens)
+    return fewer and bool(told.words & theirs.words or theirs.tokens)
 
 
 def gaps(facts: Facts) -> list[int]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib.resources import files
 from typing import NamedTuple, cast
 
-from rods.synthesis.gates.case import Case
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.usage import PARTS, name_stems, stem_of
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import by_identity, leaves
@@ -56,18 +56,14 @@ def _saying() -> Mapping[str, Sequence[_Contrast]]:
     return found
 
 
-def nothing_is_misnamed(case: Case) -> str | None:
+@of_turns
+def nothing_is_misnamed(case: Case, turn: TurnFacts) -> str | None:
     """No word of a message names the opposite, another unit, option or tool than its calls do.
 
     A word is wrong where the calls have its opposite, or where people say another word between the
     same neighbours; never where they say it of these tools, or the message that is reworked does.
     """
-    for index, turn in enumerate(case.variant.task.turns):
-        asks = case.variant.asked(index) and turn.user.strip()
-        problem = _Message(case, index).problem() if asks else None
-        if problem is not None:
-            return f"turn {index}: {problem}"
-    return None
+    return _Message(case, turn).problem() if turn.asked and turn.text.strip() else None
 
 
 def _heard(text: str) -> frozenset[str]:
@@ -77,16 +73,14 @@ def _heard(text: str) -> frozenset[str]:
 class _Message:
     """One message beside the calls that it asks for."""
 
-    def __init__(self, case: Case, index: int):
-        facts, source_turn = case.variant, case.source_turns[index]
-        text, tokens = facts.task.turns[index].user, facts.heard[index]
-        calls, specs = facts.asked(index), facts.specs
+    def __init__(self, case: Case, turn: TurnFacts):
+        model, tokens = case.model(turn), turn.heard
+        calls, specs = turn.asked, case.variant.specs
         self._calls, self._specs, self._usage = calls, specs, case.usage
-        self._text, self._tokens = text.lower(), tokens
-        model = _heard(source_turn.turn.user) if source_turn is not None else frozenset[str]()
-        self._words = frozenset(tokens) - model
+        self._text, self._tokens = turn.text.lower(), tokens
+        self._words = frozenset(tokens) - (_heard(model.text) if model is not None else set[str]())
         """Words that count: those of the message that is reworked do not."""
-        self._all = _heard(text) | frozenset(tokens)
+        self._all = _heard(turn.text) | frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
         texts = [x.value for c in calls for x in leaves(c) if isinstance(x.value, str)]
         taken = frozenset(w for text in texts if len(text) < 30 for w in _heard(text))

@@ -4,31 +4,27 @@ Owns which argument a value belongs to and how a value may be written in a text;
 the same, courtesy, and how much longer or shorter a place may be. The comparison knows values as
 masks alone, and asks which other words may stand for each other.
 
-    known = roles_of(facts, turn)
+    known = roles_of(turn)
     masked(message, known, masks_of(known, kept=set()), domains)       # a mask for each value
     differs(phrased(old), phrased(new), alike, may)         # None, or where they say other things
 """
 
 from __future__ import annotations
 
+import difflib
+import functools
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from rods.synthesis.structure.dates import find_dates, iso
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import NUMBER, normal
 from rods.synthesis.structure.trace import Path, Scalar, leaves
+from rods.synthesis.structure.words import word_lists
 
 if TYPE_CHECKING:
-    from rods.synthesis.gates.case import Facts
-
-
-import difflib
-import functools
-from collections.abc import Callable, Sequence
-
-from rods.synthesis.structure.words import word_lists
+    from rods.synthesis.gates.case import TurnFacts
 
 MASKS = 0xE000
 """First of the private characters that stand for values."""
@@ -44,13 +40,11 @@ class Role(NamedTuple):
     path: Path
 
 
-def roles_of(facts: Facts, turn: int) -> dict[Role, Scalar]:
+def roles_of(turn: TurnFacts) -> dict[Role, Scalar]:
     """The scalar arguments of the calls that a message asks for."""
-    place = facts.answer(turn)
-    asked = [step for step in facts.steps if step.turn == place]
     return {
         Role(number, name, leaf.path): leaf.value
-        for number, step in enumerate(asked)
+        for number, step in enumerate(turn.steps.values())
         for name, value in step.call.arguments.items()
         for leaf in leaves(value)
     }

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from rods.errors import TaskError
-from rods.synthesis.gates.case import Case
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.overlap import Neighbours
 from rods.synthesis.structure.profile import distance
 from rods.synthesis.structure.sources import Argument, Source
@@ -74,21 +74,19 @@ def world_opens(case: Case) -> str | None:
     return None
 
 
-def calls_are_offered(case: Case) -> str | None:
+@of_turns
+def calls_are_offered(case: Case, turn: TurnFacts) -> str | None:
     """Every called function is offered in its turn, and withheld ones are given back."""
-    task = case.variant.task
-    known = case.variant.specs
-    for index, turn in enumerate(task.turns):
-        for call in turn.ground_truth:
-            if call.name not in known:
-                return f"turn {index}: the world has no function {call.name}"
-            if call.name in turn.withheld:
-                return f"turn {index}: {call.name} is withheld"
-        if index and not set(turn.withheld) <= set(task.turns[index - 1].withheld):
-            return f"turn {index}: tools are withheld that were offered before"
-        if not turn.user.strip() and not (index and task.turns[index - 1].withheld):
-            return f"turn {index}: a blank text gives nothing back"
-    return None
+    withheld = turn.turn.withheld
+    before = case.variant.task.turns[turn.place - 1].withheld if turn.place else ()
+    for name in turn.names:
+        if name not in case.variant.specs:
+            return f"the world has no function {name}"
+        if name in withheld:
+            return f"{name} is withheld"
+    if turn.place and not set(withheld) <= set(before):
+        return "tools are withheld that were offered before"
+    return None if turn.text.strip() or before else "a blank text gives nothing back"
 
 
 def arguments_are_small(case: Case) -> str | None:
@@ -100,17 +98,17 @@ def arguments_are_small(case: Case) -> str | None:
     return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
 
 
-def arguments_have_their_types(case: Case) -> str | None:
+@of_turns
+def arguments_have_their_types(case: Case, turn: TurnFacts) -> str | None:
     """Every argument has the form that its documentation asks for: types, options, dates, codes.
 
     Tolerated where an ancestor gives the same function the same value: the benchmark's own are odd.
     """
-    for index, turn in enumerate(case.variant.task.turns):
-        for call in turn.ground_truth:
-            spec = case.variant.specs.get(call.name)
-            problems = mistyped(spec, call.arguments) if spec is not None else []
-            if problems and not any(call in facts.calls for facts in case.ancestors):
-                return f"turn {index}: {call.name}: {problems[0]}"
+    for call in turn.turn.ground_truth:
+        spec = case.variant.specs.get(call.name)
+        problems = mistyped(spec, call.arguments) if spec is not None else []
+        if problems and not any(call in facts.calls for facts in case.ancestors):
+            return f"{call.name}: {problems[0]}"
     return None
 
 
@@ -139,9 +137,9 @@ def nothing_fails(case: Case) -> str | None:
         if not reports_failure(step.call, step.result):
             continue
         models = [case.seed.steps[index]] if case.aligned else []
-        source_turn = None if models or step.result.failed else case.source_turns[step.turn]
-        if source_turn is not None:
-            place, theirs = (source_turn.place, step.call.name), source_turn.facts.steps
+        reworked = None if models or step.result.failed else case.source_turns[step.turn]
+        if reworked is not None:
+            place, theirs = (reworked.place, step.call.name), reworked.facts.steps
             models = [s for s in theirs if (s.turn, s.call.name) == place]
         if not any(
             model.result.failed >= step.result.failed and reports_failure(model.call, model.result)
