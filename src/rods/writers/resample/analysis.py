@@ -9,17 +9,17 @@ Owns the reading of a task's trace for the resample writer. Never changes a task
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rods.synthesis.base import Base, Links
-from rods.synthesis.structure.domains import Domains, Fill
+from rods.synthesis.structure.domains import CodePairs, Domains, Fill
 from rods.synthesis.structure.sources import Argument, Source, numbers_in, numbers_of
 from rods.synthesis.structure.trace import TraceStep, leaves
 from rods.task import Task
-from rods.types import Json
-from rods.writers.resample.assign import FixedParts
+
+_ALPHABET = re.compile(r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet")
 
 
 class Filled(NamedTuple):
@@ -30,6 +30,10 @@ class Filled(NamedTuple):
     level: float
 
 
+Together: TypeAlias = Mapping[str, Set[tuple[str, str]]]
+"""Kind of a code to the pairs of codes that a task's ground truth calls with."""
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """What the writer must know of a task to change it safely."""
@@ -38,90 +42,90 @@ class Knowledge:
     links: Links
     fills: Mapping[int, Filled]
     extra: Mapping[float, str]
-    limits: FixedParts
+    pinned: Set[str]
+    """Codes and names that come from constants of the API."""
+    frozen: Set[float]
+    """Numbers that something is computed from."""
+    keep_counters: bool
+    keep_names: bool
+    """The alphabetical order of names matters."""
+    pairs: Together
+    landmarks: tuple[float, ...]
+    """Numbers of the texts that stay and that readings are compared with."""
 
 
 def analyse(base: Base, domains: Domains) -> Knowledge:
     """Find links, computed numbers and pinned values of a task."""
-    task, steps, start = base.task, base.steps, base.start
+    steps = base.steps
     frozen: set[float] = set()
     pinned: set[str] = set()
     fills: dict[int, Filled] = {}
     extra: dict[float, str] = {}
+    loose_ids = False
     for argument in base.arguments:
-        call = steps[argument.step].call
+        value, call = argument.value, steps[argument.step].call
         kind = domains.parameter(call.name, argument.name)
         computed = argument.source is Source.DERIVED or argument.inside
         links = base.links.get(argument.step, {}).get((argument.name, argument.path), ())
         if any(steps[link.step].call.name in domains.constant for link in links):
-            pinned.add(str(argument.value))
-        if not isinstance(argument.value, int | float) or isinstance(argument.value, bool):
+            pinned.add(str(value))
+        loose = kind == "id" and argument.source is not Source.RESULT
+        loose_ids = loose_ids or (loose and isinstance(value, int) and value < 10)
+        if not isinstance(value, int | float) or isinstance(value, bool):
             continue
-        if kind not in domains.numbers:
-            frozen.add(float(argument.value))
+        if kind not in domains.numbers or (loose and not argument.configured):
+            frozen.add(float(value))
         if computed or argument.source is Source.CONFIGURATION:
             fill = next((f for f in domains.fills if f.parameter == argument.name), None)
-            filled = _filled(task, start, argument, fill) if fill is not None else None
+            filled = _filled(base, argument, fill) if fill is not None else None
             if fill is not None and filled is not None:
                 fills[argument.step] = filled
                 extra[filled.target] = kind
                 frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
-                frozen |= _inputs(task, start, argument.turn) | {float(argument.value)}
-        if kind == "id" and argument.source is not Source.RESULT and not argument.configured:
-            frozen.add(float(argument.value))
-    limits = _limits(base, domains, frozenset(pinned), frozenset(frozen))
-    return Knowledge(steps, base.links, fills, extra, limits)
+                frozen |= _inputs(base, argument.turn) | {float(value)}
+    prose = "\n".join(turn.user for turn in base.task.turns)
+    return Knowledge(
+        steps,
+        base.links,
+        fills,
+        extra,
+        pinned,
+        frozen,
+        keep_counters=loose_ids,
+        keep_names=_ALPHABET.search(prose) is not None,
+        pairs={known.code: _called_with(known, steps) for known in domains.pairs},
+        landmarks=tuple(_landmarks(prose, domains)),
+    )
 
 
-def _filled(task: Task, start: Mapping[str, Json], argument: Argument, fill: Fill) -> Filled | None:
+def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
     """`amount = target - level`: the target is the full level or stands in the text."""
-    config = start.get(fill.owner)
+    config = base.start.get(fill.owner)
     level = config.get(fill.field) if isinstance(config, dict) else None
     if not isinstance(level, int | float) or isinstance(level, bool):
         return None
     target = float(argument.value or 0) + level
-    said = numbers_in("\n".join(t.user for t in task.turns[: argument.turn + 1]))
-    wanted = target == fill.full or target in said
+    wanted = target == fill.full or target in _said(base.task, argument.turn)
     return Filled(argument.name, target, float(level)) if wanted else None
 
 
-def _inputs(task: Task, start: Mapping[str, Json], turn: int) -> set[float]:
+def _inputs(base: Base, turn: int) -> set[float]:
     """Numbers that a computed argument may depend on: those said so far and those configured."""
-    said = numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
-    return said.union(*(numbers_of(leaf.value) for leaf in leaves(dict(start))))
+    configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
+    return _said(base.task, turn).union(*configured)
 
 
-def _limits(
-    base: Base, domains: Domains, pinned: frozenset[str], frozen: frozenset[float]
-) -> FixedParts:
-    steps = base.steps
-    prose = "\n".join(turn.user for turn in base.task.turns)
-    pairs = {
-        known.code: {
-            (str(given[known.parameters[0]]), str(given[known.parameters[1]]))
-            for given in (step.call.arguments for step in steps if not step.result.failed)
-            if known.given(given)
-        }
-        for known in domains.pairs
-    }
-    small = (a for a in base.arguments if isinstance(a.value, int) and a.value < 10)
-    loose_ids = any(
-        domains.parameter(steps[a.step].call.name, a.name) == "id"
-        for a in small
-        if a.source is not Source.RESULT
-    )
-    alphabet = re.search(
-        r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet", prose
-    )
-    return FixedParts(
-        pinned=pinned,
-        frozen=frozen,
-        keep_counters=loose_ids,
-        keep_names=alphabet is not None,
-        pairs=pairs,
-        landmarks=tuple(_landmarks(prose, domains)),
-    )
+def _said(task: Task, turn: int) -> set[float]:
+    """Numbers that are said up to a turn."""
+    return numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
+
+
+def _called_with(known: CodePairs, steps: Iterable[TraceStep]) -> Set[tuple[str, str]]:
+    """Pairs of codes that calls take together."""
+    given = (step.call.arguments for step in steps if not step.result.failed)
+    one, two = known.parameters
+    return {(str(a[one]), str(a[two])) for a in given if known.given(a)}
 
 
 def _landmarks(prose: str, domains: Domains) -> Iterator[float]:

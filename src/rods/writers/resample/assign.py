@@ -3,7 +3,7 @@
 Owns the choice of names, codes, dates and texts (numbers and listed names: `values.py`).
 Never renders, never executes.
 
-    values = assign(sketch, Materials(vocabulary, donors), limits, rng)
+    values = assign(sketch, Materials(vocabulary, donors), knowledge, rng)
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import datetime
 import random
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rods.writers.resample.analysis import Knowledge
 from rods.writers.resample.entities import RUNS, says
 from rods.writers.resample.sketch import New, Sketch
-from rods.writers.resample.values import Together, assign_listed, assign_numbers
+from rods.writers.resample.values import assign_listed, assign_numbers
 from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases
 
 KEEP_WORD = 0.04
@@ -38,28 +39,11 @@ class Materials:
     """Written texts of the training side by parameter (`message`, `note`, ...)."""
 
 
-@dataclass(frozen=True)
-class FixedParts:
-    """What must not change in one task."""
-
-    pinned: frozenset[str] = frozenset()
-    """Codes and names that come from constants of the API."""
-    frozen: frozenset[float] = frozenset()
-    """Numbers that something is computed from."""
-    keep_counters: bool = False
-    keep_names: bool = False
-    """The alphabetical order of names matters."""
-    pairs: Together = field(default_factory=dict[str, Set[tuple[str, str]]])
-    """Codes that calls of the ground truth take together."""
-    landmarks: tuple[float, ...] = ()
-    """Numbers of the texts that stay and that readings are compared with."""
-
-
 @dataclass
 class _State:
     sketch: Sketch
     materials: Materials
-    limits: FixedParts
+    knowledge: Knowledge
     rng: random.Random
     words: dict[str, str] = field(default_factory=dict[str, str])
     used: set[str] = field(default_factory=set[str])
@@ -67,10 +51,10 @@ class _State:
 
 
 def assign(
-    sketch: Sketch, materials: Materials, limits: FixedParts, rng: random.Random
+    sketch: Sketch, materials: Materials, knowledge: Knowledge, rng: random.Random
 ) -> list[New]:
     """One new value for each slot; None keeps the old one."""
-    state = _State(sketch, materials, limits, rng)
+    state = _State(sketch, materials, knowledge, rng)
     state.separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}
     values: list[New] = [None] * len(sketch.slots)
     _assign_words(state, values)
@@ -85,8 +69,8 @@ def assign(
         elif kind.startswith("free:"):
             values[index] = materials.vocabulary.reworded(key, rng, REWORD_FREE)
     _assign_dates(state, values)
-    assign_listed(sketch, values, limits.pinned, limits.pairs, rng)
-    assign_numbers(sketch, values, limits.frozen, limits.landmarks, limits.keep_counters, rng)
+    assign_listed(sketch, values, knowledge, rng)
+    assign_numbers(sketch, values, knowledge, rng)
     return values
 
 
@@ -103,7 +87,7 @@ def _assign_words(state: _State, values: list[New]) -> None:
 
 def _word(state: _State, kind: str, word: str) -> str:
     rng, vocabulary = state.rng, state.materials.vocabulary
-    if state.limits.keep_names and kind == "word":
+    if state.knowledge.keep_names and kind == "word":
         return word
     if word.endswith("s") and word[:-1] in state.words:
         return state.words[word[:-1]] + "s"
@@ -135,7 +119,7 @@ def _digits(digits: str, rng: random.Random) -> str:
 
 
 def _compound(state: _State, kind: str, key: str) -> str:
-    if state.limits.keep_names and kind == "name":
+    if state.knowledge.keep_names and kind == "name":
         return key
     for _ in range(6):
         new = _COMPOUNDS[kind](state, key)

@@ -166,7 +166,7 @@ class ResampleWriter(Writer):
 
     def _draft(self, prepared: AnalysedTask, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
-        values = assign(sketch, self.materials, knowledge.limits, rng)
+        values = assign(sketch, self.materials, knowledge, rng)
         numbers = {
             float(key): cast("float", new)
             for (kind, key), new in zip(sketch.slots, values, strict=True)
