@@ -14,8 +14,8 @@ from pool_cases import (
 )
 from rods.config import StageSettings
 from rods.curriculum import requests
-from rods.curriculum.metrics import METRICS
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.replay import METRICS
 from rods.curriculum.saving import load, save
 from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError

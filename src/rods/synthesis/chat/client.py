@@ -26,7 +26,6 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
-from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
     DROPPABLE,
     RESEED,
@@ -37,7 +36,14 @@ from rods.synthesis.chat.failures import (
     read_models,
 )
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.chat.settings import KEY_VARIABLE, ChatUsage, Reply, split_address
+from rods.synthesis.chat.settings import (
+    KEY_VARIABLE,
+    ChatUsage,
+    Reply,
+    ResponseCache,
+    digest,
+    split_address,
+)
 from rods.types import Json
 
 T = TypeVar("T")

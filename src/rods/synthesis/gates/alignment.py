@@ -37,8 +37,8 @@ from rods.synthesis.structure.correspondence import (
     leaf_pairs,
     side_by_side,
 )
-from rods.synthesis.structure.dates import only_dates
 from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.structure.mentions import only_dates
 from rods.synthesis.structure.sources import Source, normal
 from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
 from rods.synthesis.structure.words import alike_words

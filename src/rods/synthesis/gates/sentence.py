@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from rods.synthesis.structure.dates import find_dates, iso
 from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.mentions import find_dates, iso
 from rods.synthesis.structure.sources import NUMBER, normal
 from rods.synthesis.structure.trace import Path, Scalar, leaves
 from rods.synthesis.structure.words import word_lists

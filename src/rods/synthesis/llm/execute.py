@@ -16,8 +16,7 @@ from rods.dialects.bounds import value_fault
 from rods.env import Environment, called
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.llm.plan import CallPlan, Chat
-from rods.synthesis.llm.pointing import pointer
-from rods.synthesis.llm.prompting import RESULT_CHARS, render, schema, shortened
+from rods.synthesis.llm.prompting import RESULT_CHARS, pointer, render, schema, shortened
 from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
