@@ -18,24 +18,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from rods.synthesis.gates.sentence import (
     MASK,
     NEUTRAL,
+    Pair,
     Role,
+    composed,
+    computed,
     differs,
     is_phrase,
+    leaf_pairs,
     likeness,
     masked,
     masks_of,
     meanings,
     phrased,
     roles_of,
+    side_by_side,
     uncourteous,
     with_mask,
-)
-from rods.synthesis.structure.correspondence import (
-    Pair,
-    composed,
-    computed,
-    leaf_pairs,
-    side_by_side,
 )
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.mentions import only_dates

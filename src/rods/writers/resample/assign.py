@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rods.writers.resample.analysis import Knowledge
 from rods.writers.resample.entities import RUNS, says
+from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import New, Sketch
 from rods.writers.resample.values import assign_listed, assign_numbers
 from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases

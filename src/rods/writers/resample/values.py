@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from rods.synthesis.structure.domains import CodePairs, Table
 from rods.synthesis.structure.sources import NUMBER
-from rods.writers.resample.analysis import Knowledge
+from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import New, Sketch
 
 SMALL_RANGE = 120

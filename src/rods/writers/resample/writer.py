@@ -30,10 +30,9 @@ from rods.task import LONG_CONTEXT, Task, Turn
 from rods.types import Json
 from rods.writers.inference import domains_for
 from rods.writers.resample import recombine
-from rods.writers.resample.analysis import Knowledge, analyse
 from rods.writers.resample.assign import Materials, assign
 from rods.writers.resample.entities import written
-from rods.writers.resample.rebind import rebind
+from rods.writers.resample.rebind import Knowledge, analyse, rebind
 from rods.writers.resample.recombine import ResamplePlan
 from rods.writers.resample.sketch import Sketch
 from rods.writers.templates.vocabulary import Vocabulary
