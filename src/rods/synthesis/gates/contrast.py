@@ -18,9 +18,9 @@ from importlib.resources import files
 from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
-from rods.synthesis.gates.usage import PARTS, name_stems, stem_of
+from rods.synthesis.gates.usage import name_stems, stem_of
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
-from rods.synthesis.structure.trace import by_identity, leaves
+from rods.synthesis.structure.trace import PARTS, by_identity, leaves
 from rods.types import ToolSpec
 
 OFTEN = 4

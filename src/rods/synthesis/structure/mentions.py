@@ -97,15 +97,12 @@ def _suffix(day: int) -> str:
 def find_dates(text: str) -> list[DateMention]:
     """All dates of a text that exist in a calendar, in order, without overlaps."""
     found: list[DateMention] = []
-    taken: list[tuple[int, int]] = []
     for form, pattern in enumerate(_DATES):
         for match in pattern.finditer(text):
-            if any(match.start() < end and start < match.end() for start, end in taken):
-                continue
-            mention = _mention(match, form)
+            taken = any(match.start() < m.end and m.start < match.end() for m in found)
+            mention = None if taken else _mention(match, form)
             if mention is not None:
                 found.append(mention)
-                taken.append(match.span())
     return sorted(found)
 
 
