@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.base import Base
@@ -209,18 +209,7 @@ def _acronyms_in(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _CAPITALS.findall(text))
 
 
-class Retold(NamedTuple):
-    """A turn beside the human turn that it is most like."""
-
-    near: bool
-    """Whether nearly all words are the same."""
-    wording: str | None
-    """Which word is not."""
-    problem: str | None
-    """Why it does not retell that turn, with its own values."""
-
-
-@dataclass
+@dataclass(eq=False)
 class Case:
     """One proposal beside its seed and all that it must not repeat."""
 
@@ -236,8 +225,6 @@ class Case:
     """All seeds, to be repeated by no variant."""
     usage: TextCounts = NO_USAGE
     """How people speak of the tools."""
-    retold: dict[int, Retold] = field(default_factory=dict[int, "Retold"])
-    """What is known of turns as retold ones; `worded.py` fills it."""
 
     @cached_property
     def aligned(self) -> bool:

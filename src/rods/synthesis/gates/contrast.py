@@ -176,7 +176,7 @@ class _Message:
 
     def _strangers(self) -> Iterator[str]:
         """Words of other tools' names that stand where people say a word of these tools."""
-        others = _stems_of(tuple(self._specs))
+        others = _stems_of(frozenset(self._specs))
         for word in sorted(self._words):
             stem = stem_of(word)
             if len(word) < 3 or stem not in others or stem in self._stems:
@@ -206,14 +206,14 @@ class _Message:
             if not self._usage.is_rare(before) and not self._usage.is_rare(after):
                 continue
             for other, count in self._usage.between(before, after):
-                near = other in among if among is not None else self._is_ours(other)
+                if among is not None:
+                    near = other in among
+                else:
+                    ours = stem_of(other) in _stems_of(self._tools)
+                    near = ours and self._usage.said_with(self._tools, {other}) > 0
                 if near and count >= FITS:
                     found = found or other
         return found
-
-    def _is_ours(self, word: str) -> bool:
-        named = {w for name in self._tools for w in name_stems(name)}
-        return stem_of(word) in named and self._usage.said_with(self._tools, {word}) > 0
 
 
 def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
@@ -227,7 +227,7 @@ def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _stems_of(tools: tuple[str, ...]) -> frozenset[str]:
+def _stems_of(tools: frozenset[str]) -> frozenset[str]:
     """Stems of the words of all tools' names."""
     return frozenset(stem for name in tools for stem in name_stems(name))
 

@@ -127,9 +127,6 @@ GATES: Mapping[str, Gate] = {
 """All gates of tasks with calls, cheapest first: text, then one run, then runs without one call."""
 
 
-NOTHING: Mapping[str, Gate] = {}
-
-
 class GateVerdict(NamedTuple):
     """What the gates say."""
 
@@ -189,11 +186,11 @@ class Gatekeeper:
         seed: Task,
         variant: Task,
         seen: Sequence[Prints] = (),
-        promised: Mapping[str, Gate] = NOTHING,
+        promised: Mapping[str, Gate] | None = None,
     ) -> GateVerdict:
         """Ask every gate, and what the writer promises besides; the first that fails rejects."""
         case = self.case(seed, variant, seen)
-        for name, gate in {**gates_for(seed), **promised}.items():
+        for name, gate in {**gates_for(seed), **(promised or {})}.items():
             problem = gate(case)
             if problem is not None:
                 recipe = variant.provenance.recipe

@@ -9,8 +9,12 @@ its own. Never reads what a message means, never asks who wrote it.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from rods.synthesis.gates.alignment import AlignedPairs, Retelling
-from rods.synthesis.gates.case import Case, Retold, TurnFacts, of_turns
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 
 CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
@@ -20,6 +24,17 @@ NEAR = 0.7
 """Share of two messages, values aside, from which one is nearly the other."""
 
 
+class Retold(NamedTuple):
+    """A turn beside the human turn that it is most like."""
+
+    near: bool
+    """Whether nearly all words are the same."""
+    wording: str | None
+    """Which word is not."""
+    problem: str | None
+    """Why it does not retell that turn, with its own values."""
+
+
 def nearly_retold(case: Case) -> str | None:
     """A message that is nearly an ancestor's has the same words, but for names.
 
@@ -27,7 +42,7 @@ def nearly_retold(case: Case) -> str | None:
     """
     said = [turn for turn in case.variant.turns if turn.text.strip()]
     own = [t.place for t in said if not case.templated(t.place) and _resembles(case, t)]
-    found = _retold(case) if own else {}
+    found = _retold(case) if own else ()
     whole = all(turn.place in own and found[turn.place].near for turn in said)
     for index in own:
         retold = found[index]
@@ -48,10 +63,10 @@ def retells(case: Case, turn: TurnFacts) -> str | None:
     return _retold(case)[turn.place].problem
 
 
-def _retold(case: Case) -> dict[int, Retold]:
+@functools.lru_cache(maxsize=1)
+def _retold(case: Case) -> Sequence[Retold]:
     """Each turn beside the likest turn of an ancestor that makes the same calls."""
-    if case.retold:
-        return case.retold
+    found: list[Retold] = []
     pairs: dict[str, AlignedPairs] = {}
     for turn in case.variant.turns:
         best: Retold | None = None
@@ -69,8 +84,8 @@ def _retold(case: Case) -> dict[int, Retold]:
             if best is None or near > best.near:
                 best = Retold(near, retelling.wording, problem)
         missing = "no turn of an ancestor makes these calls"
-        case.retold[turn.place] = best or Retold(False, missing, missing)
-    return case.retold
+        found.append(best or Retold(False, missing, missing))
+    return found
 
 
 def _models(case: Case, turn: TurnFacts) -> list[TurnFacts]:
