@@ -35,8 +35,8 @@ from rods.synthesis.chat.failures import (
     is_refusal,
     of_status,
     read_answer,
+    strip_thinking,
 )
-from rods.synthesis.chat.json_text import strip_thinking
 from rods.synthesis.chat.settings import split_address
 
 ASK = [{"role": "user", "content": "Say it."}]

@@ -30,12 +30,12 @@ from rods.synthesis.chat.failures import (
     DROPPABLE,
     RESEED,
     RequestError,
+    find_json,
     malformed,
     of_error,
     read_answer,
     read_models,
 )
-from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.chat.settings import (
     KEY_VARIABLE,
     ChatUsage,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.base import Base
@@ -31,15 +31,6 @@ _WORDS = re.compile(r"[a-z']+")
 _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
 
 
-class Reading(Protocol):
-    """What reading a message back came to."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the message says all of its calls and nothing else."""
-        ...
-
-
 class Language:
     """What is known of messages that templates word; this one knows no templates.
 
@@ -54,9 +45,9 @@ class Language:
     text: str = ""
     """Every clause, and all else that templates say."""
 
-    def read(self, turn: TurnFacts) -> Reading | None:
-        """What templates explain of a message that may ask for its calls; None: nothing."""
-        return None
+    def explains(self, turn: TurnFacts) -> bool:
+        """Whether templates say a message to its last word: all of its calls and nothing else."""
+        return False
 
     def misread(self, case: Case, turn: TurnFacts) -> str | None:
         """What is wrong with a message that is made of templates; None for other wording."""
@@ -232,20 +223,6 @@ class Case:
         return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
 
     @cached_property
-    def readings(self) -> tuple[Reading | None, ...]:
-        """What is read back of each message by the templates; None where it asks for nothing."""
-        language = self.variant.language
-        return tuple(
-            language.read(turn) if turn.steps and turn.text.strip() and not turn.answers else None
-            for turn in self.variant.turns
-        )
-
-    def templated(self, index: int) -> bool:
-        """Whether templates explain a message to its last word."""
-        reading = self.readings[index]
-        return reading is not None and reading.complete
-
-    @cached_property
     def source_turns(self) -> tuple[TurnFacts | None, ...]:
         """The ancestor's turn that each turn reworks; None for new wording.
 
@@ -254,9 +231,10 @@ class Case:
         the value that it left open.
         """
         found: list[TurnFacts | None] = []
+        explains = self.variant.language.explains
         for turn in self.variant.turns:
             following = found[-1].next if found and found[-1] is not None else None
-            if self.templated(turn.place - turn.answers):
+            if explains(self.variant.turns[turn.place - turn.answers]):
                 found.append(None)
             elif turn.text.strip():
                 found.append(self._nearest(turn) or self._following(turn, following))

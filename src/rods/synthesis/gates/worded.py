@@ -41,7 +41,8 @@ def nearly_retold(case: Case) -> str | None:
     Where all messages are, each has its own values where its model has them.
     """
     said = [turn for turn in case.variant.turns if turn.text.strip()]
-    own = [t.place for t in said if not case.templated(t.place) and _resembles(case, t)]
+    explains = case.variant.language.explains
+    own = [turn.place for turn in said if not explains(turn) and _resembles(case, turn)]
     found = _retold(case) if own else ()
     whole = all(turn.place in own and found[turn.place].near for turn in said)
     for index in own:

@@ -43,18 +43,19 @@ class TemplateLanguage(Language):
         """Every clause and every scene."""
         return "\n".join(self.phrases.texts)
 
-    def read(self, turn: TurnFacts) -> ReadBack:
-        """What is left of a message without the clauses of its calls."""
-        return read(self.phrases, turn)
+    def explains(self, turn: TurnFacts) -> bool:
+        """Whether templates say a message to its last word: all of its calls and nothing else."""
+        reading = _read_back(self.phrases, turn)
+        return reading is not None and reading.complete
 
     def misread(self, case: Case, turn: TurnFacts) -> str | None:
         """What is wrong with a message that is made of templates; None for other wording.
 
         A reworked message counts as one where clauses cover it, but not the message of its model.
         """
-        reading, model = case.readings[turn.place], case.model(turn)
+        reading, model = _read_back(self.phrases, turn), case.model(turn)
         written = turn.asked and all(self.phrases.knows(call.name) for call in turn.asked)
-        if not written or not isinstance(reading, ReadBack) or reading.complete:
+        if not written or reading is None or reading.complete:
             return None
         clauses = _clauses(self.phrases, tuple(case.variant.specs))
         other, rest = _cut(clauses, reading.rest)
@@ -67,6 +68,13 @@ class TemplateLanguage(Language):
             missing = ", ".join(str(case.variant.steps[number].call) for number in reading.unsaid)
             return f"the message does not ask for {missing}"
         return None
+
+
+@lru_cache(maxsize=64)
+def _read_back(phrases: Phrases, turn: TurnFacts) -> ReadBack | None:
+    """What is left of a message without its calls' clauses; None where it asks for nothing."""
+    asks = turn.steps and turn.text.strip() and not turn.answers
+    return read(phrases, turn) if asks else None
 
 
 def _cut(clauses: Sequence[Clause], text: str) -> tuple[list[str], str]:
