@@ -583,7 +583,7 @@ def test_thinking_is_cut_out() -> None:
 
 @pytest.mark.slow
 def test_the_client_imports_no_writer() -> None:
-    modules = "client", "cache", "failures", "json_text", "settings"
+    modules = "client", "failures", "settings"
     names = ", ".join(f"rods.synthesis.chat.{name}" for name in modules)
     code = f"import sys, {names}; print(*(n for n in sys.modules if n.startswith('rods.')))"
     command = [sys.executable, "-c", code]
