@@ -22,7 +22,6 @@ from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, Source, normal, numbers_of, sources
 from rods.synthesis.structure.trace import (
     Path,
-    Scalar,
     Trace,
     TraceStep,
     all_tools,
@@ -100,16 +99,14 @@ def _links(
             for token in tokens
             if float(token) in numbers
         ]
+    if isinstance(value, bool) or value is None:
+        return []
     decimals = len(repr(value).partition(".")[2]) if isinstance(value, float) else 0
     return [
-        Link(n, leaf.path, decimals) for n, leaf in earlier if _rounds(leaf.value, value, decimals)
+        Link(n, leaf.path, decimals)
+        for n, leaf in earlier
+        if isinstance(leaf.value, float) and round(leaf.value, decimals) == value
     ]
-
-
-def _rounds(leaf: Scalar, value: Scalar, decimals: int) -> bool:
-    if not isinstance(leaf, float) or isinstance(value, bool | str) or value is None:
-        return False
-    return round(leaf, decimals) == value
 
 
 class Unit(NamedTuple):

@@ -138,10 +138,10 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         Raises:
             WriterError: there is no answer; `fatal` where there will never be one.
         """
-        settings = self.settings
+        settings, models = self.settings, self.settings.model
         with self._errors(stage):
             fields: dict[str, Json] = {
-                "model": self._named(stage) or self._models()[0],
+                "model": models.get(stage) or models.get("all") or self._models()[0],
                 "messages": [dict[str, Json](message) for message in messages],
                 "temperature": self._sampling.temperature,
                 "top_p": self._sampling.top_p,
@@ -247,11 +247,6 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                         "Set synthesis.llm.model, or the stage's entry of it, to one of these."
                     )
             raise
-
-    def _named(self, stage: str) -> str:
-        """Name the model of a stage; empty: the settings leave it to the server."""
-        models = self.settings.model
-        return models.get(stage) or models.get("all", "")
 
     def _read(self, stage: str, data: object) -> Reply:
         """The reply in a response, whose tokens are counted even where it is of no use."""

@@ -103,14 +103,17 @@ class _Message:
                 continue
             decided = self._decided(contrast)
             forms = contrast.said if contrast.kind == "=" else said  # dollars are $, too
-            if decided is None and self._is_usual(forms):
+            # These tools' own texts, or people who ask for nothing else, may say such words.
+            usual = self._own & forms or self._usage.said_for(self._tools, forms)
+            if decided is None and usual:
                 continue
             if decided is False or (contrast.kind == "=" and self._converts):
                 continue
             own = self._own if contrast.kind == "=" else self._named
             named = bool(own & contrast.meant) and contrast.kind != "~"
             if decided or named or self._is_expected(contrast, forms):
-                yield f"the message says {min(said)!r}, its calls {_some(contrast.meant)}"
+                meant = min(contrast.meant, key=lambda word: (len(word), word))
+                yield f"the message says {min(said)!r}, its calls {meant!r}"
             for word in said:
                 better = self._better(word, contrast.meant)
                 if better is not None:
@@ -138,10 +141,6 @@ class _Message:
                 if said in contrast.meant or said in contrast.said:
                     found.add((said in contrast.meant) == (value is not False))
         return min(found, default=None)
-
-    def _is_usual(self, said: Set[str]) -> bool:
-        """Whether these tools' own texts, or people who ask for nothing else, say such words."""
-        return bool(self._own & said) or bool(self._usage.said_for(self._tools, said))
 
     def _is_expected(self, contrast: _Contrast, said: Set[str]) -> bool:
         """Whether people say the opposite to these tools; once is enough if nobody says this."""
@@ -250,7 +249,3 @@ def _words_about(spec: ToolSpec) -> _Words:
         if schema.get("type") != "boolean":
             texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
     return _Words(_heard(f"{name} {says.partition('. ')[0]}"), _heard(" ".join(texts)))
-
-
-def _some(words: Set[str]) -> str:
-    return repr(min(words, key=lambda word: (len(word), word)))

@@ -42,7 +42,8 @@ def nearly_retold(case: Case) -> str | None:
     """
     said = [turn for turn in case.variant.turns if turn.text.strip()]
     explains = case.variant.language.explains
-    own = [turn.place for turn in said if not explains(turn) and _resembles(case, turn)]
+    free = [turn for turn in said if not explains(turn)]
+    own = [t.place for t in free if any(t.shared(x) >= ALIKE for x in _models(case, t)[:1])]
     found = _retold(case) if own else ()
     whole = all(turn.place in own and found[turn.place].near for turn in said)
     for index in own:
@@ -51,11 +52,6 @@ def nearly_retold(case: Case) -> str | None:
         if retold.near and problem is not None:
             return f"turn {index}: {problem}"
     return None
-
-
-def _resembles(case: Case, turn: TurnFacts) -> bool:
-    """Whether some ancestor's turn with the same calls has many of the words."""
-    return any(turn.shared(model) >= ALIKE for model in _models(case, turn)[:1])
 
 
 @of_turns

@@ -100,7 +100,8 @@ def analyse(base: Base, domains: Domains) -> Knowledge:
                 extra[filled.target] = kind
                 frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
-                frozen |= _inputs(base, argument.turn) | {float(value)}
+                configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
+                frozen |= _said(base.task, argument.turn).union({float(value)}, *configured)
     prose = "\n".join(turn.user for turn in base.task.turns)
     return Knowledge(
         steps,
@@ -125,12 +126,6 @@ def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
     target = float(argument.value or 0) + level
     wanted = target == fill.full or target in _said(base.task, argument.turn)
     return Filled(argument.name, target, float(level)) if wanted else None
-
-
-def _inputs(base: Base, turn: int) -> set[float]:
-    """Numbers that a computed argument may depend on: those said so far and those configured."""
-    configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
-    return _said(base.task, turn).union(*configured)
 
 
 def _said(task: Task, turn: int) -> set[float]:

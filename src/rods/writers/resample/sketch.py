@@ -85,7 +85,7 @@ class Sketch:
         self.argued_numbers = numbers_taken(flattened(task))
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
-        self._values: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self.value_template = functools.cache(self._value_template)
         self.dates = self._dates()
         self.digits = {
             run
@@ -220,14 +220,8 @@ class Sketch:
                 spans.append(TextSpan(match.start(), match.end(), (SlotRef(index, match.group()),)))
         return _cut(text, sorted(spans))
 
-    def value_template(self, kind: str, value: str) -> tuple[Piece, ...]:
-        """The template of a string that stands in the configuration or in a call."""
-        known = self._values.get((kind, value))
-        if known is None:
-            known = self._values[kind, value] = self._value_template(kind, value)
-        return known
-
     def _value_template(self, kind: str, value: str) -> tuple[Piece, ...]:
+        """The template of a string that stands in the configuration or in a call."""
         if value in self._free:
             return (SlotRef(self._free[value], value),)
         if kind in ("body", "pattern"):

@@ -102,7 +102,8 @@ class Wording(NamedTuple):
 
     def opened(self, name: str) -> list[str]:
         """What may stand for a value that is left open."""
-        return list(self.open.get(name) or (_a(self.noun(name)),))
+        what = self.noun(name)
+        return list(self.open.get(name) or (f"{'an' if what[:1] in 'aeiou' else 'a'} {what}",))
 
 
 def _points_back(form: str) -> bool:
@@ -113,10 +114,6 @@ def _points_back(form: str) -> bool:
 def _introduces(form: str) -> bool:
     """Whether words for an open value can stand before the value too."""
     return form.startswith(("my ", "the ", "one of my ")) or form.endswith((" of mine", " I like"))
-
-
-def _a(what: str) -> str:
-    return f"{'an' if what[:1] in 'aeiou' else 'a'} {what}"
 
 
 def ways(
