@@ -33,7 +33,7 @@ BUDGETS = {
     "config": Budget(("config",), 1_500, 1_856),
     "rollout": Budget(("rollout",), 1_800, 2_140),
     "curriculum": Budget(("curriculum",), 1_200, 1_735),
-    "synthesis": Budget(("synthesis",), 5_300, 7_976),
+    "synthesis": Budget(("synthesis",), 5_300, 7_984),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_662),
     "trainers": Budget(("trainers",), 4_000, 5_200),
     "engines": Budget(("engines",), 3_000, 4_170),
@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_450),
     "integrations": Budget(("integrations",), 4_000, 3_744),
     "suites": Budget(("suites",), 1_900, 1_824),
-    "all of src/rods": Budget((".",), 56_000, 66_729),
+    "all of src/rods": Budget((".",), 56_000, 66_737),
 }
 
 

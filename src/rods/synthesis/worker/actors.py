@@ -15,7 +15,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.errors import WriterError
 from rods.infra.cluster import ActorLost, Cluster
@@ -33,6 +33,14 @@ Usage = Mapping[str, Mapping[str, float]]
 _log = logging.getLogger(__name__)
 
 
+class WriterFailure(NamedTuple):
+    """A `WriterError` on its way: what it says, and its `fatal` and `down`."""
+
+    message: str
+    fatal: bool
+    down: bool
+
+
 class WriterActor:
     """What an actor does."""
 
@@ -46,12 +54,12 @@ class WriterActor:
 
     def make(
         self, seed: Task, rng_seed: int, seen: Sequence[Prints]
-    ) -> tuple[RequestOutcome | WriterError, Usage]:
+    ) -> tuple[RequestOutcome | WriterFailure, Usage]:
         """One outcome, or why the writer cannot be used; and what it has asked for so far."""
         try:
             made = self._pipeline.make(seed, rng_seed, seen)
         except WriterError as error:
-            made = error
+            made = WriterFailure(str(error), error.fatal, error.down)
         return made, self._pipeline.usage()
 
 
@@ -110,8 +118,8 @@ class ActorPipeline:
                     place = self._instead_of(place)
         finally:
             self._free.put(place)
-        if isinstance(made, WriterError):
-            raise made
+        if isinstance(made, WriterFailure):
+            raise WriterError(*made)
         return made
 
     def usage(self) -> Usage:
