@@ -14,10 +14,10 @@ from pool_cases import (
 )
 from rods.config import StageSettings
 from rods.curriculum import requests
-from rods.curriculum.metrics import METRICS
+from rods.curriculum.draws import stage_tasks
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.replay import METRICS
 from rods.curriculum.saving import load, save
-from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
 from rods.reward import Score
 

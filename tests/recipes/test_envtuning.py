@@ -13,7 +13,7 @@ from pool_cases import config as small_config
 from pool_cases import originals
 from rods.assemble.refusals import require_named
 from rods.config import load_config
-from rods.curriculum.stages import Stages
+from rods.curriculum.draws import Stages
 from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment

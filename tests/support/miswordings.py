@@ -72,7 +72,7 @@ def _sayings(subject: Subject) -> Iterator[tuple[int, str, list[tuple[int, int]]
     """Messages that calls answer, with the places of what is quoted or a call's value."""
     for index, mine in asked(subject.task):
         text = subject.task.turns[index].user
-        if not mine and not subject.facts.asked(index):
+        if not mine and not subject.facts.turns[index].asked:
             continue
         values = [str(s.value) for s in mine if isinstance(s.value, str) and len(s.value) > 2]
         spans = [m.span() for m in re.finditer(r"'[^']{1,300}'|\"[^\"]{1,300}\"|`[^`]*`", text)]
@@ -134,7 +134,7 @@ def _renamed(subject: Subject, rng: random.Random, verbs: bool) -> Task | None:
     specs = subject.facts.specs
     options: list[tuple[int, str]] = []
     for index, text, spans in _sayings(subject):
-        called = {call.name for call in subject.facts.asked(index)}
+        called = {call.name for call in subject.facts.turns[index].asked}
         known = {p for name in called for p in _parts(name)}
         for name in sorted(called):
             parts = _parts(name)
@@ -196,7 +196,7 @@ def another_option(subject: Subject, rng: random.Random) -> Task | None:
 @miswording("exchanged messages")
 def exchanged_messages(subject: Subject, rng: random.Random) -> Task | None:
     task = subject.task
-    names = {i: [c.name for c in subject.facts.asked(i)] for i, mine in asked(task) if mine}
+    names = {i: [c.name for c in subject.facts.turns[i].asked] for i, mine in asked(task) if mine}
     pairs = [(i, j) for i in names for j in names if i < j and set(names[i]) != set(names[j])]
     if not pairs:
         return None

@@ -20,9 +20,8 @@ from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, ques
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.envs.search import SearchEnvironment, search_tasks
 from rods.errors import ConfigError
-from rods.synthesis.gates.keeper import GATES, Gatekeeper
+from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, Gatekeeper, is_question
 from rods.synthesis.gates.overlap import prints
-from rods.synthesis.gates.question import QUESTION_GATES, is_question
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker.client import SynthesisWorker

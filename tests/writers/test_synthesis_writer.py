@@ -14,8 +14,8 @@ import pytest
 from rods.errors import ConfigError
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure import dates
 from rods.synthesis.structure.domains import NO_DOMAINS, domains_of
+from rods.synthesis.structure.mentions import find_dates
 from rods.synthesis.structure.trace import trace
 from rods.task import Task
 from rods.writers import make_writer
@@ -144,7 +144,7 @@ def test_cut_never_parts_a_gap_from_its_follow_up() -> None:
     ],
 )
 def test_dates_keep_their_form(text: str, expected: str) -> None:
-    [mention] = dates.find_dates(text)
+    [mention] = find_dates(text)
     new = mention.render(datetime.date(2027, 11, 22))
     assert text[: mention.start] + new + text[mention.end :] == expected
 

@@ -23,7 +23,7 @@ from rods.assemble.tasks import Splits, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
 from rods.config.checks import require
-from rods.curriculum.stages import stage_tasks
+from rods.curriculum.draws import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines import require_trainable
 from rods.engines.threads import set_threads

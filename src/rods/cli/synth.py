@@ -155,7 +155,7 @@ def _claimed(folder: Path) -> Generator[None]:
 
 def _clear(folder: Path) -> int:
     """Remove the queue and its files; a server's answers stay. Returns how many those are."""
-    from rods.synthesis.chat.cache import ResponseCache
+    from rods.synthesis.chat.settings import ResponseCache
 
     answers = 0
     if (folder / ANSWERS).exists():

@@ -28,11 +28,15 @@ from typing import Any
 
 from rods.config import RunConfig, StageSettings
 from rods.curriculum.boundary import Judgement, judge_values, signals
-from rods.curriculum.draws import Lease
-from rods.curriculum.metrics import EpochCounts, epoch_metrics, judgement_row
-from rods.curriculum.replay import EpochReport, ReplayBuffer
+from rods.curriculum.draws import Lease, Stages
+from rods.curriculum.replay import (
+    EpochCounts,
+    EpochReport,
+    ReplayBuffer,
+    epoch_metrics,
+    judgement_row,
+)
 from rods.curriculum.requests import SynthesisQueue, SynthesisRequests
-from rods.curriculum.stages import Stages
 from rods.errors import ConfigError, RewardError, StoreError, TrainError
 from rods.reward import Score
 from rods.task import Task

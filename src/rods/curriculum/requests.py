@@ -20,9 +20,8 @@ from typing import Any, NamedTuple, Protocol
 
 from rods.config import RunConfig
 from rods.curriculum.boundary import select_seeds
-from rods.curriculum.metrics import EpochCounts
-from rods.curriculum.replay import ReplayBuffer
-from rods.curriculum.stages import Stages
+from rods.curriculum.draws import Stages
+from rods.curriculum.replay import EpochCounts, ReplayBuffer
 from rods.task import Task
 from rods.types import Json
 

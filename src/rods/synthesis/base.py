@@ -1,27 +1,36 @@
-"""What a plan is made on: a task whose structure is to be filled with other calls.
+"""What is known of a task once it is played: its steps, where its values come from, its structure.
 
-Owns its analysis: units of turns, tools, the start of its world, and links between calls: the
-leaves of earlier results that an argument follows (exactly, rounded, or inside a text). Never
-plans, never changes a value.
+Owns that analysis, made on first use: units of turns, tools, the start of its world, and links
+between calls: the leaves of earlier results that an argument follows (exactly, rounded, or inside a
+text). Never plans, never changes a value.
 
     base = Base.of(environment, renamed)
     base.units[0].classes                                   # classes of the first turn's calls
-    dict(linked(steps, arguments))[argument]                # [Link(step=2, path=("loan_id",))]
+    base.links[3]["loan_id", ()]                            # [Link(step=2, path=("loan_id",))]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from rods.abilities import initial_state
 from rods.env import Environment, World
+from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, Source, normal, numbers_of, sources
-from rods.synthesis.structure.trace import Path, Scalar, TraceStep, all_tools, owners, trace
+from rods.synthesis.structure.trace import (
+    Path,
+    Trace,
+    TraceStep,
+    all_tools,
+    flattened,
+    owners,
+    trace,
+)
 from rods.task import Task
-from rods.types import Json, ToolSpec
+from rods.types import Json, ToolCall, ToolSpec
 
 Place: TypeAlias = tuple[str, Path]
 """An argument's name and the path inside its value."""
@@ -42,31 +51,27 @@ Links: TypeAlias = Mapping[int, Mapping[Place, Sequence[Link]]]
 """What shows the arguments of each step."""
 
 
-def linked(
-    steps: Sequence[TraceStep], arguments: Iterable[Argument]
-) -> Iterator[tuple[Argument, list[Link]]]:
-    """Each argument with the leaves of earlier results that it follows; mostly none."""
-    index = _Index(steps)
-    for argument in arguments:
-        computed = argument.source is Source.DERIVED or argument.inside
-        derived = isinstance(argument.value, str) and argument.source is Source.DERIVED
-        follows = argument.source is Source.RESULT and not computed
-        found = index.links(argument) if follows or _distinctive(argument) or derived else []
-        yield argument, found
-
-
 def links_of(steps: Sequence[TraceStep], arguments: Iterable[Argument]) -> Links:
-    """The same by step, name and path, without arguments that follow nothing."""
+    """The leaves of earlier results that arguments follow, where they follow any."""
+    shown: dict[str, list[Link]] = {}
+    for index, step in enumerate(steps):
+        for leaf in step.leaves:
+            shown.setdefault(normal(leaf.value), []).append(Link(index, leaf.path))
     links: dict[int, dict[Place, Sequence[Link]]] = {}
-    for argument, found in linked(steps, arguments):
+    for argument in arguments:
+        found = _links(argument, steps, shown) if _may_follow(argument) else []
         if found:
             links.setdefault(argument.step, {})[argument.name, argument.path] = found
     return links
 
 
-def _distinctive(argument: Argument) -> bool:
-    """A generated id that people repeat: long and with a digit."""
+def _may_follow(argument: Argument) -> bool:
+    """Whether a result is its source, it is a text made of others, or an id that people repeat."""
     text = str(argument.value)
+    if argument.source is Source.RESULT and not argument.inside:
+        return True
+    if argument.source is Source.DERIVED:
+        return isinstance(argument.value, str)
     return (
         argument.source in (Source.TURN, Source.EARLIER_TURN)
         and not isinstance(argument.value, float)
@@ -76,50 +81,32 @@ def _distinctive(argument: Argument) -> bool:
     )
 
 
-class _Index:
-    """The leaves of all results, by value."""
-
-    def __init__(self, steps: Sequence[TraceStep]):
-        self._steps = steps
-        self._exact: dict[str, list[Link]] = {}
-        for index, step in enumerate(steps):
-            for leaf in step.leaves:
-                self._exact.setdefault(normal(leaf.value), []).append(Link(index, leaf.path))
-
-    def links(self, argument: Argument) -> list[Link]:
-        """Leaves of earlier results that show an argument: exactly, else rounded, else in part."""
-        value = argument.value
-        exact = [k for k in self._exact.get(normal(value), ()) if k.step < argument.step]
-        if exact:
-            return exact
-        if isinstance(value, str):
-            return _token_links(argument, self._steps)
-        decimals = len(repr(value).partition(".")[2]) if isinstance(value, float) else 0
+def _links(
+    argument: Argument, steps: Sequence[TraceStep], shown: Mapping[str, Sequence[Link]]
+) -> list[Link]:
+    """Leaves of earlier results that show an argument: exactly, else rounded, else in part."""
+    value = argument.value
+    exact = [k for k in shown.get(normal(value), ()) if k.step < argument.step]
+    if exact:
+        return exact
+    earlier = [(n, leaf) for n in range(argument.step) for leaf in steps[n].leaves]
+    if isinstance(value, str):  # numbers inside a text: `79` of `79.pdf`
+        tokens = set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", value))
+        pairs = ((n, leaf, numbers_of(leaf.value)) for n, leaf in earlier if tokens)
         return [
-            Link(index, leaf.path, decimals)
-            for index in range(argument.step)
-            for leaf in self._steps[index].leaves
-            if _rounds(leaf.value, value, decimals)
+            Link(n, leaf.path, None, token)
+            for n, leaf, numbers in pairs
+            for token in tokens
+            if float(token) in numbers
         ]
-
-
-def _rounds(leaf: Scalar, value: Scalar, decimals: int) -> bool:
-    if not isinstance(leaf, float) or isinstance(value, bool | str) or value is None:
-        return False
-    return round(leaf, decimals) == value
-
-
-def _token_links(argument: Argument, steps: Sequence[TraceStep]) -> list[Link]:
-    """Numbers inside a text argument that earlier results show (`79` of `79.pdf`)."""
-    found: list[Link] = []
-    tokens = {m.group() for m in re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", str(argument.value))}
-    if not tokens:
-        return found
-    for index in range(argument.step):
-        for leaf in steps[index].leaves:
-            shown = numbers_of(leaf.value)
-            found += [Link(index, leaf.path, None, t) for t in tokens if float(t) in shown]
-    return found
+    if isinstance(value, bool) or value is None:
+        return []
+    decimals = len(repr(value).partition(".")[2]) if isinstance(value, float) else 0
+    return [
+        Link(n, leaf.path, decimals)
+        for n, leaf in earlier
+        if isinstance(leaf.value, float) and round(leaf.value, decimals) == value
+    ]
 
 
 class Unit(NamedTuple):
@@ -166,40 +153,66 @@ class Readable(World, Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class Base:
-    """A renamed seed, analysed: the structure that a walk fills."""
+    """A task with what is known of it, computed on first use."""
 
-    task: Task
-    units: Sequence[Unit]
-    steps: Sequence[TraceStep]
-    links: Links
-    linked: frozenset[int]
-    """Steps that give a value to another step or take one."""
-    owners: Mapping[str, str]
-    specs: Mapping[str, ToolSpec]
-    start: Mapping[str, Json]
-    """What its world begins with, by owner."""
+    def __init__(self, environment: Environment, task: Task):
+        self.environment = environment
+        self.task = task
 
     @classmethod
-    def of(cls, environment: Environment, task: Task) -> Base:
-        """Play and analyse a task; raises `TaskError` where its world cannot be made."""
-        steps = trace(environment, task).steps
-        specs = all_tools(environment, task)
-        arguments = sources(task, steps, specs)
-        owned = owners(environment, task)
-        return cls(
-            task,
-            units_of(task, arguments, owned),
-            steps,
-            links_of(steps, arguments),
-            frozenset(
-                step
-                for argument in arguments
-                if argument.source is Source.RESULT and argument.feeder is not None
-                for step in (argument.step, argument.feeder)
-            ),
-            owned,
-            specs,
-            initial_state(environment, task).values,
-        )
+    def of(cls, environment: Environment, task: Task) -> Self:
+        """Play a task at once; raises `TaskError` where its world cannot be made."""
+        made = cls(environment, task)
+        _ = made.trace
+        return made
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The ground truth, played in one fresh world and judged against another."""
+        return trace(self.environment, self.task)
+
+    @property
+    def steps(self) -> tuple[TraceStep, ...]:
+        """The executed ground truth."""
+        return self.trace.steps
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The flattened ground truth."""
+        return flattened(self.task)
+
+    @cached_property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        """Every tool of its world."""
+        return all_tools(self.environment, self.task)
+
+    @cached_property
+    def owners(self) -> Mapping[str, str]:
+        """The class of each tool."""
+        return owners(self.environment, self.task)
+
+    @cached_property
+    def start(self) -> Mapping[str, Json]:
+        """What its world begins with, by owner."""
+        return initial_state(self.environment, self.task).values
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Every argument with its source."""
+        return sources(self.task, self.steps, self.specs)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Its complexity profile."""
+        return profile(self.environment, self.task, self.steps, self.arguments)
+
+    @cached_property
+    def links(self) -> Links:
+        """What shows the arguments of its steps."""
+        return links_of(self.steps, self.arguments)
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """Its turns, grouped: the structure that a plan fills."""
+        return units_of(self.task, self.arguments, self.owners)

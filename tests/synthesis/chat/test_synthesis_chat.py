@@ -35,8 +35,8 @@ from rods.synthesis.chat.failures import (
     is_refusal,
     of_status,
     read_answer,
+    strip_thinking,
 )
-from rods.synthesis.chat.json_text import strip_thinking
 from rods.synthesis.chat.settings import split_address
 
 ASK = [{"role": "user", "content": "Say it."}]
@@ -583,7 +583,7 @@ def test_thinking_is_cut_out() -> None:
 
 @pytest.mark.slow
 def test_the_client_imports_no_writer() -> None:
-    modules = "client", "cache", "failures", "json_text", "settings"
+    modules = "client", "failures", "settings"
     names = ", ".join(f"rods.synthesis.chat.{name}" for name in modules)
     code = f"import sys, {names}; print(*(n for n in sys.modules if n.startswith('rods.')))"
     command = [sys.executable, "-c", code]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from rods.synthesis.gates.ablation import (
+from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.overlap import Neighbours, prints
+from rods.synthesis.gates.structure import (
     changes,
     gaps,
     idle,
+    is_new,
     opens,
     superfluous,
     withheld_is_needed,
 )
-from rods.synthesis.gates.case import Facts
-from rods.synthesis.gates.overlap import Neighbours, prints
-from rods.synthesis.gates.structure import is_new
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.synthesis.llm.critique import judge
 from rods.synthesis.llm.execute import planned_of
-from rods.synthesis.llm.pointing import executed, pointer, pointers
+from rods.synthesis.llm.prompting import executed, pointer, pointers
 from rods.synthesis.llm.rewrite import write
 from rods.synthesis.planned import CallRequest, PlannedTurn, Producer
 from rods.synthesis.rejection import ErrorClass, Rejection

@@ -26,18 +26,24 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
-from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
     DROPPABLE,
     RESEED,
     RequestError,
+    find_json,
     malformed,
     of_error,
     read_answer,
     read_models,
 )
-from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.chat.settings import KEY_VARIABLE, ChatUsage, Reply, split_address
+from rods.synthesis.chat.settings import (
+    KEY_VARIABLE,
+    ChatUsage,
+    Reply,
+    ResponseCache,
+    digest,
+    split_address,
+)
 from rods.types import Json
 
 T = TypeVar("T")
@@ -132,10 +138,10 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         Raises:
             WriterError: there is no answer; `fatal` where there will never be one.
         """
-        settings = self.settings
+        settings, models = self.settings, self.settings.model
         with self._errors(stage):
             fields: dict[str, Json] = {
-                "model": self._named(stage) or self._models()[0],
+                "model": models.get(stage) or models.get("all") or self._models()[0],
                 "messages": [dict[str, Json](message) for message in messages],
                 "temperature": self._sampling.temperature,
                 "top_p": self._sampling.top_p,
@@ -241,11 +247,6 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                         "Set synthesis.llm.model, or the stage's entry of it, to one of these."
                     )
             raise
-
-    def _named(self, stage: str) -> str:
-        """Name the model of a stage; empty: the settings leave it to the server."""
-        models = self.settings.model
-        return models.get(stage) or models.get("all", "")
 
     def _read(self, stage: str, data: object) -> Reply:
         """The reply in a response, whose tokens are counted even where it is of no use."""

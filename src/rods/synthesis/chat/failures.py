@@ -1,22 +1,87 @@
-"""Meaning of what a chat server sends: an answer, or why there is none and what the user can do.
+"""Meaning of what a chat server sends: an answer, its JSON, or why there is none and what to do.
 
-Owns the classification of failures of the connection, of HTTP states and of answers. It asks
-nothing and keeps no key: the client puts stage and address in front of its words.
+Owns the classification of failures of the connection, of HTTP states and of answers; the removal of
+thinking and the search for JSON in prose. It fixes only what has one meaning (a trailing comma, a
+raw line break in a string), guesses nothing, and never evaluates text. It asks nothing and keeps no
+key: the client puts stage and address in front of its words.
 
     reply, unusable = read_answer(data, max_tokens=2048)
+    find_json('<think>hm</think> Here you are: {"a": [1, 2,]}')  # {"a": [1, 2]}
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import openai
 
-from rods.synthesis.chat.json_text import strip_thinking
 from rods.synthesis.chat.settings import KEY_VARIABLE, Reply
+from rods.types import Json
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
+_CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+_TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+_START = re.compile(r"""\{(?=\s*["'}])|\[(?=\s*["'\d{\[\]tfn-])""")
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\]]', re.DOTALL)
+
+
+def strip_thinking(text: str) -> str:
+    """The answer without its thinking; thinking that never ends leaves nothing behind it."""
+    # The prompt of some models holds the opening tag: all before a lone closing one is thinking.
+    return _CLOSING.split(_THINKING.sub("", text))[-1].strip()
+
+
+def find_json(text: str) -> Json | None:
+    """The JSON of a text: all of it, its last fenced block, or the longest object or list in it.
+
+    A cut or broken object gives None, never one of its parts.
+    """
+    text = strip_thinking(text)
+    for candidate in (text, *reversed(_FENCE.findall(text))):
+        found, value = _parsed(candidate)
+        if found:
+            return value
+    best, length = None, 0
+    for span in _spans(text):
+        found, value = _parsed(span)
+        if found and len(span) >= length:
+            best, length = value, len(span)
+    return best
+
+
+def _parsed(text: str) -> tuple[bool, Json]:
+    for form in (text, _TRAILING.sub(lambda match: match.group(1) or "", text)):
+        try:
+            value = cast("Json", json.loads(form, strict=False, parse_constant=_refuse))
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is not text
+        except (ValueError, RecursionError):
+            continue
+        return True, value
+    return False, None
+
+
+def _refuse(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _spans(text: str) -> Iterator[str]:
+    """Balanced objects and lists, outermost only; nothing after one that is never closed."""
+    place = 0
+    while found := _START.search(text, place):
+        depth = 0
+        for token in _TOKEN.finditer(text, start := found.start()):
+            depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token.group(), 0)
+            if depth == 0:
+                yield text[start : (place := token.end())]
+                break
+        else:
+            return
+
 
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""

@@ -1,19 +1,27 @@
-"""Values around the chat client: answers, usage, and the server's address.
+"""Values around the chat client: answers and the file that keeps them, usage, the server's address.
 
-Owns the reading of the URL, which fails before anything is sent. Never imports the `openai`
-package, so a configuration can be checked without it.
+Owns the reading of the URL, which fails before anything is sent, and the key of an answer: the
+SHA-256 of all that decides it (model, messages, sampling, seed, schema), not of the server's
+address. Failed answers are never kept. Never imports the `openai` package, so a configuration can
+be checked without it.
 
     url, login = split_address("http://me:secret@localhost:8000/v1")
+    ResponseCache(folder / "chat.sqlite").get(digest(request))      # a Reply, or None
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rods.errors import ConfigError
+from rods.infra.database import Database
 from rods.types import Json
 
 KEY_VARIABLE = "RODS_WRITER_KEY"
@@ -77,3 +85,42 @@ def split_address(url: str) -> tuple[str, str]:
     pair += "" if ":" in pair else ":"
     login = base64.b64encode(unquote(pair).encode()).decode() if pair.strip(":") else ""
     return f"{parts.scheme}://{host}{parts.path}", login
+
+
+SCHEMA = (
+    "CREATE TABLE answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, truncated INTEGER NOT NULL, "
+    "prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+
+def digest(request: Mapping[str, object]) -> str:
+    """Key of a request: equal requests, equal keys, in any order of their fields."""
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ResponseCache(Database):
+    """A map from request to answer that survives the process; processes may share the file."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file; raises `StoreError` where it is damaged."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(path, SCHEMA, version=1, what="response cache")
+
+    def get(self, key: str) -> Reply | None:
+        """The answer to a request, None if it was never answered."""
+        columns = "text, truncated, prompt_tokens, completion_tokens"
+        for text, cut, asked, said in self.rows(
+            f"SELECT {columns} FROM answers WHERE key = ?", [key]
+        ):
+            return Reply(str(text), bool(cut), int(asked or 0), int(said or 0), cached=True)
+        return None
+
+    def put(self, key: str, reply: Reply) -> None:
+        """Keep an answer; the first one to a request stays."""
+        row = (key, reply.text, reply.truncated, reply.prompt_tokens, reply.completion_tokens)
+        self.run("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", row)
+
+    def count(self) -> int:
+        """Number of answers."""
+        return self.number("SELECT count(*) FROM answers")

@@ -4,7 +4,7 @@ Owns the comparison of one turn with the turn that it reworks: values are masked
 that take them, and what is left must be the same sentence. It tells exchanged values, something put
 in or left out, a negation. Never reads what a message means, never looks for the model itself.
 
-    Retelling(human, 2, variant, 2, steps).problem()          # None, or what is wrong
+    Retelling(human, turn, AlignedPairs({}, {})).problem()         # None, or what is wrong
 """
 
 from __future__ import annotations
@@ -15,37 +15,34 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from rods.abilities import initial_state
 from rods.synthesis.gates.sentence import (
     MASK,
     NEUTRAL,
+    Pair,
     Role,
+    composed,
+    computed,
     differs,
     is_phrase,
+    leaf_pairs,
     likeness,
     masked,
     masks_of,
     meanings,
     phrased,
     roles_of,
+    side_by_side,
     uncourteous,
     with_mask,
 )
-from rods.synthesis.structure.correspondence import (
-    Pair,
-    composed,
-    computed,
-    leaf_pairs,
-    side_by_side,
-)
-from rods.synthesis.structure.dates import only_dates
 from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.structure.mentions import only_dates
 from rods.synthesis.structure.sources import Source, normal
 from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
 from rods.synthesis.structure.words import alike_words
 
 if TYPE_CHECKING:
-    from rods.synthesis.gates.case import Facts
+    from rods.synthesis.gates.case import TurnFacts
 
 SHORT = 60
 """Letters of a text that may be a name."""
@@ -54,41 +51,25 @@ _FILE = re.compile(r"[\w-]+\.[A-Za-z]\w{1,4}")
 
 
 class AlignedPairs(NamedTuple):
-    """What of a task reworks what of another one."""
+    """What of a task reworks what of another one: its turns and its steps, by their numbers."""
 
     turns: dict[int, int]
     steps: dict[int, int]
-
-    def add(self, human: Facts, place: int, variant: Facts, index: int) -> None:
-        """A turn with its steps."""
-        self.turns[index] = place
-        self.steps.update(_paired(human, place, variant, index))
-
-
-def _paired(human: Facts, place: int, variant: Facts, index: int) -> Iterator[tuple[int, int]]:
-    mine = [n for n, step in enumerate(variant.steps) if step.turn == index]
-    theirs = [n for n, step in enumerate(human.steps) if step.turn == place]
-    return zip(mine, theirs, strict=False)
 
 
 class Retelling:
     """One turn beside the human turn that it reworks."""
 
-    def __init__(self, human: Facts, place: int, variant: Facts, index: int, before: AlignedPairs):
-        """Turn `index` of the variant to be judged, beside turn `place` of the human task; `before`
-        are earlier turns of the variant that rework turns of that task.
-        """
-        self._human, self._place = human, place
-        self._variant, self._index = variant, index
-        answered = human.answer(place), variant.answer(index)
-        later = {answered[1]: answered[0]} if variant.answer(index) != index else {}
+    def __init__(self, human: TurnFacts, mine: TurnFacts, before: AlignedPairs):
+        """`before`: earlier turns of the variant that rework turns of that task."""
+        self._human, self._mine = human, mine
+        answered = {mine.answer: human.answer} if mine.answer != mine.place else {}
+        steps = zip(mine.steps, human.steps, strict=False)
         self._before = AlignedPairs(
-            {**before.turns, index: place, **later},
-            {**before.steps, **dict(_paired(human, answered[0], variant, answered[1]))},
+            {**before.turns, mine.place: human.place, **answered}, {**before.steps, **dict(steps)}
         )
-        self._domains = domains_of(variant.environment)
-        self._old = roles_of(human, place)
-        self._new = roles_of(variant, index)
+        self._domains = domains_of(mine.facts.environment)
+        self._old, self._new = roles_of(human), roles_of(mine)
 
     def problem(self) -> str | None:
         """What is wrong; None: it says the same with its own values."""
@@ -117,8 +98,8 @@ class Retelling:
     @functools.cached_property
     def _texts(self) -> tuple[str, str, set[Role]]:
         """Both messages with masks for values and marks for phrases, and the arguments they say."""
-        old = self._human.task.turns[self._place].user
-        new = uncourteous(self._variant.task.turns[self._index].user, old)
+        old = self._human.text
+        new = uncourteous(self._mine.text, old)
         old = phrased(masked(old, self._old, self._masks[0], self._domains))
         new = phrased(masked(new, self._new, self._masks[1], self._domains))
         heard = set(MASK.findall(old)), set(MASK.findall(new))
@@ -159,7 +140,7 @@ class Retelling:
 
     def _stepped(self) -> Iterator[Pair]:
         """Values of all calls and results, where both tasks call the same."""
-        for before, after in zip(self._human.steps, self._variant.steps, strict=False):
+        for before, after in zip(self._human.facts.steps, self._mine.facts.steps, strict=False):
             if before.call.name == after.call.name:
                 yield from leaf_pairs(before.leaves, after.leaves)
                 yield from leaf_pairs(_arguments(before), _arguments(after))
@@ -176,10 +157,10 @@ class Retelling:
         """A value that is neither said where the model says its own nor comes from there."""
         fixed = {
             (argument.step, argument.name)
-            for argument in self._human.arguments
+            for argument in self._human.facts.arguments
             if argument.source is Source.DOCUMENTATION
         }
-        first = _began(self._human, self._place)
+        first = next(iter(self._human.steps), 0)
         for role, old in self._old.items():
             new = self._new[role]
             if role in said:
@@ -254,25 +235,28 @@ class Retelling:
 
     def _earlier(self, role: Role) -> Iterator[tuple[TraceStep, TraceStep]]:
         """Steps before a call, with those that they rework."""
-        last = _began(self._variant, self._index) + role.call
+        last = next(iter(self._mine.steps), 0) + role.call
         for mine, theirs in self._before.steps.items():
             if mine < last:
-                yield self._human.steps[theirs], self._variant.steps[mine]
+                yield self._human.facts.steps[theirs], self._mine.facts.steps[mine]
+
+    def _said(self) -> Iterator[tuple[str, str]]:
+        """The model's texts so far, with those that rework them."""
+        for mine, theirs in self._before.turns.items():
+            yield self._human.facts.turns[theirs].text, self._mine.facts.turns[mine].text
 
     def _places(self, role: Role, old: Scalar) -> Iterator[Scalar]:
         """What the variant has where the model's texts, results, calls and world have a value."""
         key = normal(old)
-        for index, place in self._before.turns.items():
-            texts = self._human.task.turns[place].user, self._variant.task.turns[index].user
-            if with_mask(texts[0], old, "\0", self._domains) != texts[0]:
-                new = self._new[role]
-                yield new if with_mask(texts[1], new, "\0", self._domains) != texts[1] else None
+        new = self._new[role]
+        for theirs, mine in self._said():
+            if with_mask(theirs, old, "\0", self._domains) != theirs:
+                yield new if with_mask(mine, new, "\0", self._domains) != mine else None
         yield from (mine for theirs, mine in self._pairs(role) if normal(theirs) == key)
 
     def _pairs(self, role: Role) -> Iterator[Pair]:
         """Values of the model's texts, world, calls and results, and what the variant has there."""
-        for mine, theirs in self._before.turns.items():
-            yield self._human.task.turns[theirs].user, self._variant.task.turns[mine].user
+        yield from self._said()
         for before, after in self._earlier(role):
             yield from leaf_pairs(before.leaves, after.leaves)
             yield from leaf_pairs(_arguments(before), _arguments(after))
@@ -281,11 +265,9 @@ class Retelling:
     @functools.cached_property
     def _configured(self) -> Sequence[Pair]:
         """What stands in the same places of the two worlds."""
-        worlds = (
-            cast("Mapping[str, Any]", initial_state(f.environment, f.task).values)
-            for f in (self._human, self._variant)
-        )
-        shown = ({n: {**self._domains.defaults.get(n, {}), **w[n]} for n in w} for w in worlds)
+        defaults = self._domains.defaults
+        starts = (cast("Mapping[str, Any]", x.facts.start) for x in (self._human, self._mine))
+        shown = ({n: {**defaults.get(n, {}), **start[n]} for n in start} for start in starts)
         return tuple(side_by_side(*shown))
 
     def _turned(self, old: str, new: str) -> str | None:
@@ -330,12 +312,6 @@ def _order(text: str, one: str, two: str) -> bool | None:
         for mine, other in (parts, parts[::-1])
     ]
     return min(found[0]) < min(found[1]) if found[0] and found[1] else None
-
-
-def _began(facts: Facts, turn: int) -> int:
-    """The first step of the calls that a message asks for."""
-    place = facts.answer(turn)
-    return next((n for n, step in enumerate(facts.steps) if step.turn == place), 0)
 
 
 def _arguments(step: TraceStep) -> Sequence[Leaf]:

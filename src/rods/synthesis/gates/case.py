@@ -2,7 +2,7 @@
 
 Owns `Facts`, `Case` and the registry of gates. Never decides anything itself.
 
-    case.source_turns[2]                                    # the human turn that turn 2 reworks
+    case.model(turn)                                        # the human turn that a turn reworks
 """
 
 from __future__ import annotations
@@ -10,43 +10,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, wraps
+from typing import TypeAlias
 
 from rods.env import Environment
+from rods.synthesis.base import Base
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
-from rods.synthesis.gates.usage import NO_USAGE, TextCounts, mask_of, words_of
+from rods.synthesis.gates.usage import NO_USAGE, Mask, TextCounts, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
-from rods.synthesis.structure.profile import Profile, profile
-from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import (
-    Trace,
-    TraceStep,
-    all_tools,
-    by_identity,
-    flattened,
-    leaves,
-    trace,
-)
+from rods.synthesis.structure.trace import TraceStep, by_identity, leaves
 from rods.synthesis.structure.words import literal
-from rods.task import Task, Turn
+from rods.task import Task
 from rods.types import ToolCall, ToolSpec
 
 REWORKED = 0.35
 """Share of common words from which a message counts as a reworked message of an ancestor."""
 _WORDS = re.compile(r"[a-z']+")
 _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
-
-
-class Reading(Protocol):
-    """What reading a message back came to."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the message says all of its calls and nothing else."""
-        ...
 
 
 class Language:
@@ -63,57 +45,31 @@ class Language:
     text: str = ""
     """Every clause, and all else that templates say."""
 
-    def read(self, facts: Facts, steps: Sequence[int], text: str) -> Reading | None:
-        """What templates explain of a message that may ask for these steps; None: nothing."""
-        return None
+    def explains(self, turn: TurnFacts) -> bool:
+        """Whether templates say a message to its last word: all of its calls and nothing else."""
+        return False
 
-    def misread(self, case: Case, index: int) -> str | None:
+    def misread(self, case: Case, turn: TurnFacts) -> str | None:
         """What is wrong with a message that is made of templates; None for other wording."""
         return None
 
 
-class Facts:
-    """What gates know of one task, computed on first use."""
+class Facts(Base):
+    """What gates know of one task: how it is played, and what its messages say."""
 
     def __init__(self, environment: Environment, task: Task, language: Language | None = None):
-        self.environment = environment
-        self.task = task
+        super().__init__(environment, task)
         self.language = language or Language()
 
     @cached_property
-    def trace(self) -> Trace:
-        """The ground truth, played in one fresh world and judged against another."""
-        return trace(self.environment, self.task)
-
-    @property
-    def steps(self) -> tuple[TraceStep, ...]:
-        """The executed ground truth."""
-        return self.trace.steps
-
-    @cached_property
-    def specs(self) -> Mapping[str, ToolSpec]:
-        """Every tool of its world."""
-        return all_tools(self.environment, self.task)
-
-    @cached_property
-    def arguments(self) -> tuple[Argument, ...]:
-        """Every argument with its source."""
-        return sources(self.task, self.steps, self.specs)
-
-    @cached_property
-    def profile(self) -> Profile:
-        """Its complexity profile."""
-        return profile(self.environment, self.task, self.steps, self.arguments)
+    def turns(self) -> tuple[TurnFacts, ...]:
+        """What is known of each turn."""
+        return tuple(TurnFacts(self, place) for place in range(len(self.task.turns)))
 
     @cached_property
     def prints(self) -> Prints:
         """Fingerprints of its texts and calls."""
         return prints(self.task)
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        """The flattened ground truth."""
-        return flattened(self.task)
 
     @cached_property
     def speech(self) -> str:
@@ -121,25 +77,9 @@ class Facts:
         return "\n".join(turn.user for turn in self.task.turns)
 
     @cached_property
-    def words(self) -> tuple[frozenset[str], ...]:
-        """Plain words of each message."""
-        return tuple(frozenset(_WORDS.findall(turn.user.lower())) for turn in self.task.turns)
-
-    @cached_property
-    def masked(self) -> tuple[str, ...]:
-        """Each message with marks for quoted texts and values of calls."""
-        mask = mask_of(self.calls)
-        return tuple(mask(turn.user) for turn in self.task.turns)
-
-    @cached_property
-    def heard(self) -> tuple[tuple[str, ...], ...]:
-        """The words of each message, in order, with marks for values."""
-        return tuple(tuple(words_of(text)) for text in self.masked)
-
-    @cached_property
-    def tokens(self) -> tuple[tuple[Token, ...], ...]:
-        """Values that each message says: numbers, quoted texts, codes."""
-        return tuple(tokens_in(turn.user) for turn in self.task.turns)
+    def mask(self) -> Mask:
+        """What marks quoted texts and values of calls in a message."""
+        return mask_of(self.calls)
 
     @cached_property
     def known(self) -> KnownTexts:
@@ -150,36 +90,89 @@ class Facts:
         acronyms = _acronyms(self.specs) | _acronyms_in(self.language.text)
         return KnownTexts([*texts, *names, world], acronyms)
 
-    def asked(self, turn: int) -> tuple[ToolCall, ...]:
-        """The calls that a message asks for: its turn's, or those that follow a deliberate gap."""
-        return self.task.turns[self.answer(turn)].ground_truth
 
-    def answer(self, turn: int) -> int:
-        """The turn in which a message is acted on: the next one after a deliberate gap."""
-        turns = self.task.turns
-        gap = not turns[turn].ground_truth and turn + 1 < len(turns)
-        return turn + 1 if gap else turn
+class TurnFacts:
+    """What gates know of one turn, computed on first use."""
 
-    def answers(self, turn: int) -> bool:
-        """Whether a message only gives what the turn before left open."""
-        before = self.task.turns[turn - 1] if turn else None
-        return before is not None and not before.ground_truth and not before.withheld
+    def __init__(self, facts: Facts, place: int):
+        self.facts, self.place = facts, place
+        self.turn = facts.task.turns[place]
+        self.text = self.turn.user
 
-    def unexplained(self, turn: int) -> tuple[Token, ...]:
-        """Values of a message that stand in no call, result or configuration."""
-        return tuple(t for t in self.tokens[turn] if t not in self.known)
+    @cached_property
+    def answer(self) -> int:
+        """The turn in which the message is acted on: the next one after a deliberate gap."""
+        gap = not self.turn.ground_truth and self.place + 1 < len(self.facts.task.turns)
+        return self.place + gap
 
-    def strays(self, turn: int) -> tuple[Token, ...]:
-        """Values of a message that none of the calls which it asks for takes."""
-        own = KnownTexts(_spoken(self.asked(turn)))
-        return tuple(t for t in self.tokens[turn] if t not in own)
+    @property
+    def asked(self) -> tuple[ToolCall, ...]:
+        """The calls that the message asks for: its turn's, or those that follow a gap."""
+        return self.facts.task.turns[self.answer].ground_truth
 
-    def remarks(self, turn: int) -> frozenset[Token]:
-        """Values of a message that neither its calls nor their results know: said by the way."""
-        place = self.answer(turn)
-        results = [step.result.content for step in self.steps if step.turn == place]
-        own = KnownTexts([*results, *_spoken(self.asked(turn))])
-        return frozenset(t for t in self.tokens[turn] if t not in own)
+    @cached_property
+    def steps(self) -> Mapping[int, TraceStep]:
+        """The same, executed, by their numbers in the ground truth."""
+        return {n: step for n, step in enumerate(self.facts.steps) if step.turn == self.answer}
+
+    @cached_property
+    def answers(self) -> bool:
+        """Whether the message only gives what the turn before left open."""
+        before = self.facts.task.turns[self.place - 1] if self.place else self.turn
+        return bool(self.place) and not before.ground_truth and not before.withheld
+
+    @property
+    def next(self) -> TurnFacts | None:
+        """The turn after it."""
+        later = self.place + 1
+        return self.facts.turns[later] if later < len(self.facts.turns) else None
+
+    @property
+    def names(self) -> list[str]:
+        """The functions that the turn calls."""
+        return [call.name for call in self.turn.ground_truth]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Plain words of the message."""
+        return frozenset(_WORDS.findall(self.text.lower()))
+
+    def shared(self, other: TurnFacts) -> float:
+        """Share of the words of two messages that both have."""
+        return len(self.words & other.words) / max(1, len(self.words | other.words))
+
+    @cached_property
+    def masked(self) -> str:
+        """The message with marks for quoted texts and values of calls."""
+        return self.facts.mask(self.text)
+
+    @cached_property
+    def heard(self) -> tuple[str, ...]:
+        """Its words, in order, with marks for values."""
+        return tuple(words_of(self.masked))
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Values that the message says: numbers, quoted texts, codes."""
+        return tokens_in(self.text)
+
+    @cached_property
+    def unexplained(self) -> tuple[Token, ...]:
+        """Those that stand in no call, result or configuration."""
+        return tuple(t for t in self.tokens if t not in self.facts.known)
+
+    @cached_property
+    def strays(self) -> tuple[Token, ...]:
+        """Those that none of the calls which it asks for takes."""
+        own = KnownTexts(_spoken(self.asked))
+        return tuple(t for t in self.tokens if t not in own)
+
+    @cached_property
+    def remarks(self) -> frozenset[Token]:
+        """Those that neither its calls nor their results know: said by the way."""
+        results = [step.result.content for step in self.steps.values()]
+        own = KnownTexts([*results, *_spoken(self.asked)])
+        return frozenset(t for t in self.tokens if t not in own)
 
 
 def _spoken(calls: Iterable[ToolCall]) -> list[str]:
@@ -207,30 +200,7 @@ def _acronyms_in(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _CAPITALS.findall(text))
 
 
-class SourceTurn(NamedTuple):
-    """A turn of an ancestor whose message a message reworks."""
-
-    facts: Facts
-    place: int
-
-    @property
-    def turn(self) -> Turn:
-        """The turn itself."""
-        return self.facts.task.turns[self.place]
-
-
-class Retold(NamedTuple):
-    """A turn beside the human turn that it is most like."""
-
-    near: bool
-    """Whether nearly all words are the same."""
-    wording: str | None
-    """Which word is not."""
-    problem: str | None
-    """Why it does not retell that turn, with its own values."""
-
-
-@dataclass
+@dataclass(eq=False)
 class Case:
     """One proposal beside its seed and all that it must not repeat."""
 
@@ -246,8 +216,6 @@ class Case:
     """All seeds, to be repeated by no variant."""
     usage: TextCounts = NO_USAGE
     """How people speak of the tools."""
-    retold: dict[int, Retold] = field(default_factory=dict[int, "Retold"])
-    """What is known of turns as retold ones; `worded.py` fills it."""
 
     @cached_property
     def aligned(self) -> bool:
@@ -255,85 +223,58 @@ class Case:
         return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
 
     @cached_property
-    def readings(self) -> tuple[Reading | None, ...]:
-        """What is read back of each message by the templates; None where it asks for nothing."""
-        facts = self.variant
-        found: list[Reading | None] = []
-        for index, turn in enumerate(facts.task.turns):
-            place = facts.answer(index)
-            steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
-            silent = not steps or not turn.user.strip() or facts.answers(index)
-            found.append(None if silent else facts.language.read(facts, steps, turn.user))
-        return tuple(found)
-
-    def templated(self, index: int) -> bool:
-        """Whether templates explain a message to its last word."""
-        reading = self.readings[index]
-        return reading is not None and reading.complete
-
-    @cached_property
-    def source_turns(self) -> tuple[SourceTurn | None, ...]:
+    def source_turns(self) -> tuple[TurnFacts | None, ...]:
         """The ancestor's turn that each turn reworks; None for new wording.
 
         A blank turn belongs to the turn before it. What templates explain to the last word is new,
         however many words it shares: there are few ways to ask for a book. So is what then gives
         the value that it left open.
         """
-        found: list[SourceTurn | None] = []
-        for index, turn in enumerate(self.variant.task.turns):
-            asked = index - 1 if self.variant.answers(index) else index
-            if self.templated(asked):
+        found: list[TurnFacts | None] = []
+        explains = self.variant.language.explains
+        for turn in self.variant.turns:
+            following = found[-1].next if found and found[-1] is not None else None
+            if explains(self.variant.turns[turn.place - turn.answers]):
                 found.append(None)
-            elif turn.user.strip():
-                found.append(self._source_turn(index) or self._next(index, found))
+            elif turn.text.strip():
+                found.append(self._nearest(turn) or self._following(turn, following))
             else:
-                found.append(_following(found[-1]) if found else None)
+                found.append(following)
         return tuple(found)
 
-    def _source_turn(self, index: int) -> SourceTurn | None:
-        mine = self.variant.words[index]
-        names = _names(self.variant.task.turns[index])
+    def _nearest(self, turn: TurnFacts) -> TurnFacts | None:
         best: tuple[float, bool] = (REWORKED, False)
-        nearest: SourceTurn | None = None
-        for facts in self.ancestors:
-            for place, words in enumerate(facts.words):
-                share = len(mine & words) / max(1, len(mine | words))
-                key = (share, names == _names(facts.task.turns[place]))
-                if words and key > best:
-                    best, nearest = key, SourceTurn(facts, place)
+        nearest: TurnFacts | None = None
+        for theirs in (theirs for facts in self.ancestors for theirs in facts.turns):
+            key = (turn.shared(theirs), turn.names == theirs.names)
+            if theirs.words and key > best:
+                best, nearest = key, theirs
         return nearest
 
-    def _next(self, index: int, before: Sequence[SourceTurn | None]) -> SourceTurn | None:
+    def _following(self, turn: TurnFacts, theirs: TurnFacts | None) -> TurnFacts | None:
         """The turn after the one that the turn before reworks.
 
         It follows a gap as its answer, in whatever words; another turn must share words and calls.
         """
-        source_turn = _following(before[-1]) if before else None
-        if source_turn is None or (
-            self.variant.answers(index) and source_turn.facts.answers(source_turn.place)
-        ):
-            return source_turn
-        words = self.variant.words[index] & source_turn.facts.words[source_turn.place]
-        called_alike = _names(source_turn.turn) == _names(self.variant.task.turns[index])
-        return source_turn if words and called_alike else None
+        if theirs is None or (turn.answers and theirs.answers):
+            return theirs
+        return theirs if turn.words & theirs.words and turn.names == theirs.names else None
 
-    def counterpart(self, index: int) -> SourceTurn | None:
-        """The turn to measure by: the reworked one, else the seed's turn at the same place."""
-        source_turn = self.source_turns[index]
-        if source_turn is None and index < len(self.seed.task.turns):
-            return SourceTurn(self.seed, index)
-        return source_turn
-
-
-def _names(turn: Turn) -> list[str]:
-    return [call.name for call in turn.ground_truth]
-
-
-def _following(source_turn: SourceTurn | None) -> SourceTurn | None:
-    if source_turn is None or source_turn.place + 1 >= len(source_turn.facts.task.turns):
-        return None
-    return SourceTurn(source_turn.facts, source_turn.place + 1)
+    def model(self, turn: TurnFacts) -> TurnFacts | None:
+        """The ancestor's turn that a turn of the variant reworks; None for new wording."""
+        return self.source_turns[turn.place]
 
 
 Gate: TypeAlias = Callable[[Case], "str | None"]
 """Says what is wrong, or None."""
+
+
+def of_turns(problem_of: Callable[[Case, TurnFacts], str | None]) -> Gate:
+    """A gate that asks the same of each turn of the variant."""
+
+    @wraps(problem_of)
+    def gate(case: Case) -> str | None:
+        found = ((turn.place, problem_of(case, turn)) for turn in case.variant.turns)
+        return next((f"turn {place}: {wrong}" for place, wrong in found if wrong), None)
+
+    return gate

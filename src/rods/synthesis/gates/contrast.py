@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib.resources import files
 from typing import NamedTuple, cast
 
-from rods.synthesis.gates.case import Case
-from rods.synthesis.gates.usage import PARTS, name_stems, stem_of
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
+from rods.synthesis.gates.usage import name_stems, stem_of
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
-from rods.synthesis.structure.trace import by_identity, leaves
+from rods.synthesis.structure.trace import PARTS, by_identity, leaves
 from rods.types import ToolSpec
 
 OFTEN = 4
@@ -56,18 +56,14 @@ def _saying() -> Mapping[str, Sequence[_Contrast]]:
     return found
 
 
-def nothing_is_misnamed(case: Case) -> str | None:
+@of_turns
+def nothing_is_misnamed(case: Case, turn: TurnFacts) -> str | None:
     """No word of a message names the opposite, another unit, option or tool than its calls do.
 
     A word is wrong where the calls have its opposite, or where people say another word between the
     same neighbours; never where they say it of these tools, or the message that is reworked does.
     """
-    for index, turn in enumerate(case.variant.task.turns):
-        asks = case.variant.asked(index) and turn.user.strip()
-        problem = _Message(case, index).problem() if asks else None
-        if problem is not None:
-            return f"turn {index}: {problem}"
-    return None
+    return _Message(case, turn).problem() if turn.asked and turn.text.strip() else None
 
 
 def _heard(text: str) -> frozenset[str]:
@@ -77,16 +73,14 @@ def _heard(text: str) -> frozenset[str]:
 class _Message:
     """One message beside the calls that it asks for."""
 
-    def __init__(self, case: Case, index: int):
-        facts, source_turn = case.variant, case.source_turns[index]
-        text, tokens = facts.task.turns[index].user, facts.heard[index]
-        calls, specs = facts.asked(index), facts.specs
+    def __init__(self, case: Case, turn: TurnFacts):
+        model, tokens = case.model(turn), turn.heard
+        calls, specs = turn.asked, case.variant.specs
         self._calls, self._specs, self._usage = calls, specs, case.usage
-        self._text, self._tokens = text.lower(), tokens
-        model = _heard(source_turn.turn.user) if source_turn is not None else frozenset[str]()
-        self._words = frozenset(tokens) - model
+        self._text, self._tokens = turn.text.lower(), tokens
+        self._words = frozenset(tokens) - (_heard(model.text) if model is not None else set[str]())
         """Words that count: those of the message that is reworked do not."""
-        self._all = _heard(text) | frozenset(tokens)
+        self._all = _heard(turn.text) | frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
         texts = [x.value for c in calls for x in leaves(c) if isinstance(x.value, str)]
         taken = frozenset(w for text in texts if len(text) < 30 for w in _heard(text))
@@ -109,14 +103,17 @@ class _Message:
                 continue
             decided = self._decided(contrast)
             forms = contrast.said if contrast.kind == "=" else said  # dollars are $, too
-            if decided is None and self._is_usual(forms):
+            # These tools' own texts, or people who ask for nothing else, may say such words.
+            usual = self._own & forms or self._usage.said_for(self._tools, forms)
+            if decided is None and usual:
                 continue
             if decided is False or (contrast.kind == "=" and self._converts):
                 continue
             own = self._own if contrast.kind == "=" else self._named
             named = bool(own & contrast.meant) and contrast.kind != "~"
             if decided or named or self._is_expected(contrast, forms):
-                yield f"the message says {min(said)!r}, its calls {_some(contrast.meant)}"
+                meant = min(contrast.meant, key=lambda word: (len(word), word))
+                yield f"the message says {min(said)!r}, its calls {meant!r}"
             for word in said:
                 better = self._better(word, contrast.meant)
                 if better is not None:
@@ -144,10 +141,6 @@ class _Message:
                 if said in contrast.meant or said in contrast.said:
                     found.add((said in contrast.meant) == (value is not False))
         return min(found, default=None)
-
-    def _is_usual(self, said: Set[str]) -> bool:
-        """Whether these tools' own texts, or people who ask for nothing else, say such words."""
-        return bool(self._own & said) or bool(self._usage.said_for(self._tools, said))
 
     def _is_expected(self, contrast: _Contrast, said: Set[str]) -> bool:
         """Whether people say the opposite to these tools; once is enough if nobody says this."""
@@ -182,7 +175,7 @@ class _Message:
 
     def _strangers(self) -> Iterator[str]:
         """Words of other tools' names that stand where people say a word of these tools."""
-        others = _stems_of(tuple(self._specs))
+        others = _stems_of(frozenset(self._specs))
         for word in sorted(self._words):
             stem = stem_of(word)
             if len(word) < 3 or stem not in others or stem in self._stems:
@@ -212,14 +205,14 @@ class _Message:
             if not self._usage.is_rare(before) and not self._usage.is_rare(after):
                 continue
             for other, count in self._usage.between(before, after):
-                near = other in among if among is not None else self._is_ours(other)
+                if among is not None:
+                    near = other in among
+                else:
+                    ours = stem_of(other) in _stems_of(self._tools)
+                    near = ours and self._usage.said_with(self._tools, {other}) > 0
                 if near and count >= FITS:
                     found = found or other
         return found
-
-    def _is_ours(self, word: str) -> bool:
-        named = {w for name in self._tools for w in name_stems(name)}
-        return stem_of(word) in named and self._usage.said_with(self._tools, {word}) > 0
 
 
 def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
@@ -233,7 +226,7 @@ def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _stems_of(tools: tuple[str, ...]) -> frozenset[str]:
+def _stems_of(tools: frozenset[str]) -> frozenset[str]:
     """Stems of the words of all tools' names."""
     return frozenset(stem for name in tools for stem in name_stems(name))
 
@@ -256,7 +249,3 @@ def _words_about(spec: ToolSpec) -> _Words:
         if schema.get("type") != "boolean":
             texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
     return _Words(_heard(f"{name} {says.partition('. ')[0]}"), _heard(" ".join(texts)))
-
-
-def _some(words: Set[str]) -> str:
-    return repr(min(words, key=lambda word: (len(word), word)))

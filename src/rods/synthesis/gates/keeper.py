@@ -1,8 +1,9 @@
 """Deterministic gates: what a proposal must fulfil before it may be trained on.
 
 Owns the order in which gates are asked, cheapest first, so that yields can be told by gate. The
-conditions stand in the modules beside this one, one small function each; question tasks have gates
-of their own (`question.py`). Never changes a proposal, never asks a model.
+conditions stand in the modules beside this one, one small function each; those of question tasks,
+which have an answer instead of ground-truth calls, stand here. Never changes a proposal, never asks
+a model, never makes a question: an environment does, if it is a `rods.abilities.QuestionSource`.
 
     keeper = Gatekeeper(environment, training_tasks, held_out_tasks)
     keeper.check(seed, variant).rejection                   # None: it passes every gate
@@ -16,15 +17,83 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rods.abilities import QuestionSource, ability
 from rods.env import Environment
-from rods.synthesis.gates import ablation, contrast, request, structure, text, worded
+from rods.synthesis.gates import contrast, request, structure, text, worded
 from rods.synthesis.gates.case import Case, Facts, Gate, Language
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
-from rods.synthesis.gates.question import QUESTION_GATES, is_question
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, distance
 from rods.task import Task
+
+
+def is_question(task: Task) -> bool:
+    """One turn without ground-truth calls, and an answer in the world."""
+    answer = task.world.get("answer")
+    return len(task.turns) == 1 and not task.turns[0].ground_truth and isinstance(answer, str)
+
+
+def is_asked_alike(case: Case) -> str | None:
+    """It is a question with an answer, of the seed's environment and category."""
+    seed, variant = case.seed.task, case.variant.task
+    if not is_question(variant) or not variant.turns[0].user.strip():
+        return "it is not a question with an answer"
+    if (seed.env, seed.category) != (variant.env, variant.category):
+        return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
+    return None
+
+
+def is_as_hard(case: Case) -> str | None:
+    """Family and difficulty are the seed's: the distance is 0."""
+    mine, theirs = (
+        tuple(facts.task.world.get(key) for key in ("family", "difficulty"))
+        for facts in (case.variant, case.seed)
+    )
+    return None if mine == theirs else f"{mine[0]} at {mine[1]} is not the seed's {theirs}"
+
+
+def is_not_asked_yet(case: Case) -> str | None:
+    """Its text is not a seed's, an original's or an earlier variant's."""
+    text = case.variant.prints.text
+    if text == case.seed.prints.text or (case.pool is not None and text in case.pool.texts):
+        return "a task with this text exists"
+    if any(text == earlier.text for earlier in case.seen):
+        return "an earlier variant has this text"
+    return None
+
+
+def is_on_its_side(case: Case) -> str | None:
+    """No held-out task has its text, and its seed is of the side of the seed task's."""
+    if case.variant.prints.text in case.corpus.texts:
+        return "a held-out task has this text"
+    source = ability(case.variant.environment, QuestionSource)
+    if source is not None:
+        sides = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
+        if sides[0] is not sides[1]:
+            return f"it is of the {'held-out' if sides[1] else 'training'} side, its seed is not"
+    return None
+
+
+def answer_replays(case: Case) -> str | None:
+    """Its answer comes out again where the environment can work it out."""
+    source = ability(case.variant.environment, QuestionSource)
+    if source is None:
+        return f"the environment {case.variant.environment.name} cannot work out answers"
+    return source.replay(case.variant.task)
+
+
+QUESTION_GATES: Mapping[str, Gate] = {
+    "ancestry": structure.names_its_ancestors,
+    "held_out_scenario": structure.no_held_out_scenario,
+    "question_form": is_asked_alike,
+    "question_kind": is_as_hard,
+    "question_new": is_not_asked_yet,
+    "question_side": is_on_its_side,
+    "question_replay": answer_replays,
+}
+"""The gates of question tasks, in order."""
+
 
 GATES: Mapping[str, Gate] = {
     "ancestry": structure.names_its_ancestors,
@@ -44,21 +113,18 @@ GATES: Mapping[str, Gate] = {
     "outcome": structure.outcomes_are_alike,
     "replay": structure.replays,
     "provenance": structure.arguments_can_be_found,
-    "gap": ablation.gaps_are_real,
+    "gap": structure.gaps_are_real,
     "contradiction": text.nothing_contradicts,
     "units": text.units_agree,
     "contrast": contrast.nothing_is_misnamed,
     "order": request.messages_stand_at_their_calls,
     "scope": request.nothing_more_is_meant,
     "worded": worded.nearly_retold,
-    "withheld": ablation.withheld_is_needed,
-    "minimal": ablation.every_call_is_needed,
+    "withheld": structure.withheld_is_needed,
+    "minimal": structure.every_call_is_needed,
     "distance": structure.profile_is_near,
 }
 """All gates of tasks with calls, cheapest first: text, then one run, then runs without one call."""
-
-
-NOTHING: Mapping[str, Gate] = {}
 
 
 class GateVerdict(NamedTuple):
@@ -120,11 +186,11 @@ class Gatekeeper:
         seed: Task,
         variant: Task,
         seen: Sequence[Prints] = (),
-        promised: Mapping[str, Gate] = NOTHING,
+        promised: Mapping[str, Gate] | None = None,
     ) -> GateVerdict:
         """Ask every gate, and what the writer promises besides; the first that fails rejects."""
         case = self.case(seed, variant, seen)
-        for name, gate in {**gates_for(seed), **promised}.items():
+        for name, gate in {**gates_for(seed), **(promised or {})}.items():
             problem = gate(case)
             if problem is not None:
                 recipe = variant.provenance.recipe

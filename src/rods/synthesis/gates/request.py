@@ -20,10 +20,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from rods.synthesis.gates.case import Case, Facts, SourceTurn
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.usage import VALUE, TextCounts
 from rods.synthesis.structure.sources import Shown, numbers_taken
-from rods.synthesis.structure.trace import Scalar, leaves
+from rods.synthesis.structure.trace import Scalar, by_identity, leaves
 from rods.synthesis.structure.words import verb_of
 from rods.types import ToolCall, ToolSpec
 
@@ -83,29 +83,24 @@ _BEGINS = re.compile(
 """The first word of a sentence or a clause."""
 
 
-def wants_something(case: Case) -> str | None:
+@of_turns
+def wants_something(case: Case, turn: TurnFacts) -> str | None:
     """A message that calls answer asks for something; none says that it is not to be done.
 
     Tolerated where the human turn that is reworked does it too.
     """
+    if not turn.text.strip():
+        return None
     verbs = _verbs() | case.variant.language.verbs | _tool_verbs(case.variant.specs)
-    for index, turn in enumerate(case.variant.task.turns):
-        if not turn.user.strip():
-            continue
-        text = _bare(case, index)
-        problem = _problem(text, verbs, asks=not case.variant.answers(index))
-        source_turn = case.source_turns[index]
-        if problem is not None and (
-            source_turn is None or _problem(source_turn.turn.user, verbs, asks=True) is None
-        ):
-            return f"turn {index}: {problem}"
-    return None
+    problem, model = _problem(_bare(turn), verbs, asks=not turn.answers), case.model(turn)
+    tolerated = problem and model is not None and _problem(model.text, verbs, asks=True) is not None
+    return None if tolerated else problem
 
 
-def _bare(case: Case, index: int) -> str:
+def _bare(turn: TurnFacts) -> str:
     """A message without the values of its calls: what is quoted is not asked."""
-    text = case.variant.task.turns[index].user
-    values = {x.value for call in case.variant.asked(index) for x in leaves(call)}
+    text = turn.text
+    values = {x.value for call in turn.asked for x in leaves(call)}
     for value in sorted((v for v in values if isinstance(v, str)), key=len, reverse=True):
         if len(value) > 2:
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "x", text, flags=re.I)
@@ -132,33 +127,24 @@ def _verbs() -> frozenset[str]:
     return frozenset(listed.split())
 
 
+@by_identity
 def _tool_verbs(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     """The first words of the tools' names and descriptions: a loan is closed by `closeLoan`."""
     named = {re.split(r"_|(?<=[a-z])(?=[A-Z])", name)[0].lower() for name in specs}
     return frozenset(named | {verb_of(spec) for spec in specs.values()})
 
 
-def calls_are_asked_for(case: Case) -> str | None:
+@of_turns
+def calls_are_asked_for(case: Case, turn: TurnFacts) -> str | None:
     """A turn calls what its message asks for: no call more, none less, in this order.
 
     A reworked message asks for what its model asks for. A message made of templates is read back.
     """
-    for index, turn in enumerate(case.variant.task.turns):
-        source_turn = case.source_turns[index]
-        problem = case.variant.language.misread(case, index)
-        if problem is None and source_turn is not None:
-            problem = _unlike(source_turn, turn.ground_truth)
-        if problem is not None:
-            return f"turn {index}: {problem}"
-    return None
-
-
-def _unlike(source_turn: SourceTurn, calls: Sequence[ToolCall]) -> str | None:
-    mine, theirs = [c.name for c in calls], [c.name for c in source_turn.turn.ground_truth]
-    if mine == theirs:
-        return None
-    origin = source_turn.facts.task.provenance.origin
-    return f"calls {mine}; turn {source_turn.place} of {origin}, which it reworks, calls {theirs}"
+    model, problem = case.model(turn), case.variant.language.misread(case, turn)
+    if problem is not None or model is None or turn.names == model.names:
+        return problem
+    theirs = f"turn {model.place} of {model.facts.task.provenance.origin}, which it reworks"
+    return f"calls {turn.names}; {theirs}, calls {model.names}"
 
 
 _WIDER = re.compile(
@@ -181,30 +167,28 @@ _NUMBERS = {w: n for n, w in enumerate(_NUMBER_WORDS.split(), start=2)} | {"doze
 _NUMBER = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.I)
 
 
-def nothing_more_is_meant(case: Case) -> str | None:
+@of_turns
+def nothing_more_is_meant(case: Case, turn: TurnFacts) -> str | None:
     """No message asks for others too, leaves some out or counts what its calls do not have.
 
     Tolerated where the message that is reworked says so, or calls repeat a tool or take a list.
     """
-    facts = case.variant
-    for index, turn in enumerate(facts.task.turns):
-        calls = facts.asked(index)
-        if not calls or not turn.user.strip():
-            continue
-        text = facts.masked[index]
-        source_turn = case.source_turns[index]
-        model = source_turn.turn.user.lower() if source_turn is not None else ""
-        for number, sentence in enumerate(_SENTENCE.findall(text)):
-            found = _WIDER.search(sentence) or _NARROWER.search(sentence)
-            loose = number > 0 and VALUE not in sentence and len(sentence.split()) <= SHORT
-            several = not loose and (len({c.name for c in calls}) < len(calls) or _lists(calls))
-            if found is not None and not several and found[0].lower() not in model:
-                return f"turn {index}: {found[0]!r}, but the calls name all that is meant"
-        for found in _NUMBER.finditer(text):
-            word = found[0].lower()
-            known = word in model or case.usage.said_for({c.name for c in calls}, {word})
-            if not known and not _counts(calls, _NUMBERS[word]):
-                return f"turn {index}: the message says {found[0]!r}, its calls have no such number"
+    calls, model = turn.asked, case.model(turn)
+    if not calls or not turn.text.strip():
+        return None
+    known = model.text.lower() if model is not None else ""
+    tools = _tools(calls)
+    for number, sentence in enumerate(_SENTENCE.findall(turn.masked)):
+        found = _WIDER.search(sentence) or _NARROWER.search(sentence)
+        loose = number > 0 and VALUE not in sentence and len(sentence.split()) <= SHORT
+        several = not loose and (len(tools) < len(calls) or _lists(calls))
+        if found is not None and not several and found[0].lower() not in known:
+            return f"{found[0]!r}, but the calls name all that is meant"
+    for found in _NUMBER.finditer(turn.masked):
+        word = found[0].lower()
+        usual = word in known or case.usage.said_for(tools, {word})
+        if not usual and not _counts(calls, _NUMBERS[word]):
+            return f"the message says {found[0]!r}, its calls have no such number"
     return None
 
 
@@ -230,14 +214,13 @@ SAID = 3.0
 
 def messages_stand_at_their_calls(case: Case) -> str | None:
     """No two messages fit better when they change places, unless their models stand so, too."""
-    facts = case.variant
-    asked = [i for i, t in enumerate(facts.task.turns) if t.user.strip() and facts.asked(i)]
-    fits = _fits(facts, case.usage, asked)
+    asked = {turn.place: turn for turn in case.variant.turns if turn.text.strip() and turn.asked}
+    fits = _fits(case.usage, asked)
     for i, j in itertools.combinations(asked, 2):
-        if _tools(facts.asked(i)) == _tools(facts.asked(j)):
+        if _tools(asked[i].asked) == _tools(asked[j].asked):
             continue
         gain = fits[i, j] + fits[j, i] - fits[i, i] - fits[j, j]
-        answer = facts.answers(i) or facts.answers(j)  # it says a value and little else
+        answer = asked[i].answers or asked[j].answers  # it says a value and little else
         better = fits[i, j] > fits[i, i] and fits[j, i] > fits[j, j]
         if gain > MARGIN and (better or not answer):
             return f"turn {i}: its message fits the calls of turn {j}, and that one's its calls"
@@ -248,14 +231,14 @@ def _tools(calls: Sequence[ToolCall]) -> frozenset[str]:
     return frozenset(call.name for call in calls)
 
 
-def _fits(facts: Facts, usage: TextCounts, asked: Sequence[int]) -> dict[tuple[int, int], float]:
+def _fits(usage: TextCounts, asked: Mapping[int, TurnFacts]) -> dict[tuple[int, int], float]:
     """How well each message asks for the calls of each turn: by its words and its values."""
     found: dict[tuple[int, int], float] = {}
-    tools = {j: _tools(facts.asked(j)) for j in asked}
-    values = {j: _values(facts.asked(j)) for j in asked}
-    for i in asked:
-        words, shown = set(facts.heard[i]), Shown()
-        shown.hear(facts.task.turns[i].user)
+    tools = {j: _tools(turn.asked) for j, turn in asked.items()}
+    values = {j: _values(turn.asked) for j, turn in asked.items()}
+    for i, turn in asked.items():
+        words, shown = set(turn.heard), Shown()
+        shown.hear(turn.text)
         said = {v: shown.said_in(v) is not None for v in {v for j in asked for v in values[j]}}
         for j in asked:
             found[i, j] = usage.fit(tools[j], words) + SAID * sum(said[v] for v in values[j])

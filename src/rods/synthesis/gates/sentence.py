@@ -1,34 +1,110 @@
 """Whether two messages, with a private character for each value, are the same sentence.
 
 Owns which argument a value belongs to and how a value may be written in a text; phrases that mean
-the same, courtesy, and how much longer or shorter a place may be. The comparison knows values as
-masks alone, and asks which other words may stand for each other.
+the same, courtesy, and how much longer or shorter a place may be; values that stand in the same
+places of two tasks, and whether a changed one is computed or composed of others as its model is.
+The comparison knows values as masks alone, and asks which other words may stand for each other.
 
-    known = roles_of(facts, turn)
+    known = roles_of(turn)
     masked(message, known, masks_of(known, kept=set()), domains)       # a mask for each value
     differs(phrased(old), phrased(new), alike, may)         # None, or where they say other things
+    pairs = list(leaf_pairs(before.leaves, after.leaves))   # [(457.23, 449.57)]
+    composed("now $457.23", "now $449.57", pairs)           # True
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Set
-from typing import TYPE_CHECKING, NamedTuple
-
-from rods.synthesis.structure.dates import find_dates, iso
-from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import NUMBER, normal
-from rods.synthesis.structure.trace import Path, Scalar, leaves
-
-if TYPE_CHECKING:
-    from rods.synthesis.gates.case import Facts
-
-
 import difflib
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.mentions import find_dates, iso
+from rods.synthesis.structure.sources import NUMBER, normal
+from rods.synthesis.structure.trace import Leaf, Path, Scalar, leaves
 from rods.synthesis.structure.words import word_lists
+
+NEAR = 1e-4
+"""How near computed numbers must come."""
+Pair: TypeAlias = tuple[Scalar, Scalar]
+"""A value of the human task, and the variant's in its place."""
+
+
+def is_number(value: Scalar) -> bool:
+    """Whether it is a number and not a truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def leaf_pairs(theirs: Sequence[Leaf], mine: Sequence[Leaf]) -> Iterator[Pair]:
+    """Scalars at the same paths of two values."""
+    there = {leaf.path: leaf.value for leaf in mine}
+    return ((x.value, there[x.path]) for x in theirs if x.path in there)
+
+
+def side_by_side(theirs: object, mine: object) -> Iterator[Pair]:
+    """Names and values in the same places of two configurations, whose names may differ."""
+    if isinstance(theirs, dict) and isinstance(mine, dict):
+        rows = [list(cast("dict[str, object]", node).items()) for node in (theirs, mine)]
+        if len(rows[0]) != len(rows[1]) or theirs.keys() == mine.keys():
+            rows = [[row for row in node if row[0] in mine and row[0] in theirs] for node in rows]
+            rows = [sorted(node, key=lambda row: row[0]) for node in rows]
+        for (name, inner), (other, there) in zip(*rows, strict=True):
+            yield name, other
+            yield from side_by_side(inner, there)
+    elif isinstance(theirs, list) and isinstance(mine, list):
+        for pair in zip(cast("list[object]", theirs), cast("list[object]", mine), strict=False):
+            yield from side_by_side(*pair)
+    elif not isinstance(theirs, dict | list) and not isinstance(mine, dict | list):
+        yield cast("Scalar", theirs), cast("Scalar", mine)
+
+
+def computed(old: float, new: float, pairs: Sequence[Pair]) -> bool:
+    """Whether a number comes from the variant's numbers as another one from the model's.
+
+    It is one of them rounded or inside a text, or what one is short of another.
+    """
+    digits = len(repr(old).partition(".")[2]) if isinstance(old, float) else 0
+    known = set(_numbers(pairs))
+    if any(round(a, digits) == old and round(b, digits) == new for a, b in known):
+        return True
+    return any(
+        abs(a - less - old) < NEAR and abs(b - fewer - new) < NEAR
+        for a, b in known
+        for less, fewer in known
+    )
+
+
+def _numbers(pairs: Iterable[Pair]) -> Iterator[tuple[float, float]]:
+    """Pairs of numbers, those inside texts by their place among the text's numbers."""
+    for old, new in pairs:
+        if is_number(old) and is_number(new):
+            yield float(cast("float", old)), float(cast("float", new))
+        elif isinstance(old, str) and isinstance(new, str):
+            texts = [[float(x.replace(",", "")) for x in NUMBER.findall(t)] for t in (old, new)]
+            if len(texts[0]) == len(texts[1]):
+                yield from zip(*texts, strict=True)
+
+
+def composed(old: str, new: str, pairs: Sequence[Pair]) -> bool:
+    """Whether a text is another one with the variant's values in place of the model's."""
+    old, new = (NUMBER.sub(lambda m: normal(m.group().replace(",", "")), t) for t in (old, new))
+    known: dict[str, set[str]] = {}
+    for theirs, mine in (*pairs, *_numbers(pairs)):
+        if str(theirs) in old and len(str(theirs)) > 1:
+            known.setdefault(str(theirs), set()).add(str(mine))
+    forms = "|".join(re.escape(x) for x in sorted(known, key=len, reverse=True))
+    parts = re.split(rf"(?<!\w)({forms})(?!\w)", old) if known else [old]
+    either = [
+        "|".join(map(re.escape, sorted(known[part]))) if number % 2 else re.escape(part)
+        for number, part in enumerate(parts)
+    ]
+    return re.fullmatch("".join(f"(?:{text})" for text in either), new) is not None
+
+
+if TYPE_CHECKING:
+    from rods.synthesis.gates.case import TurnFacts
 
 MASKS = 0xE000
 """First of the private characters that stand for values."""
@@ -44,13 +120,11 @@ class Role(NamedTuple):
     path: Path
 
 
-def roles_of(facts: Facts, turn: int) -> dict[Role, Scalar]:
+def roles_of(turn: TurnFacts) -> dict[Role, Scalar]:
     """The scalar arguments of the calls that a message asks for."""
-    place = facts.answer(turn)
-    asked = [step for step in facts.steps if step.turn == place]
     return {
         Role(number, name, leaf.path): leaf.value
-        for number, step in enumerate(asked)
+        for number, step in enumerate(turn.steps.values())
         for name, value in step.call.arguments.items()
         for leaf in leaves(value)
     }

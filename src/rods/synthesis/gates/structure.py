@@ -1,24 +1,27 @@
 """Gates on structure and execution: what is called, from where, with what outcome.
 
 Owns the conditions that need no wording: ancestry, offered tools, sizes, repetition, held-out
-overlap, failures, replay, provenance, distance. Never reads what a message means.
+overlap, failures, replay, provenance, distance; and those that play the ground truth again without
+a call: what is needed, what is really missing. What the seed has as well is tolerated: the
+benchmark's own tasks are not perfect. Never reads what a message means.
 
     structure_holds(case)                                   # None, or what is wrong
+    every_call_is_needed(case)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
 from rods.errors import TaskError
-from rods.synthesis.gates.case import Case
+from rods.synthesis.gates.case import Case, Facts, TurnFacts, of_turns
 from rods.synthesis.gates.overlap import Neighbours
 from rods.synthesis.structure.profile import distance
-from rods.synthesis.structure.sources import Argument, Source
-from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, reports_failure
+from rods.synthesis.structure.sources import Argument, Shown, Source
+from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, reports_failure, trace
 from rods.synthesis.structure.typed import mistyped
-from rods.task import Task, Turn
+from rods.task import MISS_PARAM, Task, Turn
 from rods.types import ToolCall
 
 MAX_STRING = 200
@@ -74,21 +77,19 @@ def world_opens(case: Case) -> str | None:
     return None
 
 
-def calls_are_offered(case: Case) -> str | None:
+@of_turns
+def calls_are_offered(case: Case, turn: TurnFacts) -> str | None:
     """Every called function is offered in its turn, and withheld ones are given back."""
-    task = case.variant.task
-    known = case.variant.specs
-    for index, turn in enumerate(task.turns):
-        for call in turn.ground_truth:
-            if call.name not in known:
-                return f"turn {index}: the world has no function {call.name}"
-            if call.name in turn.withheld:
-                return f"turn {index}: {call.name} is withheld"
-        if index and not set(turn.withheld) <= set(task.turns[index - 1].withheld):
-            return f"turn {index}: tools are withheld that were offered before"
-        if not turn.user.strip() and not (index and task.turns[index - 1].withheld):
-            return f"turn {index}: a blank text gives nothing back"
-    return None
+    withheld = turn.turn.withheld
+    before = case.variant.task.turns[turn.place - 1].withheld if turn.place else ()
+    for name in turn.names:
+        if name not in case.variant.specs:
+            return f"the world has no function {name}"
+        if name in withheld:
+            return f"{name} is withheld"
+    if turn.place and not set(withheld) <= set(before):
+        return "tools are withheld that were offered before"
+    return None if turn.text.strip() or before else "a blank text gives nothing back"
 
 
 def arguments_are_small(case: Case) -> str | None:
@@ -100,17 +101,17 @@ def arguments_are_small(case: Case) -> str | None:
     return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
 
 
-def arguments_have_their_types(case: Case) -> str | None:
+@of_turns
+def arguments_have_their_types(case: Case, turn: TurnFacts) -> str | None:
     """Every argument has the form that its documentation asks for: types, options, dates, codes.
 
     Tolerated where an ancestor gives the same function the same value: the benchmark's own are odd.
     """
-    for index, turn in enumerate(case.variant.task.turns):
-        for call in turn.ground_truth:
-            spec = case.variant.specs.get(call.name)
-            problems = mistyped(spec, call.arguments) if spec is not None else []
-            if problems and not any(call in facts.calls for facts in case.ancestors):
-                return f"turn {index}: {call.name}: {problems[0]}"
+    for call in turn.turn.ground_truth:
+        spec = case.variant.specs.get(call.name)
+        problems = mistyped(spec, call.arguments) if spec is not None else []
+        if problems and not any(call in facts.calls for facts in case.ancestors):
+            return f"{call.name}: {problems[0]}"
     return None
 
 
@@ -139,9 +140,9 @@ def nothing_fails(case: Case) -> str | None:
         if not reports_failure(step.call, step.result):
             continue
         models = [case.seed.steps[index]] if case.aligned else []
-        source_turn = None if models or step.result.failed else case.source_turns[step.turn]
-        if source_turn is not None:
-            place, theirs = (source_turn.place, step.call.name), source_turn.facts.steps
+        reworked = None if models or step.result.failed else case.source_turns[step.turn]
+        if reworked is not None:
+            place, theirs = (reworked.place, step.call.name), reworked.facts.steps
             models = [s for s in theirs if (s.turn, s.call.name) == place]
         if not any(
             model.result.failed >= step.result.failed and reports_failure(model.call, model.result)
@@ -226,3 +227,144 @@ def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
             depths = [part + 1 for part in leaf.path if isinstance(part, int)]
             items = max([items, *depths])
     return string, items
+
+
+def changes(facts: Facts, left_out: Collection[int]) -> bool:
+    """Whether a state or another call's result differs without these steps."""
+    played = trace(facts.environment, facts.task, left_out)
+    if not all(verdict.state for verdict in played.verdicts):
+        return True
+    kept = (step for number, step in enumerate(facts.steps) if number not in left_out)
+    return any(
+        a.result.content != b.result.content for a, b in zip(kept, played.steps, strict=True)
+    )
+
+
+def superfluous(facts: Facts) -> list[int]:
+    """Steps that change nothing and whose result an earlier call gave already.
+
+    A result that stands alone is needed, so only repeated results cost a run.
+    """
+    seen: set[str] = set()
+    found: list[int] = []
+    for number, step in enumerate(facts.steps):
+        if step.result.content in seen and not changes(facts, [number]):
+            found.append(number)
+        seen.add(step.result.content)
+    return found
+
+
+def every_call_is_needed(case: Case) -> str | None:
+    """Dropping any one call changes a state or loses a result that no other call gives.
+
+    Tolerated where the seed has the same redundancy at the same place, or the turn that is reworked
+    has it.
+    """
+    steps = case.variant.steps
+    for number in superfluous(case.variant):
+        if case.aligned and number in superfluous(case.seed):
+            continue
+        step = steps[number]
+        model = case.source_turns[step.turn]
+        if model is not None and _has(model, step.call.name):
+            continue
+        return f"turn {step.turn}: {step.call} changes nothing and tells what was told before"
+    return None
+
+
+def _has(model: TurnFacts, name: str) -> bool:
+    """Whether the reworked turn has a superfluous call of this function."""
+    theirs = [model.facts.steps[number] for number in superfluous(model.facts)]
+    return any(step.turn == model.place and step.call.name == name for step in theirs)
+
+
+def gaps_are_real(case: Case) -> str | None:
+    """What a missing value's turn leaves open is told by nothing before, but by the next message.
+
+    Tolerated where the turn reworks a gap that is none either, names no more values than it, and
+    the next message no fewer.
+    """
+    if case.variant.task.category != MISS_PARAM:
+        return None
+    for index in gaps(case.variant):
+        model = case.source_turns[index]
+        if not opens(case.variant, index) and (
+            model is None or not _as_loose(case.variant.turns[index], model)
+        ):
+            return f"turn {index}: nothing is missing, or the next message does not give it"
+    return None
+
+
+def _as_loose(gap: TurnFacts, model: TurnFacts) -> bool:
+    """Whether the reworked gap is none either, and values stand where they stood."""
+    if model.place not in gaps(model.facts) or opens(model.facts, model.place):
+        return False
+    told, theirs = (side.facts.turns[side.place + 1] for side in (gap, model))
+    fewer = len(gap.tokens) <= len(model.tokens) and len(told.tokens) >= len(theirs.tokens)
+    return fewer and bool(told.words & theirs.words or theirs.tokens)
+
+
+def gaps(facts: Facts) -> list[int]:
+    """Turns without ground truth that another turn follows."""
+    turns = facts.task.turns
+    return [i for i, turn in enumerate(turns[:-1]) if not turn.ground_truth]
+
+
+def opens(facts: Facts, gap: int) -> bool:
+    """Whether some argument of the next turn is unknown at the gap and known one message later."""
+    shown = Shown()
+    for turn in facts.task.turns[: gap + 1]:
+        shown.hear(turn.user)
+    for number, step in enumerate(facts.steps):
+        if step.turn <= gap:
+            shown.read(number, step)
+    after = Shown()
+    after.hear(facts.task.turns[gap + 1].user)
+    return any(
+        shown.said_in(argument.value) is None
+        and shown.in_result(argument.value) is None
+        and after.said_in(argument.value) is not None
+        for argument in facts.arguments
+        if argument.turn == gap + 1 and not isinstance(argument.value, bool)
+    )
+
+
+def withheld_is_needed(case: Case) -> str | None:
+    """Withheld functions are given back, called then, and the turn fails without them.
+
+    Tolerated where the same function is withheld as idly in an ancestor, as long as another one is
+    needed, or none is in that ancestor either.
+    """
+    mine = idle(case.variant)
+    alone = mine.keys() >= withheld(case.variant)
+    for name, problem in mine.items():
+        models = [facts for facts in case.ancestors if name in idle(facts)]
+        if alone:
+            models = [facts for facts in models if idle(facts).keys() >= withheld(facts)]
+        if not models:
+            return problem
+    return None
+
+
+def withheld(facts: Facts) -> set[str]:
+    """Every function that some turn withholds."""
+    return {name for turn in facts.task.turns for name in turn.withheld}
+
+
+def idle(facts: Facts) -> dict[str, str]:
+    """Withheld functions that do not matter, and why."""
+    turns = facts.task.turns
+    found: dict[str, str] = {}
+    for name in sorted(withheld(facts)):
+        last = max(i for i, turn in enumerate(turns) if name in turn.withheld)
+        back = last + 1
+        steps = [n for n, step in enumerate(facts.steps) if step.call.name == name]
+        if back == len(turns):
+            found[name] = f"{name} is never given back"
+        elif turns[last].ground_truth:
+            found[name] = f"turn {last}: {name} is withheld, but no turn without calls shows it"
+        elif not any(facts.steps[n].turn == back for n in steps):
+            found[name] = f"turn {back}: {name} is given back and not called"
+        elif trace(facts.environment, facts.task, steps).verdicts[back].solved:
+            found[name] = f"turn {back}: the turn is solved without {name}"
+    return found

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-from rods.synthesis.gates.case import Case, Facts, SourceTurn
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.structure.sources import Argument, Source
 from rods.synthesis.structure.trace import by_identity, leaves
 from rods.types import ToolCall, ToolSpec
@@ -55,32 +55,29 @@ _IDENTIFIER = re.compile(r"[A-Za-z]+\d*(?:_\w+)+|[a-z]+\d*(?:[A-Z][a-z0-9]*)+")
 _WORD = re.compile(r"\w+")
 
 
-def reads_like_a_message(case: Case) -> str | None:
+@of_turns
+def reads_like_a_message(case: Case, turn: TurnFacts) -> str | None:
     """No placeholder, None, role tag, code fence, talk of tool calls, unless humans say it."""
-    for index, turn in enumerate(case.variant.task.turns):
-        for match in _LITERAL.finditer(turn.user):
-            text = match.group()
-            if not _is_human(case, index, text) and not _is_value(case, text):
-                return f"turn {index}: the message says {text!r}"
-    return None
+    said = (match.group() for match in _LITERAL.finditer(turn.text))
+    odd = next((t for t in said if not _is_human(case, turn, t) and not _is_value(case, t)), None)
+    return None if odd is None else f"the message says {odd!r}"
 
 
-def nothing_leaks(case: Case) -> str | None:
+@of_turns
+def nothing_leaks(case: Case, turn: TurnFacts) -> str | None:
     """No message names a function or a parameter by its identifier."""
     names = _identifiers(case.variant.specs)
-    for index, turn in enumerate(case.variant.task.turns):
-        for word in _WORD.findall(turn.user):
-            known = word not in names or _is_human(case, index, word) or _is_value(case, word)
-            if not known:
-                return f"turn {index}: the message says {word!r}, the name of a tool or parameter"
+    for word in _WORD.findall(turn.text):
+        if word in names and not _is_human(case, turn, word) and not _is_value(case, word):
+            return f"the message says {word!r}, the name of a tool or parameter"
     return None
 
 
-def _is_human(case: Case, index: int, text: str) -> bool:
+def _is_human(case: Case, turn: TurnFacts, text: str) -> bool:
     """Whether the message that is reworked says it; for new wording, whether an ancestor does."""
-    source_turn = case.source_turns[index]
-    if source_turn is not None:
-        return text in source_turn.turn.user
+    model = case.model(turn)
+    if model is not None:
+        return text in model.text
     return any(text in facts.speech for facts in case.ancestors)
 
 
@@ -96,50 +93,46 @@ def _identifiers(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     return frozenset(name for name in names if _IDENTIFIER.fullmatch(name))
 
 
-def nothing_contradicts(case: Case) -> str | None:
+@of_turns
+def nothing_contradicts(case: Case, turn: TurnFacts) -> str | None:
     """Numbers, quoted texts and codes in a message stand in calls, results or configuration.
 
     A reworked turn may keep what its model says by the way, and have as many values that are known
     nowhere; new wording may have as many as the seed's turn at its place. A reworked turn names no
     more values that its calls do not take than its model does. No sentence takes the rest back.
     """
-    for index, tokens in enumerate(case.variant.tokens):
-        if _taken_back(case, index):
-            return f"turn {index}: the message takes back what it asks for"
-        model = case.counterpart(index) if tokens else None
-        loose = case.variant.unexplained(index) if tokens else ()
-        source_turn = case.source_turns[index]
-        if source_turn is not None:
-            remarks = source_turn.facts.remarks(source_turn.place)
-            loose = tuple(t for t in loose if t not in remarks)
-        known = model.facts.unexplained(model.place) if model and loose else ()
-        if len(loose) > len(set(known) - set(tokens)):
-            return f"turn {index}: {_list(loose)} stand in no call, result or configuration"
-        strays = case.variant.strays(index) if source_turn is not None and tokens else ()
-        if source_turn is not None and len(strays) > len(
-            source_turn.facts.strays(source_turn.place)
-        ):
-            return f"turn {index}: {_list(strays)} are not values of its calls"
-        unsaid = _unsaid(case, index, source_turn) if source_turn is not None else None
-        if unsaid is not None:
-            return f"turn {index}: the message does not say {unsaid.name}={unsaid.value!r}"
-    return None
+    if _taken_back(case, turn):
+        return "the message takes back what it asks for"
+    model, loose = case.model(turn), turn.unexplained
+    if model is not None:
+        loose = tuple(t for t in loose if t not in model.remarks)
+    beside = model or next(iter(case.seed.turns[turn.place :]), None)
+    allowed = set(beside.unexplained).difference(turn.tokens) if beside and loose else ()
+    if len(loose) > len(allowed):
+        return f"{_list(loose)} stand in no call, result or configuration"
+    if model is None:
+        return None
+    if len(turn.strays) > len(model.strays):
+        return f"{_list(turn.strays)} are not values of its calls"
+    unsaid = _unsaid(turn, model)
+    return unsaid and f"the message does not say {unsaid.name}={unsaid.value!r}"
 
 
-def _taken_back(case: Case, index: int) -> bool:
+def _taken_back(case: Case, turn: TurnFacts) -> bool:
     """Whether a whole sentence says that nothing is wanted, and no ancestor's message does."""
-    text = case.variant.task.turns[index].user
-    for call in case.variant.asked(index):
+    text = turn.text
+    for call in turn.asked:
         for leaf in leaves(call):
             text = text.replace(leaf.value, "x") if isinstance(leaf.value, str) else text
     found = [s for s in _SENTENCE.findall(text) if _RETRACTION.fullmatch(s.strip())]
-    return bool(found) and not all(_is_human(case, index, s.strip()) for s in found)
+    return bool(found) and not all(_is_human(case, turn, s.strip()) for s in found)
 
 
-def _unsaid(case: Case, index: int, source_turn: SourceTurn) -> Argument | None:
+def _unsaid(turn: TurnFacts, model: TurnFacts) -> Argument | None:
     """An argument that the message does not say, although its model says its own there."""
-    mine = [a for a in case.variant.arguments if a.turn == index]
-    theirs = [a for a in source_turn.facts.arguments if a.turn == source_turn.place]
+    mine, theirs = (
+        [a for a in side.facts.arguments if a.turn == side.place] for side in (turn, model)
+    )
     if [(a.name, a.path) for a in mine] != [(a.name, a.path) for a in theirs]:
         return None
     for new, old in zip(mine, theirs, strict=True):
@@ -177,22 +170,18 @@ _SIGNS = {"$": _Unit("money", "dollar"), "€": _Unit("money", "euro"), "£": _U
 _PRICE = re.compile(r"([$€£]) ?(\d[\d,]*(?:\.\d+)?)")
 
 
-def units_agree(case: Case) -> str | None:
+@of_turns
+def units_agree(case: Case, turn: TurnFacts) -> str | None:
     """A number said in one unit is not given to a parameter of another one as it is."""
-    for index in range(len(case.variant.task.turns)):
-        problem = _unit_problem(case.variant, index)
-        if problem is None:
-            continue
-        source_turn = case.source_turns[index]
-        if source_turn is None or _unit_problem(source_turn.facts, source_turn.place) is None:
-            return f"turn {index}: {problem}"
-    return None
+    problem = _unit_problem(turn)
+    model = case.model(turn) if problem is not None else None
+    return None if model is not None and _unit_problem(model) is not None else problem
 
 
-def _unit_problem(facts: Facts, index: int) -> str | None:
-    said = _measures(facts.task.turns[index].user)
-    for call in facts.asked(index) if said else ():
-        spec = facts.specs.get(call.name)
+def _unit_problem(turn: TurnFacts) -> str | None:
+    said = _measures(turn.text)
+    for call in turn.asked if said else ():
+        spec = turn.facts.specs.get(call.name)
         problem = None if spec is None else _other_unit(call, spec, said)
         if problem is not None:
             return problem

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from rods.synthesis.structure.trace import leaves
+from rods.synthesis.structure.trace import PARTS, leaves
 from rods.task import Task, Turn
 from rods.types import ToolCall
 
@@ -179,10 +179,6 @@ def _clauses(templates: Mapping[str, Sequence[str]]) -> Iterator[_Message]:
         for clause in clauses:
             masked = re.sub(r"\{\w+\}", VALUE, clause)
             yield _Message(frozenset({tool}), tuple(words_of(masked)))
-
-
-PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-"""The words of an identifier."""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,8 +9,12 @@ its own. Never reads what a message means, never asks who wrote it.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from rods.synthesis.gates.alignment import AlignedPairs, Retelling
-from rods.synthesis.gates.case import Case, Facts, Retold, SourceTurn
+from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 
 CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
@@ -20,15 +24,28 @@ NEAR = 0.7
 """Share of two messages, values aside, from which one is nearly the other."""
 
 
+class Retold(NamedTuple):
+    """A turn beside the human turn that it is most like."""
+
+    near: bool
+    """Whether nearly all words are the same."""
+    wording: str | None
+    """Which word is not."""
+    problem: str | None
+    """Why it does not retell that turn, with its own values."""
+
+
 def nearly_retold(case: Case) -> str | None:
     """A message that is nearly an ancestor's has the same words, but for names.
 
     Where all messages are, each has its own values where its model has them.
     """
-    said = [i for i, turn in enumerate(case.variant.task.turns) if turn.user.strip()]
-    own = [i for i in said if not case.templated(i) and _resembles(case, i)]
-    found = _retold(case) if own else {}
-    whole = all(i in own and found[i].near for i in said)
+    said = [turn for turn in case.variant.turns if turn.text.strip()]
+    explains = case.variant.language.explains
+    free = [turn for turn in said if not explains(turn)]
+    own = [t.place for t in free if any(t.shared(x) >= ALIKE for x in _models(case, t)[:1])]
+    found = _retold(case) if own else ()
+    whole = all(turn.place in own and found[turn.place].near for turn in said)
     for index in own:
         retold = found[index]
         problem = retold.problem if whole else retold.wording
@@ -37,59 +54,44 @@ def nearly_retold(case: Case) -> str | None:
     return None
 
 
-def _resembles(case: Case, index: int) -> bool:
-    """Whether some ancestor's turn with the same calls has many of the words."""
-    models = _models(case, index)[:1]
-    return any(_share(case, index, source_turn) >= ALIKE for source_turn in models)
-
-
-def retells(case: Case) -> str | None:
+@of_turns
+def retells(case: Case, turn: TurnFacts) -> str | None:
     """Every message is an ancestor's, word for word, with its own values in their places."""
-    found = _retold(case).items()
-    return next((f"turn {i}: {r.problem}" for i, r in found if r.problem is not None), None)
+    return _retold(case)[turn.place].problem
 
 
-def _retold(case: Case) -> dict[int, Retold]:
+@functools.lru_cache(maxsize=1)
+def _retold(case: Case) -> Sequence[Retold]:
     """Each turn beside the likest turn of an ancestor that makes the same calls."""
-    if case.retold:
-        return case.retold
+    found: list[Retold] = []
     pairs: dict[str, AlignedPairs] = {}
-    for index in range(len(case.variant.task.turns)):
+    for turn in case.variant.turns:
         best: Retold | None = None
-        for source_turn in _models(case, index):
-            known = pairs.setdefault(source_turn.facts.task.id, AlignedPairs({}, {}))
-            retelling = Retelling(*source_turn, case.variant, index, known)
+        for model in _models(case, turn):
+            known = pairs.setdefault(model.facts.task.id, AlignedPairs({}, {}))
+            retelling = Retelling(model, turn, known)
             problem = retelling.problem()
             if problem is None:
-                known.add(*source_turn, case.variant, index)
+                known.turns[turn.place] = model.place
+                if turn.turn.ground_truth:
+                    known.steps.update(zip(turn.steps, model.steps, strict=False))
                 best = Retold(True, None, None)
                 break
             near = retelling.likeness >= NEAR
             if best is None or near > best.near:
                 best = Retold(near, retelling.wording, problem)
         missing = "no turn of an ancestor makes these calls"
-        case.retold[index] = best or Retold(False, missing, missing)
-    return case.retold
+        found.append(best or Retold(False, missing, missing))
+    return found
 
 
-def _models(case: Case, index: int) -> list[SourceTurn]:
+def _models(case: Case, turn: TurnFacts) -> list[TurnFacts]:
     """Turns of ancestors that make the same calls in the same place of a gap, the likest first."""
-    shape = _shape(case.variant, index)
-    found = [
-        SourceTurn(facts, place)
-        for facts in case.ancestors
-        for place in range(len(facts.task.turns))
-        if _shape(facts, place) == shape
-    ]
-    return sorted(found, key=lambda m: _share(case, index, m), reverse=True)[:CANDIDATES]
+    theirs = (other for facts in case.ancestors for other in facts.turns)
+    found = [other for other in theirs if _shape(other) == _shape(turn)]
+    return sorted(found, key=turn.shared, reverse=True)[:CANDIDATES]
 
 
-def _share(case: Case, index: int, source_turn: SourceTurn) -> float:
-    mine, theirs = case.variant.words[index], source_turn.facts.words[source_turn.place]
-    return len(mine & theirs) / max(1, len(mine | theirs))
-
-
-def _shape(facts: Facts, index: int) -> object:
-    turn = facts.task.turns[index]
-    names = [call.name for call in facts.asked(index)]
-    return names, bool(turn.ground_truth), bool(turn.user.strip())
+def _shape(turn: TurnFacts) -> object:
+    names = [call.name for call in turn.asked]
+    return names, bool(turn.turn.ground_truth), bool(turn.text.strip())

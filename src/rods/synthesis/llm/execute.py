@@ -16,19 +16,11 @@ from rods.dialects.bounds import value_fault
 from rods.env import Environment, called
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.llm.plan import CallPlan, Chat
-from rods.synthesis.llm.pointing import pointer
-from rods.synthesis.llm.prompting import RESULT_CHARS, render, schema, shortened
+from rods.synthesis.llm.prompting import RESULT_CHARS, pointer, render, schema, shortened
 from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import (
-    TraceStep,
-    all_tools,
-    owners,
-    read_result,
-    reports_failure,
-    trace,
-)
+from rods.synthesis.structure.trace import TraceStep, read_result, reports_failure
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -155,10 +147,8 @@ def _turns(
 
 def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
     """The planned turns that a variant was made of, gaps included, to be worded again."""
-    steps = trace(environment, variant).steps
-    specs = all_tools(environment, variant)
-    arguments = sources(variant, steps, specs)
-    planned = iter(_turns(variant, steps, arguments, specs, owners(environment, variant)))
+    base = Base(environment, variant)
+    planned = iter(_turns(variant, base.steps, base.arguments, base.specs, base.owners))
     result: list[PlannedTurn] = []
     for index, turn in enumerate(variant.turns):
         if not turn.ground_truth:

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.synthesis.llm.plan import Chat
-from rods.synthesis.llm.pointing import Pointer, References, pointers
-from rods.synthesis.llm.prompting import render, schema, summary
+from rods.synthesis.llm.prompting import Pointer, References, pointers, render, schema, summary
 from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import numbers_in, numbers_taken

@@ -197,10 +197,10 @@ class LlmWriter(Writer):
         return result
 
     def _word(
-        self, planned: Sequence[PlannedTurn], narrative: str, sampling: int, problem: str = ""
+        self, planned: Sequence[PlannedTurn], narrative: str, sampling: int
     ) -> list[TurnTexts] | Rejection:
         references = self._ground.references
-        texts = write(self._chat, planned, narrative, sampling, problem, references)
+        texts = write(self._chat, planned, narrative, sampling, references=references)
         if isinstance(texts, Rejection) or "coherence" in self._settings.without:
             return texts
         return cohere(self._chat, planned, texts, narrative, sampling) or texts

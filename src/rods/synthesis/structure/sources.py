@@ -56,11 +56,11 @@ class Argument:
     name: str
     path: Path
     value: Scalar
+    configured: bool
+    """Whether the initial configuration holds it, wherever else it stands."""
     source: Source
     feeder: int | None = None
     """Step whose result shows the value, where the source is a result."""
-    configured: bool = False
-    """Whether the initial configuration holds it, wherever else it stands."""
     said: int | None = None
     """Latest turn whose text says the value, where the source is a text."""
     inside: bool = False
@@ -248,12 +248,10 @@ def sources(
             spec = specs.get(step.call.name)
             documented = _documented(spec).get(name, "{}") if spec is not None else ""
             for leaf in leaves(value):
-                where = _source(leaf.value, shown, documented, configured, turn)
                 held = normal(leaf.value) in configured
+                where = _source(leaf.value, shown, documented, held, turn)
                 place = (step.turn, number, name, leaf.path, leaf.value)
-                found.append(
-                    Argument(*place, where.source, where.feeder, held, where.said, where.inside)
-                )
+                found.append(Argument(*place, held, *where))
         shown.read(number, step)
     return tuple(found)
 
@@ -265,9 +263,7 @@ class _Found(NamedTuple):
     inside: bool = False
 
 
-def _source(
-    value: Scalar, shown: Shown, documented: str, configured: set[str], turn: int
-) -> _Found:
+def _source(value: Scalar, shown: Shown, documented: str, configured: bool, turn: int) -> _Found:
     if isinstance(value, bool) or value is None or value == "":
         return _Found(Source.DOCUMENTATION)
     said = shown.said_in(value)
@@ -278,7 +274,7 @@ def _source(
         return _Found(Source.RESULT, feeder)
     if _says(value, documented, numbers_in(documented)):
         return _Found(Source.DOCUMENTATION)
-    if normal(value) in configured:
+    if configured:
         return _Found(Source.CONFIGURATION)
     feeder = shown.within_result(value)
     if feeder is not None:

@@ -106,7 +106,8 @@ _FAILED = re.compile(
     r"|already|(?:access|permission) denied|not (?:found|allowed|authori[sz]ed|logged|possible))\b",
     re.I,
 )
-_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+"""The words of an identifier."""
 
 
 def reports_failure(call: ToolCall, result: ToolResult) -> bool:
@@ -123,7 +124,7 @@ def reports_failure(call: ToolCall, result: ToolResult) -> bool:
 
 
 def _is_failure(leaf: Leaf) -> bool:
-    words = {word.lower() for word in _PARTS.findall(str(leaf.path[0]))}
+    words = {word.lower() for word in PARTS.findall(str(leaf.path[0]))}
     if isinstance(leaf.value, bool):
         return leaf.value is bool(words & _FAULTS) if words & (_OUTCOMES | _FAULTS) else False
     if not isinstance(leaf.value, str) or not leaf.value:

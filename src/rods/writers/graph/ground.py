@@ -31,28 +31,76 @@ SAME = 0.7
 """How often a call is about what an earlier one was about."""
 PASSING = frozenset({"name", "body", "pattern", "id", ""})
 """Kinds that say nothing about a matter when two calls share them."""
+FRESH_NAME = 0.35
+"""How often a name is new although names exist."""
+FROM_RESULT = 0.7
+"""How often a value that results show is preferred."""
+ENROLS = frozenset(
+    {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
+)
+"""First words of tools that bring in somebody who is not there yet."""
+JITTER = 0.7
+"""How often a number without a kind differs from those that training tasks give."""
+FROM_STATE = 0.7
+"""How often a text without a kind is taken from the state's field of that name."""
+PLURAL = 2.0
+"""Smallest number of what is counted: nobody buys 0 boxes, or `1 boxes`."""
+MOSTLY = 0.7
+"""How often a number of a kind that is mostly whole is whole."""
+FROM_TEXT = 0.8
+"""How often a search is for a word that stands in what exists."""
 
 
-class Matter:
-    """Arguments that go on with what a conversation is about."""
+class Grounder:
+    """Fills in arguments."""
 
     def __init__(
         self,
         domains: Domains,
         specs: Mapping[str, ToolSpec],
         graph: ApiGraph,
-        owners: Mapping[str, str],
+        materials: Materials,
+        owners: Mapping[str, str] | None = None,
     ) -> None:
-        """Args: kinds; all tools of the world; what training tasks do; the classes of tools."""
-        self._domains, self._specs, self._graph, self._owners = domains, specs, graph, owners
+        """Prepare; `owners`: the class of each tool, where the world has several."""
+        self._domains = domains
+        self._specs = specs
+        self._owners = owners or {}
+        self._graph = graph
+        self._exemplars = graph.exemplars
         self._paired = {n for p in domains.pairs if p.either_way for n in p.parameters}
+        self._draws = draws(domains, materials)
+        self._texts = Texts(domains, materials)
 
-    def share(self, tool: str, name: str) -> float:
+    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
+        """A call with an argument for every required parameter and some of the others."""
+        properties, required = self._specs[tool].properties, self._specs[tool].required
+        arguments = self._carried(tool, live, rng)
+        arguments |= self._own(tool, live)
+        arguments |= self._together(tool, arguments, live, rng)
+        for name, schema in properties.items():
+            if name in arguments or (
+                name not in required and rng.random() > self._share(tool, name)
+            ):
+                continue
+            value = self._value(tool, name, schema, live, rng)
+            if value is not None:
+                arguments[name] = value
+            elif name in required:
+                return None
+        texts = [v for v in arguments.values() if isinstance(v, str)]
+        if len(set(texts)) < len(texts):
+            return None
+        self._match_endings(arguments, live)
+        ordered = {name: arguments[name] for name in properties if name in arguments}
+        return ToolCall(tool, ordered)
+
+    def _share(self, tool: str, name: str) -> float:
         """How often an optional argument is given: as the training tasks do."""
         known = self._graph.given(tool, name)
         return OPTIONAL if known is None else min(0.95, max(0.05, known))
 
-    def carried(self, tool: str, live: Live, rng: random.Random) -> dict[str, Value]:
+    def _carried(self, tool: str, live: Live, rng: random.Random) -> dict[str, Value]:
         """What the call takes over from an earlier one or its result.
 
         A table is booked as it was asked for; a price is that of the thing it is paid for.
@@ -94,7 +142,7 @@ class Matter:
                     return step, value
         return None
 
-    def together(
+    def _together(
         self, tool: str, carried: Mapping[str, Value], live: Live, rng: random.Random
     ) -> dict[str, Value]:
         """Codes of a call that exist together, unless both are carried over from an earlier one.
@@ -117,70 +165,6 @@ class Matter:
                 chosen = rng.choice(ordered)
             found |= dict(zip(pairs.parameters, chosen, strict=True))
         return found
-
-
-FRESH_NAME = 0.35
-"""How often a name is new although names exist."""
-FROM_RESULT = 0.7
-"""How often a value that results show is preferred."""
-ENROLS = frozenset(
-    {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
-)
-"""First words of tools that bring in somebody who is not there yet."""
-JITTER = 0.7
-"""How often a number without a kind differs from those that training tasks give."""
-FROM_STATE = 0.7
-"""How often a text without a kind is taken from the state's field of that name."""
-PLURAL = 2.0
-"""Smallest number of what is counted: nobody buys 0 boxes, or `1 boxes`."""
-MOSTLY = 0.7
-"""How often a number of a kind that is mostly whole is whole."""
-FROM_TEXT = 0.8
-"""How often a search is for a word that stands in what exists."""
-
-
-class Grounder:
-    """Fills in arguments."""
-
-    def __init__(
-        self,
-        domains: Domains,
-        specs: Mapping[str, ToolSpec],
-        graph: ApiGraph,
-        materials: Materials,
-        owners: Mapping[str, str] | None = None,
-    ) -> None:
-        """Prepare; `owners`: the class of each tool, where the world has several."""
-        self._domains = domains
-        self._specs = specs
-        self._owners = owners or {}
-        self._exemplars = graph.exemplars
-        self._matter = Matter(domains, specs, graph, self._owners)
-        self._draws = draws(domains, materials)
-        self._texts = Texts(domains, materials)
-
-    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
-        """A call with an argument for every required parameter and some of the others."""
-        properties, required = self._specs[tool].properties, self._specs[tool].required
-        arguments = self._matter.carried(tool, live, rng)
-        arguments |= self._own(tool, live)
-        arguments |= self._matter.together(tool, arguments, live, rng)
-        for name, schema in properties.items():
-            if name in arguments or (
-                name not in required and rng.random() > self._matter.share(tool, name)
-            ):
-                continue
-            value = self._value(tool, name, schema, live, rng)
-            if value is not None:
-                arguments[name] = value
-            elif name in required:
-                return None
-        texts = [v for v in arguments.values() if isinstance(v, str)]
-        if len(set(texts)) < len(texts):
-            return None
-        self._match_endings(arguments, live)
-        ordered = {name: arguments[name] for name in properties if name in arguments}
-        return ToolCall(tool, ordered)
 
     def _own(self, tool: str, live: Live) -> dict[str, Value]:
         """Account and secret that the tool's class is set up for: nobody logs in as another."""

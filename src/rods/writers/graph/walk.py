@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import cast
 
@@ -77,17 +78,6 @@ class Planner:
         return worded and self.phrases.can_blur(tool, name)
 
 
-@dataclass(frozen=True)
-class _Made:
-    """One executed call."""
-
-    call: ToolCall
-    step: TraceStep
-    kept: bool
-    producers: Mapping[str, Producer]
-    """Calls that showed what the message may mean without saying it, by argument."""
-
-
 class Walk:
     """One walk over the graph."""
 
@@ -103,9 +93,16 @@ class Walk:
         self._grounder = Grounder(
             planner.domains, base.specs, planner.graph, planner.materials, base.owners
         )
+        feeds = ((a.feeder, a.step) for a in base.arguments if a.feeder is not None)
+        self._linked = {step for pair in feeds for step in pair}
+        """Steps of the seed that give a value to another step or take one."""
         stage = dataclasses.replace(base.task, turns=(Turn(""),))
         self._world = cast("Readable", planner.environment.open(stage))
-        self._made: list[_Made] = []
+        self._steps: list[TraceStep] = []
+        self._kept: set[int] = set()
+        """Steps that are the seed's."""
+        self._producers: list[Mapping[str, Producer]] = []
+        """Calls that showed what each step's message may mean without saying it, by argument."""
         self._done: set[str] = set()
         self._began: list[int] = []
         """First calls of the turn before and of this one."""
@@ -115,61 +112,56 @@ class Walk:
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
-        try:
+        with closing(self._world):
             self._world.begin_turn(0)
             for unit in self._base.units:
                 turn = self._unit(unit, turns)
                 if isinstance(turn, Rejection):
                     return turn
                 turns.append(turn)
-        finally:
-            self._world.close()
         return turns
 
     def _unit(self, unit: Unit, turns: Sequence[PlannedTurn]) -> PlannedTurn | Rejection:
         seeded = self._base.task.turns[unit.last]
         if not seeded.ground_truth or unit.last - unit.first > 1:
             return Rejection("plan", ErrorClass.NO_PATTERN, "gaps that nothing follows up on")
-        before = len(self._made)
+        before = len(self._steps)
         self._began = [*self._began[-1:], before]
         for call in seeded.ground_truth:
-            used = {made.call.name for made in self._made[before:]}
-            made = self._keep(call) or self._sample(call, used)
-            if made is None:
+            used = {step.call.name for step in self._steps[before:]}
+            if not (self._keep(call) or self._sample(call, used)):
                 detail = f"turn {unit.last}: nothing fits in the place of {call.name}"
                 return Rejection("execute", ErrorClass.FUNC_SAMPLE_FAILED, detail)
-            self._made.append(made)
-            self._done.add(str(made.call))
-            self._last[self._owner(made.call)] = made.call.name
-        fresh = self._made[before:]
-        requests = tuple(self._request(number) for number in range(before, len(self._made)))
-        results = tuple(m.step.result.content for m in fresh)
+        fresh = self._steps[before:]
+        requests = tuple(self._request(number) for number in range(before, len(self._steps)))
+        results = tuple(step.result.content for step in fresh)
         turn = PlannedTurn(requests, self._owner(fresh[0].call), results)
         return with_gap(self._base.task, unit, turn, turns, self._planner.may_blur, self._rng)
 
     def _owner(self, call: ToolCall) -> str:
         return self._base.owners.get(call.name, "")
 
-    def _keep(self, call: ToolCall) -> _Made | None:
-        step = len(self._made)
-        share = KEEP_LINKED if step in self._base.linked else KEEP
+    def _keep(self, call: ToolCall) -> bool:
+        """Call what the seed calls, if it still fits; whether that was done."""
+        step = len(self._steps)
+        share = KEEP_LINKED if step in self._linked else KEEP
         if self._planner.roam or self._rng.random() > share or call.name in self._blocked:
-            return None
+            return False
         bound = self._bound(step, call)
         if bound is None or any(len(str(value)) > LONGEST for value in bound.arguments.values()):
-            return None
-        return None if self._strays(bound) else self._execute(bound, kept=True)
+            return False
+        return not self._strays(bound) and self._execute(bound, kept=True)
 
     def _strays(self, call: ToolCall) -> bool:
         """Whether a call of the seed is about something else than what took its fellows' place."""
         kinds = self._planner.domains
         told = [n for n in call.arguments if kinds.parameter(call.name, n) not in PASSING]
-        for made in reversed(self._made):
-            mine = made.call.arguments
+        for step in reversed(self._steps):
+            mine = step.call.arguments
             shared = [name for name in told if name in mine]
-            if made.call.name != call.name and len(shared) > 1:
+            if step.call.name != call.name and len(shared) > 1:
                 return any(mine[name] != call.arguments[name] for name in shared)
-        live = Live({}, [made.step for made in self._made])
+        live = Live({}, self._steps)
         return any(
             kinds.parameter(call.name, name) == "ident" and value in live.taken(name)
             for name, value in call.arguments.items()
@@ -180,8 +172,8 @@ class Walk:
         """The seed's call with the values that its producers show now; None if one is gone."""
         arguments: dict[str, Value] = dict(call.arguments)
         for (name, path), links in self._base.links.get(step, {}).items():
-            alive = [k for k in links if self._made[k.step].kept and not k.token]
-            values = [find_leaf(self._made[k.step].step.parsed, k.path) for k in alive]
+            alive = [k for k in links if k.step in self._kept and not k.token]
+            values = [find_leaf(self._steps[k.step].parsed, k.path) for k in alive]
             present = [value for value in values if value is not None]
             if not present or any(k.decimals is not None for k in alive):
                 return None
@@ -191,7 +183,8 @@ class Walk:
             arguments[name] = put_leaf(current, path, typed_like(old, scalar))
         return ToolCall(call.name, arguments)
 
-    def _sample(self, call: ToolCall, used: set[str]) -> _Made | None:
+    def _sample(self, call: ToolCall, used: set[str]) -> bool:
+        """Call another tool of the same class; whether one fitted."""
         owner = self._owner(call)
         tools = [t for t, o in self._base.owners.items() if o == owner and t not in used]
         before = self._last.get(owner, "")
@@ -199,67 +192,64 @@ class Walk:
         for _ in range(TRIES):
             free = [tool for tool in tools if failures.get(tool, 0) < FAILURES]
             if not free:
-                return None
+                return False
             tool = self._rng.choices(free, self._planner.weights(before, free))[0]
-            live = Live(self._world.public_state(), [made.step for made in self._made])
+            live = Live(self._world.public_state(), self._steps)
             live.look(self._planner.domains)
-            made = self._execute(self._grounder.fill(tool, live, self._rng), kept=False)
-            if made is not None:
-                return made
+            if self._execute(self._grounder.fill(tool, live, self._rng), kept=False):
+                return True
             failures[tool] = failures.get(tool, 0) + 1
-        return None
+        return False
 
     def _request(self, number: int) -> CallRequest:
-        made = self._made[number]
-        spec = self._base.specs[made.call.name]
-        last = self._made[number - 1].call if number else None
-        before = self._made[:number]
-        known = {normal(leaf.value) for m in before for leaf in (*m.step.leaves, *leaves(m.call))}
-        given = made.call.arguments.items()
+        call, before = self._steps[number].call, self._steps[:number]
+        known = {normal(leaf.value) for s in before for leaf in (*s.leaves, *leaves(s.call))}
+        given = call.arguments.items()
         plain = ((n, v) for n, v in given if not isinstance(v, list | dict | ToolCall))
-        used = {n for n, v in plain if normal(v) in known}
         return CallRequest(
-            made.call,
-            spec,
-            frozenset(made.producers),
-            producers=made.producers,
-            used=frozenset(used),
-            last=last,
+            call,
+            self._base.specs[call.name],
+            frozenset(self._producers[number]),
+            producers=self._producers[number],
+            used=frozenset(n for n, v in plain if normal(v) in known),
+            last=before[-1].call if before else None,
         )
 
-    def _producers(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
+    def _meant(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
         """What can be meant by words: arguments whose value one earlier result shows clearly."""
         found: dict[str, Producer] = {}
-        steps = [made.step for made in self._made]
-        for name in call.arguments:
-            planner = self._planner
-            producer = clear_producer(
-                steps, self._began, call, name, planner.phrases, planner.domains
-            )
-            always = kept or _long(call.arguments[name])
+        phrases, domains = self._planner.phrases, self._planner.domains
+        for name, value in call.arguments.items():
+            producer = clear_producer(self._steps, self._began, call, name, phrases, domains)
+            always = kept or _long(value)
             if producer is not None and (always or self._rng.random() < REFER):
                 found[name] = producer
         return found
 
-    def _execute(self, call: ToolCall | None, *, kept: bool) -> _Made | None:
-        """Run a call that can be said and was not made yet; None if it fails, or tells and changes
+    def _execute(self, call: ToolCall | None, *, kept: bool) -> bool:
+        """Run a call that can be said and was not made yet; False if it fails, or tells and changes
         nothing new.
         """
         if call is None or str(call) in self._done or not self._planner.phrases.can_say(call):
-            return None
-        producers = self._producers(call, kept=kept)
+            return False
+        producers = self._meant(call, kept=kept)
         if any(_long(value) and name not in producers for name, value in call.arguments.items()):
-            return None
+            return False
         before = self._world.snapshot()
         result = called(self._world, call)
         if reports_failure(call, result):
-            return None
-        step = TraceStep(len(self._made), call, result, *read_result(result.content))
-        told = any(made.step.result.content == result.content for made in self._made)
+            return False
+        step = TraceStep(len(self._steps), call, result, *read_result(result.content))
+        told = any(other.result.content == result.content for other in self._steps)
         told = told or all(leaf.value in ("", None) for leaf in step.leaves)
         if told and self._world.snapshot() == before:
-            return None
-        return _Made(call, step, kept, producers)
+            return False
+        self._kept |= {len(self._steps)} if kept else set()
+        self._steps.append(step)
+        self._producers.append(producers)
+        self._done.add(str(call))
+        self._last[self._owner(call)] = call.name
+        return True
 
 
 def _long(value: Value) -> bool:

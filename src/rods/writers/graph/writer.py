@@ -20,8 +20,7 @@ from rods.synthesis.gates.case import Gate
 from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
-from rods.synthesis.structure.sources import sources
-from rods.synthesis.structure.trace import all_tools, owners, trace
+from rods.synthesis.structure.trace import owners
 from rods.synthesis.writer import Groundwork, Writer
 from rods.task import Task
 from rods.writers.graph.api_graph import ApiGraph
@@ -41,8 +40,8 @@ def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
     graph = ApiGraph.of(originals, lambda task: owners(environment, task))
     scenarios = {task.provenance.scenario or task.id: task for task in reversed(originals)}
     for task in scenarios.values():
-        steps = trace(environment, task).steps
-        graph.learn_feeds(steps, sources(task, steps, all_tools(environment, task)))
+        base = Base(environment, task)
+        graph.learn_feeds(base.steps, base.arguments)
     return graph
 
 

@@ -3,7 +3,7 @@
 Owns the choice of names, codes, dates and texts (numbers and listed names: `values.py`).
 Never renders, never executes.
 
-    values = assign(sketch, Materials(vocabulary, donors), limits, rng)
+    values = assign(sketch, Materials(vocabulary, donors), knowledge, rng)
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import datetime
 import random
 import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rods.writers.resample.entities import RUNS, says
-from rods.writers.resample.sketch import New, Sketch
-from rods.writers.resample.values import Together, assign_listed, assign_numbers
+from rods.writers.resample.rebind import Knowledge
+from rods.writers.resample.sketch import WORDY, New, Sketch
+from rods.writers.resample.values import assign_listed, assign_numbers
 from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases
 
 KEEP_WORD = 0.04
@@ -26,6 +27,8 @@ SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
 
+COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry"})
+"""Kinds of what is made of several words or signs."""
 _FEAST = re.compile(r"\b(?:christmas|new year|valentine|halloween|independence day)\b", re.I)
 
 
@@ -38,94 +41,166 @@ class Materials:
     """Written texts of the training side by parameter (`message`, `note`, ...)."""
 
 
-@dataclass(frozen=True)
-class FixedParts:
-    """What must not change in one task."""
-
-    pinned: frozenset[str] = frozenset()
-    """Codes and names that come from constants of the API."""
-    frozen: frozenset[float] = frozenset()
-    """Numbers that something is computed from."""
-    keep_counters: bool = False
-    keep_names: bool = False
-    """The alphabetical order of names matters."""
-    pairs: Together = field(default_factory=dict[str, Set[tuple[str, str]]])
-    """Codes that calls of the ground truth take together."""
-    landmarks: tuple[float, ...] = ()
-    """Numbers of the texts that stay and that readings are compared with."""
-
-
-@dataclass
-class _State:
-    sketch: Sketch
-    materials: Materials
-    limits: FixedParts
-    rng: random.Random
-    words: dict[str, str] = field(default_factory=dict[str, str])
-    used: set[str] = field(default_factory=set[str])
-    separators: dict[str, str] = field(default_factory=dict[str, str])
-
-
 def assign(
-    sketch: Sketch, materials: Materials, limits: FixedParts, rng: random.Random
+    sketch: Sketch, materials: Materials, knowledge: Knowledge, rng: random.Random
 ) -> list[New]:
     """One new value for each slot; None keeps the old one."""
-    state = _State(sketch, materials, limits, rng)
-    state.separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}
     values: list[New] = [None] * len(sketch.slots)
-    _assign_words(state, values)
+    draw = _Draw(sketch, materials.vocabulary, knowledge, rng)
     for index, (kind, key) in enumerate(sketch.slots):
-        if kind in ("name", "ident", "user", "tag", "mention", "expiry"):
-            values[index] = _compound(state, kind, key)
-        elif kind == "digits":
-            values[index] = state.words[key]
+        if kind in WORDY or kind == "digits":
+            values[index] = draw.words[key]
+        elif kind in COMPOUND:
+            values[index] = draw.compound(kind, key)
         elif kind.startswith("opener"):
             if rng.random() < SWAP_OPENER:
                 values[index] = rng.choice(phrases()[key])
         elif kind.startswith("free:"):
             values[index] = materials.vocabulary.reworded(key, rng, REWORD_FREE)
-    _assign_dates(state, values)
-    assign_listed(sketch, values, limits.pinned, limits.pairs, rng)
-    assign_numbers(sketch, values, limits.frozen, limits.landmarks, limits.keep_counters, rng)
+    _assign_dates(sketch, values, rng)
+    assign_listed(sketch, values, knowledge, rng)
+    assign_numbers(sketch, values, knowledge, rng)
     return values
 
 
-def _assign_words(state: _State, values: list[New]) -> None:
-    sketch, found = state.sketch, state.sketch.found
-    for word in sorted({*found.words, *found.local}, key=lambda w: (len(w), w)):
-        state.words[word] = _word(state, found.words.get(word, "local"), word)
-    for digits in sorted(sketch.digits):
-        state.words[digits] = _digits(digits, state.rng)
-    for index, (kind, key) in enumerate(sketch.slots):
-        if kind in ("word", "person", "local"):
-            values[index] = state.words[key]
+class _Draw:
+    """New words, and new names and codes made of them."""
 
+    def __init__(
+        self, sketch: Sketch, vocabulary: Vocabulary, knowledge: Knowledge, rng: random.Random
+    ):
+        self._found, self._keep_names = sketch.found, knowledge.keep_names
+        self._vocabulary, self._rng = vocabulary, rng
+        self._separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}
+        self._used: set[str] = set()
+        self.words: dict[str, str] = {}
+        """Old to new: words in lower case, runs of digits, endings of files with their dot."""
+        kinds = dict.fromkeys(self._found.local, "local") | self._found.words
+        for word in sorted(kinds, key=lambda w: (len(w), w)):
+            self.words[word] = self._word(kinds[word], word)
+        for digits in sorted(sketch.digits):
+            self.words[digits] = _digits(digits, rng)
 
-def _word(state: _State, kind: str, word: str) -> str:
-    rng, vocabulary = state.rng, state.materials.vocabulary
-    if state.limits.keep_names and kind == "word":
-        return word
-    if word.endswith("s") and word[:-1] in state.words:
-        return state.words[word[:-1]] + "s"
-    if kind == "local":
-        free = [w for w in vocabulary.alike(word) if w not in state.used and w not in state.words]
-        new = rng.choice(free) if free and rng.random() >= KEEP_LOCAL else word
-        state.used.add(new)
-        return new
-    if rng.random() < KEEP_WORD:
-        return word
-    for _ in range(8):
-        if kind == "person":
-            name = vocabulary.first_name(rng) if rng.random() < 0.6 else vocabulary.surname(rng)
-            new = name.lower()
-        elif says(word, state.sketch.found.prose):
-            new = vocabulary.plain(rng)
-        else:
-            new = vocabulary.word(rng)
-        if new not in state.used and new not in state.words:
-            state.used.add(new)
+    def _word(self, kind: str, word: str) -> str:
+        rng, vocabulary = self._rng, self._vocabulary
+        if self._keep_names and kind == "word":
+            return word
+        if word.endswith("s") and word[:-1] in self.words:
+            return self.words[word[:-1]] + "s"
+        if kind == "local":
+            alike = vocabulary.alike(word)
+            free = [w for w in alike if w not in self._used and w not in self.words]
+            new = rng.choice(free) if free and rng.random() >= KEEP_LOCAL else word
+            self._used.add(new)
             return new
-    return word
+        if rng.random() < KEEP_WORD:
+            return word
+        for _ in range(8):
+            if kind == "person":
+                name = vocabulary.first_name(rng) if rng.random() < 0.6 else vocabulary.surname(rng)
+                new = name.lower()
+            elif says(word, self._found.prose):
+                new = vocabulary.plain(rng)
+            else:
+                new = vocabulary.word(rng)
+            if new not in self._used and new not in self.words:
+                self._used.add(new)
+                return new
+        return word
+
+    def compound(self, kind: str, key: str) -> str:
+        """Another name or code of a kind that `COMPOUND` lists; the old one where none is new."""
+        if self._keep_names and kind == "name":
+            return key
+        for _ in range(6):
+            if kind == "name":
+                new = self._file_name(key)
+            elif kind == "ident":
+                new = self._ident(key)
+            elif kind == "user":
+                new = self._user(key)
+            else:
+                new = _expiry(key, self._rng) if kind == "expiry" else self._sign(key)
+            if new != key and new.lower() not in self._used:
+                self._used.add(new.lower())
+                return new
+        return key
+
+    def _file_name(self, key: str) -> str:
+        stem, dot, extension = key.rpartition(".")
+        if not dot or not stem or not re.fullmatch(r"[A-Za-z]{1,4}\d?", extension):
+            stem, dot, extension = key, "", ""
+        parts = [self._name_run(run) for run in RUNS.findall(stem)]
+        return "".join(parts) + dot + (self._extension(extension) if extension else "")
+
+    def _name_run(self, run: str) -> str:
+        lower = run.lower()
+        if not run.isdigit() and not run[0].isalpha():
+            return "".join(self._separators.get(char, char) for char in run)
+        if lower not in self.words:
+            if run.isdigit():
+                self.words[run] = _digits(run, self._rng)
+            elif len(run) < 3:
+                self.words[lower] = self._vocabulary.like(lower, self._rng)
+            else:
+                self.words[lower] = self._word("word", lower)
+        kept = run.isalpha() and lower in self._found.referring
+        return run if kept else in_case(self.words[lower], run)
+
+    def _extension(self, extension: str) -> str:
+        key = "." + extension.lower()
+        if key not in self.words:
+            whole = rf"(?<![.\w]){re.escape(extension)}(?!\w)"
+            said = re.search(whole, self._found.prose, re.I)
+            fixed = said or extension.lower() in ("py", "jpg", "png")
+            new = extension.lower() if fixed else self._vocabulary.extension(self._rng)
+            self.words[key] = new
+        return self.words[key]
+
+    def _ident(self, key: str) -> str:
+        rng, vocabulary = self._rng, self._vocabulary
+        parts: list[str] = []
+        wordy = rng.random() < 0.6
+        for index, run in enumerate(re.findall(r"[A-Za-z]+|\d+|[^A-Za-z\d]+", key)):
+            if run.isdigit():
+                parts.append(_digits(run, rng) if run[0] != "0" else vocabulary.like(run, rng))
+            elif not run[0].isalpha():
+                parts.append(run)
+            elif index == 0 and len(run) <= 3 and run.isupper() and len(key) > len(run):
+                parts.append(run)  # issuer or type: the US of US482913, the USR of USR003
+            elif run.lower() in self.words:
+                parts.append(in_case(self.words[run.lower()], run))
+            elif len(run) >= 4 and wordy:
+                parts.append(in_case(vocabulary.word(rng), run))
+            else:
+                parts.append(vocabulary.like(run, rng))
+        return "".join(parts)
+
+    def _user(self, key: str) -> str:
+        rng, vocabulary = self._rng, self._vocabulary
+        parts: list[str] = []
+        for run in RUNS.findall(key):
+            if run.isdigit():
+                parts.append(_digits(run, rng))
+            elif not run[0].isalpha():
+                parts.append(run)
+            elif run.lower() in self.words:
+                parts.append(in_case(self.words[run.lower()], run))
+            elif len(run) <= 2:
+                parts.append(vocabulary.like(run, rng))
+            else:
+                name = vocabulary.first_name(rng) if rng.random() < 0.5 else vocabulary.word(rng)
+                parts.append(in_case(name.lower(), run))
+        return "".join(parts)
+
+    def _sign(self, key: str) -> str:
+        bare = key.lstrip("#@")
+        sign = key[: len(key) - len(bare)]
+        count = self._rng.choice((1, 1, 2, 2, 3))
+        words = [self._vocabulary.word(self._rng) for _ in range(count)]
+        if bare.islower() or bare.isupper():
+            return sign + "".join(words[:2])
+        return sign + "".join(word.capitalize() for word in words)
 
 
 def _digits(digits: str, rng: random.Random) -> str:
@@ -134,121 +209,15 @@ def _digits(digits: str, rng: random.Random) -> str:
     return str(rng.randint(1, 9)) + "".join(rng.choice("0123456789") for _ in digits[1:])
 
 
-def _compound(state: _State, kind: str, key: str) -> str:
-    if state.limits.keep_names and kind == "name":
-        return key
-    for _ in range(6):
-        new = _COMPOUNDS[kind](state, key)
-        if new != key and new.lower() not in state.used:
-            state.used.add(new.lower())
-            return new
-    return key
-
-
-def _file_name(state: _State, key: str) -> str:
-    stem, dot, extension = key.rpartition(".")
-    if not dot or not stem or not re.fullmatch(r"[A-Za-z]{1,4}\d?", extension):
-        stem, dot, extension = key, "", ""
-    parts = [_name_run(state, run) for run in RUNS.findall(stem)]
-    if extension:
-        extension = _extension(state, extension)
-    return "".join(parts) + dot + extension
-
-
-def _name_run(state: _State, run: str) -> str:
-    if run.isdigit():
-        if run not in state.words:
-            state.words[run] = _digits(run, state.rng)
-        return state.words[run]
-    if not run[0].isalpha():
-        return "".join(state.separators.get(char, char) for char in run)
-    lower = run.lower()
-    if lower not in state.words and len(run) < 3:
-        state.words[lower] = state.materials.vocabulary.like(lower, state.rng)
-    elif lower not in state.words:
-        state.words[lower] = _word(state, "word", lower)
-    return run if lower in state.sketch.found.referring else in_case(state.words[lower], run)
-
-
-def _extension(state: _State, extension: str) -> str:
-    key = "." + extension.lower()
-    if key not in state.words:
-        said = re.search(rf"(?<![.\w]){re.escape(extension)}(?!\w)", state.sketch.found.prose, re.I)
-        fixed = said or extension.lower() in ("py", "jpg", "png")
-        new = extension.lower() if fixed else state.materials.vocabulary.extension(state.rng)
-        state.words[key] = new
-    return state.words[key]
-
-
-def _ident(state: _State, key: str) -> str:
-    rng, vocabulary = state.rng, state.materials.vocabulary
-    parts: list[str] = []
-    wordy = rng.random() < 0.6
-    for index, run in enumerate(re.findall(r"[A-Za-z]+|\d+|[^A-Za-z\d]+", key)):
-        if run.isdigit():
-            parts.append(_digits(run, rng) if run[0] != "0" else vocabulary.like(run, rng))
-        elif not run[0].isalpha():
-            parts.append(run)
-        elif index == 0 and len(run) <= 3 and run.isupper() and len(key) > len(run):
-            parts.append(run)  # issuer or type: the US of US482913, the USR of USR003
-        elif run.lower() in state.words:
-            parts.append(in_case(state.words[run.lower()], run))
-        elif len(run) >= 4 and wordy:
-            parts.append(in_case(vocabulary.word(rng), run))
-        else:
-            parts.append(vocabulary.like(run, rng))
-    return "".join(parts)
-
-
-def _user(state: _State, key: str) -> str:
-    rng, vocabulary = state.rng, state.materials.vocabulary
-    parts: list[str] = []
-    for run in RUNS.findall(key):
-        if run.isdigit():
-            parts.append(_digits(run, rng))
-        elif not run[0].isalpha():
-            parts.append(run)
-        elif run.lower() in state.words:
-            parts.append(in_case(state.words[run.lower()], run))
-        elif len(run) <= 2:
-            parts.append(vocabulary.like(run, rng))
-        else:
-            name = vocabulary.first_name(rng) if rng.random() < 0.5 else vocabulary.word(rng)
-            parts.append(in_case(name.lower(), run))
-    return "".join(parts)
-
-
-def _sign(state: _State, key: str) -> str:
-    bare = key.lstrip("#@")
-    sign = key[: len(key) - len(bare)]
-    rng, vocabulary = state.rng, state.materials.vocabulary
-    count = rng.choice((1, 1, 2, 2, 3))
-    words = [vocabulary.word(rng) for _ in range(count)]
-    if bare.islower() or bare.isupper():
-        return sign + "".join(words[:2])
-    return sign + "".join(word.capitalize() for word in words)
-
-
-def _expiry(state: _State, key: str) -> str:
+def _expiry(key: str, rng: random.Random) -> str:
     match = re.fullmatch(r"(\d\d)/(\d{2,4})", key)
     if match is None:
         return key
-    year = state.rng.randint(25, 39)
-    return f"{state.rng.randint(1, 12):02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
+    year = rng.randint(25, 39)
+    return f"{rng.randint(1, 12):02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
 
 
-_COMPOUNDS = {
-    "name": _file_name,
-    "ident": _ident,
-    "user": _user,
-    "tag": _sign,
-    "mention": _sign,
-    "expiry": _expiry,
-}
-
-
-def _assign_dates(state: _State, values: list[New]) -> None:
-    rng, sketch = state.rng, state.sketch
+def _assign_dates(sketch: Sketch, values: list[New], rng: random.Random) -> None:
     taken = set(sketch.dates)
     if _FEAST.search(sketch.found.prose):
         return  # a day that is called by its feast stays

@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import random
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from rods.abilities import InitialState, StateAccess
@@ -78,7 +79,6 @@ class Partners:
         self._pool, self._units_of, self._access = pool, units_of, access
         self._places = tuple(places)
         self._known: dict[str, Sequence[Unit]] = {}
-        self._donors: dict[tuple[str, str], list[Task]] | None = None
 
     def units(self, task: Task) -> Sequence[Unit]:
         """Units of a task, computed once."""
@@ -146,25 +146,26 @@ class Partners:
         return set(self._access.initial_state(task).owners)
 
     def _classes(self, seed: Task) -> set[str]:
-        return {name for category, name in self._index() if category == seed.category}
+        return {name for category, name in self._index if category == seed.category}
 
     def _donor(self, seed: Task, wanted: str, rng: random.Random) -> Task | None:
         found = [
             task
-            for task in self._index().get((seed.category, wanted), ())
+            for task in self._index.get((seed.category, wanted), ())
             if task.provenance.scenario != seed.provenance.scenario
         ]
         # A few partners for each seed, always the same: plans are analysed once and used often.
         near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
         return rng.choice(near) if near else None
 
-    def _index(self) -> dict[tuple[str, str], list[Task]]:
-        if self._donors is None:
-            self._donors = {}
-            for task in self._pool:
-                for name in _separable(task, self.units(task)):
-                    self._donors.setdefault((task.category, name), []).append(task)
-        return self._donors
+    @cached_property
+    def _index(self) -> Mapping[tuple[str, str], Sequence[Task]]:
+        """Tasks by their category and each class whose turns can be taken out of them."""
+        found: dict[tuple[str, str], list[Task]] = {}
+        for task in self._pool:
+            for name in _separable(task, self.units(task)):
+                found.setdefault((task.category, name), []).append(task)
+        return found
 
 
 def _separable(task: Task, units: Sequence[Unit]) -> dict[str, list[Unit]]:

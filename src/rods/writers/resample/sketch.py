@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
 from rods.abilities import InitialState, StateAccess
-from rods.synthesis.structure import dates
 from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.mentions import DateMention, find_dates, iso
 from rods.synthesis.structure.sources import NUMBER, numbers_taken
 from rods.synthesis.structure.trace import Scalar, flattened
 from rods.task import Task, Turn
@@ -85,7 +85,7 @@ class Sketch:
         self.argued_numbers = numbers_taken(flattened(task))
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
-        self._values: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self.value_template = functools.cache(self._value_template)
         self.dates = self._dates()
         self.digits = {
             run
@@ -109,8 +109,8 @@ class Sketch:
 
     def _dates(self) -> list[datetime.date]:
         texts = [text for text, kind in self.found.compounds.items() if kind == "date"]
-        found = {date for date in map(dates.iso, texts) if date is not None}
-        mentions = dates.find_dates(self.found.prose)
+        found = {date for date in map(iso, texts) if date is not None}
+        mentions = find_dates(self.found.prose)
         return sorted(d for d in found if any(m.matches(d) for m in mentions))
 
     def _compound_pattern(self) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
@@ -160,7 +160,7 @@ class Sketch:
     def _date_spans(self, text: str) -> list[TextSpan]:
         """Dates of a text; one that stays is a span too, or its day would pass for a number."""
         spans: list[TextSpan] = []
-        for mention in dates.find_dates(text):
+        for mention in find_dates(text):
             date = next((d for d in self.dates if mention.matches(d)), None)
             piece: Piece = mention.text
             if date is not None:
@@ -220,14 +220,8 @@ class Sketch:
                 spans.append(TextSpan(match.start(), match.end(), (SlotRef(index, match.group()),)))
         return _cut(text, sorted(spans))
 
-    def value_template(self, kind: str, value: str) -> tuple[Piece, ...]:
-        """The template of a string that stands in the configuration or in a call."""
-        known = self._values.get((kind, value))
-        if known is None:
-            known = self._values[kind, value] = self._value_template(kind, value)
-        return known
-
     def _value_template(self, kind: str, value: str) -> tuple[Piece, ...]:
+        """The template of a string that stands in the configuration or in a call."""
         if value in self._free:
             return (SlotRef(self._free[value], value),)
         if kind in ("body", "pattern"):
@@ -310,7 +304,7 @@ class _Renderer:
             return ref.model
         kind, key = self._sketch.slots[ref.slot]
         if isinstance(new, datetime.date):
-            return dates.DateMention(0, 0, 0, 0, None, ref.model, ref.form).render(new)
+            return DateMention(0, 0, 0, 0, None, ref.model, ref.form).render(new)
         if isinstance(new, int | float):
             return format_number(new, ref.model)
         if kind.startswith("opener"):

@@ -4,22 +4,22 @@ Owns the draw of amounts, quantities, readings and ids; the rule that codes whic
 call still exist together, and that a name keeps its own codes. Never touches a number that
 something is computed from, never invents a name; a code alone where its table is open.
 
-    assign_numbers(sketch, values, frozen=frozenset({50.0}), landmarks=(35.0,), ...)
-    assign_listed(sketch, values, pinned=frozenset(), pairs={}, rng=rng)
+    assign_numbers(sketch, values, knowledge, rng)
+    assign_listed(sketch, values, knowledge, rng)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import re
 import string
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from rods.synthesis.structure.domains import CodePairs, Table
 from rods.synthesis.structure.sources import NUMBER
+from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import New, Sketch
 
 SMALL_RANGE = 120
@@ -33,19 +33,14 @@ SUPERLATIVES = ("highest", "lowest", "top priority", "critical")
 
 
 def assign_numbers(
-    sketch: Sketch,
-    values: list[New],
-    frozen: Set[float],
-    landmarks: Sequence[float],
-    keep_counters: bool,
-    rng: random.Random,
+    sketch: Sketch, values: list[New], knowledge: Knowledge, rng: random.Random
 ) -> None:
     """Fill the slots of numbers in `values`; what must not move stays None."""
     groups: dict[str, list[tuple[float, int]]] = {}
-    taken: set[float] = set(landmarks) | set(sketch.found.numbers)
-    bound = frozen | _reckoned(sketch)
+    taken = {*knowledge.landmarks, *sketch.found.numbers}
+    bound = knowledge.frozen | _reckoned(sketch)
     for index, (kind, key) in enumerate(sketch.slots):
-        if kind == "counter" and not keep_counters:
+        if kind == "counter" and not knowledge.keep_counters:
             old = float(key)
             values[index] = old + rng.randint(1, 40_000 if old >= 1000 else 880)
         elif kind == "number" and movable(sketch, float(key), bound):
@@ -53,7 +48,7 @@ def assign_numbers(
             if rng.random() > KEEP or sketch.domains.numbers[kinds[0]].ordered:
                 groups.setdefault(kinds[0], []).append((float(key), index))
     for kind, members in groups.items():
-        news = _group(sketch, kind, sorted(members), landmarks, taken, rng)
+        news = _group(sketch, kind, sorted(members), knowledge.landmarks, taken, rng)
         for (_, index), new in zip(sorted(members), news, strict=True):
             values[index] = new
 
@@ -145,12 +140,9 @@ def _round(new: float, old: float, rng: random.Random | None = None) -> float:
 ATTEMPTS = 40
 """Draws of a whole set of names before the old ones are kept."""
 
-Together: TypeAlias = Mapping[str, Set[tuple[str, str]]]
-"""Kind of a code to the pairs of codes that a task's ground truth calls with."""
-
 
 def assign_listed(
-    sketch: Sketch, values: list[New], pinned: Set[str], pairs: Together, rng: random.Random
+    sketch: Sketch, values: list[New], knowledge: Knowledge, rng: random.Random
 ) -> None:
     """Fill the slots of listed names and codes in `values`; what cannot move stays None."""
     domains = sketch.domains
@@ -158,9 +150,9 @@ def assign_listed(
         return
     for name, table in domains.tables.items():
         moved = (
-            _open(sketch, name, table, pinned, rng)
+            _open(sketch, name, table, knowledge.pinned, rng)
             if table.open
-            else _Names(sketch, name, table, pinned, pairs).drawn(rng)
+            else _Names(sketch, name, table, knowledge).drawn(rng)
         )
         for index, (kind, key) in enumerate(sketch.slots):
             if kind == name:
@@ -173,32 +165,23 @@ def assign_listed(
                 )
 
 
-@dataclass
 class _Names:
     """The draw of new names for those that one task knows, by name or by a code of theirs."""
 
-    sketch: Sketch
-    kind: str
-    table: Table
-    pinned: Set[str]
-    pairs: Together
-    needs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """Names whose new one must have a code of this kind."""
-    old: set[str] = field(default_factory=set[str])
-    fixed: set[str] = field(default_factory=set[str])
-
-    def __post_init__(self) -> None:
-        table, slots = self.table, self.sketch.slots
-        for kind, owned in table.owners.items():
-            self.needs[kind] = {owned[key] for k, key in slots if k == kind and key in owned}
-        named = {key for kind, key in slots if kind == self.kind and key in table.names}
-        for owner, kind in table.needs.items():
-            if owner in self.sketch.start.owners:
-                self.needs[kind] |= {name for name in named if name in table.codes[kind]}
-                break
+    def __init__(self, sketch: Sketch, kind: str, table: Table, knowledge: Knowledge):
+        self.table, self.pairs, slots = table, knowledge.pairs, sketch.slots
+        self.needs = {
+            code: {owned[key] for k, key in slots if k == code and key in owned}
+            for code, owned in table.owners.items()
+        }
+        """Names whose new one must have a code of this kind."""
+        named = {key for k, key in slots if k == kind and key in table.names}
+        needed = (code for owner, code in table.needs.items() if owner in sketch.start.owners)
+        for code in itertools.islice(needed, 1):
+            self.needs[code] |= named & table.codes[code].keys()
         self.old = named.union(*self.needs.values())
-        codes = table.codes.values()
-        self.fixed = {n for n in self.old if {n, *(c.get(n, n) for c in codes)} & self.pinned}
+        codes, pinned = table.codes.values(), knowledge.pinned
+        self.fixed = {n for n in self.old if {n, *(c.get(n, n) for c in codes)} & pinned}
 
     def drawn(self, rng: random.Random) -> Mapping[str, str]:
         """Old name to new name, one to one."""

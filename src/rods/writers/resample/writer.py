@@ -13,30 +13,26 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from rods.abilities import InitialState, StateAccess, state_access
+from rods.abilities import InitialState, state_access
 from rods.env import Environment
-from rods.synthesis.base import Unit, units_of
+from rods.synthesis.base import Base, Unit
 from rods.synthesis.gates.case import Gate
 from rods.synthesis.gates.worded import retells
 from rods.synthesis.planned import descent
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
-from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
+from rods.synthesis.structure.profile import MAX_DISTANCE, distance
 from rods.synthesis.writer import Writer
 from rods.task import LONG_CONTEXT, Task, Turn
 from rods.types import Json
 from rods.writers.inference import domains_for
 from rods.writers.resample import recombine
-from rods.writers.resample.analysis import Knowledge, analyse
 from rods.writers.resample.assign import Materials, assign
 from rods.writers.resample.entities import written
-from rods.writers.resample.rebind import rebind
+from rods.writers.resample.rebind import Knowledge, analyse, rebind
 from rods.writers.resample.recombine import ResamplePlan
 from rods.writers.resample.sketch import Sketch
 from rods.writers.templates.vocabulary import Vocabulary
@@ -54,27 +50,23 @@ SAME_COURTESY = 0.6
 """The same, for a turn in which nothing else could change."""
 
 
-@dataclass
-class AnalysedTask:
+class AnalysedTask(Base):
     """A plan made ready to be rendered many times; sketched when it is rendered first."""
 
-    task: Task
-    steps: Sequence[TraceStep]
-    arguments: Sequence[Argument]
-    profile: Profile
-    domains: Domains
-    access: StateAccess
+    def __init__(self, environment: Environment, task: Task, domains: Domains):
+        super().__init__(environment, task)
+        self._domains = domains
 
     @cached_property
     def knowledge(self) -> Knowledge:
         """What holds its values together."""
-        start = self.access.initial_state(self.task).values
-        return analyse(self.task, self.steps, self.arguments, self.domains, start)
+        return analyse(self, self._domains)
 
     @cached_property
     def sketch(self) -> Sketch:
         """Its template."""
-        return Sketch(self.task, self.domains, self.access, self.knowledge.extra)
+        access = state_access(self.environment)
+        return Sketch(self.task, self._domains, access, self.knowledge.extra)
 
 
 class ResampleWriter(Writer):
@@ -153,12 +145,7 @@ class ResampleWriter(Writer):
 
     def _units(self, task: Task) -> Sequence[Unit]:
         """Which classes and which earlier turns each turn of a task depends on."""
-        steps = trace(self._environment, task).steps
-        return units_of(
-            task,
-            sources(task, steps, all_tools(self._environment, task)),
-            owners(self._environment, task),
-        )
+        return Base(self._environment, task).units
 
     def _prepare(self, task: Task) -> AnalysedTask | Rejection:
         known = self._prepared.get(task.id)
@@ -169,18 +156,16 @@ class ResampleWriter(Writer):
         return known
 
     def _analyse(self, task: Task) -> AnalysedTask | Rejection:
-        steps = trace(self._environment, task).steps
-        failed = next((step for step in steps if step.result.failed), None)
+        made = AnalysedTask(self._environment, task, self._domains)
+        failed = next((step for step in made.steps if step.result.failed), None)
         if failed is not None:
             detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
-        arguments = sources(task, steps, all_tools(self._environment, task))
-        found = profile(self._environment, task, steps, arguments)
-        return AnalysedTask(task, steps, arguments, found, self._domains, self._access)
+        return made
 
     def _draft(self, prepared: AnalysedTask, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
-        values = assign(sketch, self.materials, knowledge.limits, rng)
+        values = assign(sketch, self.materials, knowledge, rng)
         numbers = {
             float(key): cast("float", new)
             for (kind, key), new in zip(sketch.slots, values, strict=True)

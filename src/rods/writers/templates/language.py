@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from rods.env import Environment
-from rods.synthesis.gates.case import Case, Facts, Language
+from rods.synthesis.gates.case import Case, Language, TurnFacts, of_turns
 from rods.synthesis.structure.domains import domains_of
 from rods.writers.templates.phrases import Phrases, phrases_of
 from rods.writers.templates.reading import (
@@ -43,26 +43,24 @@ class TemplateLanguage(Language):
         """Every clause and every scene."""
         return "\n".join(self.phrases.texts)
 
-    def read(self, facts: Facts, steps: Sequence[int], text: str) -> ReadBack:
-        """What is left of a message without the clauses of these steps."""
-        return read(self.phrases, facts.specs, facts.steps, steps, text)
+    def explains(self, turn: TurnFacts) -> bool:
+        """Whether templates say a message to its last word: all of its calls and nothing else."""
+        reading = _read_back(self.phrases, turn)
+        return reading is not None and reading.complete
 
-    def misread(self, case: Case, index: int) -> str | None:
+    def misread(self, case: Case, turn: TurnFacts) -> str | None:
         """What is wrong with a message that is made of templates; None for other wording.
 
         A reworked message counts as one where clauses cover it, but not the message of its model.
         """
-        reading, source_turn = case.readings[index], case.source_turns[index]
-        calls = case.variant.asked(index)
-        written = calls and all(self.phrases.knows(call.name) for call in calls)
-        if not written or not isinstance(reading, ReadBack) or reading.complete:
+        reading, model = _read_back(self.phrases, turn), case.model(turn)
+        written = turn.asked and all(self.phrases.knows(call.name) for call in turn.asked)
+        if not written or reading is None or reading.complete:
             return None
         clauses = _clauses(self.phrases, tuple(case.variant.specs))
         other, rest = _cut(clauses, reading.rest)
         strange = bool(foreign(rest))
-        if source_turn is not None and (
-            strange or not foreign(_cut(clauses, source_turn.turn.user)[1])
-        ):
+        if model is not None and (strange or not foreign(_cut(clauses, model.text)[1])):
             return None
         if other and not (reading.unsaid and strange):
             return f"the message asks for {', '.join(other)} with values of no call"
@@ -70,6 +68,13 @@ class TemplateLanguage(Language):
             missing = ", ".join(str(case.variant.steps[number].call) for number in reading.unsaid)
             return f"the message does not ask for {missing}"
         return None
+
+
+@lru_cache(maxsize=64)
+def _read_back(phrases: Phrases, turn: TurnFacts) -> ReadBack | None:
+    """What is left of a message without its calls' clauses; None where it asks for nothing."""
+    asks = turn.steps and turn.text.strip() and not turn.answers
+    return read(phrases, turn) if asks else None
 
 
 def _cut(clauses: Sequence[Clause], text: str) -> tuple[list[str], str]:
@@ -107,38 +112,23 @@ def _clauses(phrases: Phrases, tools: tuple[str, ...]) -> tuple[Clause, ...]:
     return tuple(sorted(found, key=lambda c: (-len(c.pattern.pattern), c.tool)))
 
 
-def templates_say_all(case: Case) -> str | None:
+@of_turns
+def templates_say_all(case: Case, turn: TurnFacts) -> str | None:
     """Templates explain every message to its last word."""
-    facts = case.variant
-    phrases, domains = phrases_of(facts.environment), domains_of(facts.environment)
-    for index, turn in enumerate(facts.task.turns):
-        if not turn.user.strip():
-            continue
-        if facts.answers(index):
-            if turn.user not in _answers(phrases, facts, index):
-                return f"turn {index}: no template gives a value in these words"
-            continue
-        place = facts.answer(index)
-        steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
-        opens = place != index and not turn.withheld
-        strict = Strict(domains, opens)
-        reading = read(phrases, facts.specs, facts.steps, steps, turn.user, strict)
-        if reading.unsaid:
-            unsaid = ", ".join(str(facts.steps[number].call) for number in reading.unsaid)
-            return f"turn {index}: no template says {unsaid}"
-        places = [reading.begins[number] for number in steps]
-        if places != sorted(places):
-            return f"turn {index}: the message asks for its calls in another order"
-        if not reading.complete:
-            return f"turn {index}: no template says {' '.join(sorted(foreign(reading.rest)))}"
+    phrases, steps = phrases_of(case.variant.environment), turn.facts.steps
+    if not turn.text.strip():
+        return None
+    if turn.answers:
+        given = ((call, name) for call in turn.turn.ground_truth for name in call.arguments)
+        known = any(turn.text in phrases.answers(call, name) for call, name in given)
+        return None if known else "no template gives a value in these words"
+    opens = turn.answer != turn.place and not turn.turn.withheld
+    reading = read(phrases, turn, Strict(domains_of(case.variant.environment), opens))
+    if reading.unsaid:
+        return f"no template says {', '.join(str(steps[number].call) for number in reading.unsaid)}"
+    places = [reading.begins[number] for number in turn.steps]
+    if places != sorted(places):
+        return "the message asks for its calls in another order"
+    if not reading.complete:
+        return f"no template says {' '.join(sorted(foreign(reading.rest)))}"
     return None
-
-
-def _answers(phrases: Phrases, facts: Facts, index: int) -> set[str]:
-    """Everything that gives one value of this turn's calls."""
-    return {
-        text
-        for call in facts.task.turns[index].ground_truth
-        for name in call.arguments
-        for text in phrases.answers(call, name)
-    }

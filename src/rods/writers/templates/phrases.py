@@ -57,7 +57,7 @@ class Frames(NamedTuple):
 def frame_lists() -> Frames:
     """What stands around clauses."""
     text = files("rods").joinpath("writers", "templates", "frames.toml").read_text(encoding="utf-8")
-    return Frames(**{name: tuple(texts) for name, texts in tomllib.loads(text).items()})
+    return Frames(**_with_tuples(tomllib.loads(text)))
 
 
 class Phrases:
@@ -262,31 +262,22 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> tuple[Sequence[str
     What `[default]` says of an argument holds for all tools that take it.
     """
     try:
-        data: dict[str, Any] = tomllib.loads(text)
-        openers, verbs = (tuple(data.pop(name, ())) for name in ("openers", "verbs"))
-        common = cast("Mapping[str, Mapping[str, Any]]", data.pop(DEFAULT, {}))
+        data = _with_tuples(tomllib.loads(text))
+        openers, verbs = (data.pop(name, ()) for name in ("openers", "verbs"))
+        common = data.pop(DEFAULT, {})
         for tool, row in data.items():
-            into[tool] = Wording(
-                say=tuple(row["say"]),
-                optional={k: tuple(v) for k, v in row.get("with", {}).items()},
-                instead={k: tuple(v) for k, v in row.get("instead", {}).items()},
-                words=row.get("words", {}),
-                named=_lists(common, row, "named"),
-                refer={
-                    k: {producer: tuple(forms) for producer, forms in v.items()}
-                    for k, v in (common.get("refer", {}) | row.get("refer", {})).items()
-                },
-                open=_lists(common, row, "open"),
-                drop=frozenset((*common.get("drop", ()), *row.get("drop", ()))),
-                nouns=common.get("nouns", {}) | row.get("nouns", {}),
-            )
+            fields = {name: row.get(name, {}) for name in ("instead", "words")}
+            for name in ("named", "refer", "open", "nouns"):
+                fields[name] = {**common.get(name, {}), **row.get(name, {})}
+            drop = frozenset((*common.get("drop", ()), *row.get("drop", ())))
+            into[tool] = Wording(row["say"], row.get("with", {}), drop=drop, **fields)
     except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:
         raise SynthesisError(f"{where}: broken: {error}. Each tool needs `say`.") from error
     return openers, verbs
 
 
-def _lists(
-    common: Mapping[str, Any], row: Mapping[str, Any], key: str
-) -> dict[str, tuple[str, ...]]:
-    both: dict[str, Sequence[str]] = {**common.get(key, {}), **row.get(key, {})}
-    return {name: tuple(forms) for name, forms in both.items()}
+def _with_tuples(value: Any) -> Any:
+    """Plain data with tuples for its lists."""
+    if isinstance(value, dict):
+        return {k: _with_tuples(v) for k, v in cast("dict[str, Any]", value).items()}
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

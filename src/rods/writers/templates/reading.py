@@ -9,7 +9,7 @@ another one, and it was seen in this turn or the one before. "The order you plac
 one was placed, "that order" that its turn placed no other. A reference that repeats what was asked
 for ("the branch nearest to Rome") needs none of that.
 
-    read(phrases, specs, steps, range(0, 2), "Please cancel order 7.")  # ReadBack([1], "")
+    read(phrases, turn)                                     # ReadBack([1], "", {0: 7})
     clear_producer(steps, [0, 2], call, "loan_id", phrases, domains)  # Producer(lend(...))
 """
 
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
+from rods.synthesis.gates.case import TurnFacts
 from rods.synthesis.planned import Producer
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
@@ -130,25 +131,17 @@ class ReadBack(NamedTuple):
         return not self.unsaid and not foreign(self.rest)
 
 
-def read(
-    phrases: Phrases,
-    specs: Mapping[str, ToolSpec],
-    steps: Sequence[TraceStep],
-    asked: Iterable[int],
-    text: str,
-    strict: Strict | None = None,
-) -> ReadBack:
-    """Take the clauses of these calls out of a message.
+def read(phrases: Phrases, turn: TurnFacts, strict: Strict | None = None) -> ReadBack:
+    """Take the clauses of its calls out of a message.
 
     Args:
         phrases: templates of the environment; tools without any get their descriptions'.
-        specs: all tools.
-        steps: the executed ground truth, for what references may point back to.
-        asked: the steps that the message (`text`) may ask for.
+        turn: the message, with what references may point back to.
         strict: a value that is not said is left open where that is allowed, or meant by a template
             that has one meaning there; None: any words that point may mean what a result showed.
     """
-    unsaid, rest = list(asked), text
+    unsaid, rest = list(turn.steps), turn.text
+    specs, steps = turn.facts.specs, turn.facts.steps
     begins: dict[int, int] = {}
     for scene in phrases.scenes:
         rest = rest.replace(scene, " ")

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.synthesis.planned import Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, order_of, thing
@@ -26,32 +25,29 @@ _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"
 """What goes with an argument that is dropped."""
 
 
-@dataclass(frozen=True)
-class Wording:
+class Wording(NamedTuple):
     """How one tool is asked for."""
 
     say: tuple[str, ...]
     """Clauses in the imperative with a `{slot}` for each required argument."""
-    optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    optional: Mapping[str, tuple[str, ...]] = {}
     """Parts to append for optional arguments."""
-    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    instead: Mapping[str, tuple[str, ...]] = {}
     """Clauses in the place of `say` for a call with this optional argument: one writes a text
     into a file, but prints it where there is none."""
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    words: Mapping[str, Mapping[str, str]] = {}
     """What enumerated values are called."""
-    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    named: Mapping[str, tuple[str, ...]] = {}
     """Noun phrases around a value (`order {}`), as a clause takes them; without: the value."""
-    refer: Mapping[str, Mapping[str, tuple[str, ...]]] = field(
-        default_factory=dict[str, Mapping[str, tuple[str, ...]]]
-    )
+    refer: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
     """What stands for a value that a result showed, by the tool that showed it. A `{slot}` takes
     an argument of that tool's call (`the branch nearest to {town}`), `{place}` a place in
     the list that it showed (`the {place} branch on it`)."""
-    open: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    open: Mapping[str, tuple[str, ...]] = {}
     """What stands for a value that is left open."""
     drop: frozenset[str] = frozenset()
     """Arguments that are mostly left open by saying nothing of them."""
-    nouns: Mapping[str, str] = field(default_factory=dict[str, str])
+    nouns: Mapping[str, str] = {}
     """What an argument is called, where that is not its name: `loan` for `loan_id`."""
     described: bool = False
     """Made of a tool's description: references and open values get general phrases."""
@@ -106,7 +102,8 @@ class Wording:
 
     def opened(self, name: str) -> list[str]:
         """What may stand for a value that is left open."""
-        return list(self.open.get(name) or (_a(self.noun(name)),))
+        what = self.noun(name)
+        return list(self.open.get(name) or (f"{'an' if what[:1] in 'aeiou' else 'a'} {what}",))
 
 
 def _points_back(form: str) -> bool:
@@ -117,10 +114,6 @@ def _points_back(form: str) -> bool:
 def _introduces(form: str) -> bool:
     """Whether words for an open value can stand before the value too."""
     return form.startswith(("my ", "the ", "one of my ")) or form.endswith((" of mine", " I like"))
-
-
-def _a(what: str) -> str:
-    return f"{'an' if what[:1] in 'aeiou' else 'a'} {what}"
 
 
 def ways(
