@@ -19,8 +19,15 @@ import asyncio
 import itertools
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -111,12 +118,12 @@ async def run_groups(
     for task in tasks:
         playing.append(asyncio.create_task(player.group(task, visits[task.id])))
         visits[task.id] += 1
-    running = _TaskGroup(playing)
-    try:
+    async with _cancelled(playing) as every:
         for group in playing:
-            yield await running.result(group)
-    finally:
-        await running.stop()
+            await asyncio.wait({group, every}, return_when=asyncio.FIRST_COMPLETED)
+            if every.done():
+                every.result()  # of any group: its exception is raised at once
+            yield group.result()
 
 
 def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Trajectory], None]:
@@ -127,13 +134,20 @@ def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Traject
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results of concurrent work, in order; where one part fails the others are cancelled."""
-    running = [asyncio.create_task(part) for part in work]
+    async with _cancelled([asyncio.create_task(part) for part in work]) as every:
+        return await every
+
+
+@asynccontextmanager
+async def _cancelled(running: Sequence[asyncio.Task[T]]) -> AsyncGenerator[asyncio.Future[list[T]]]:
+    """All results, or the first exception of any; what still runs after the block is cancelled."""
+    every = asyncio.gather(*running)
     try:
-        return await asyncio.gather(*running)
+        yield every
     finally:
         for part in running:
             part.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(every, *running, return_exceptions=True)
 
 
 class RolloutRunner:
@@ -219,34 +233,6 @@ def _place(environment: Environment) -> AbstractAsyncContextManager[None]:
     if id(environment) not in mine:
         mine[id(environment)] = environment, asyncio.Semaphore(bounded.capacity)
     return mine[id(environment)][1]
-
-
-class _TaskGroup:
-    """Concurrent groups of a step; the first exception of any of them is raised at once."""
-
-    def __init__(self, running: Sequence[asyncio.Task[Group]]) -> None:
-        self._running = running
-        self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for task in running:
-            task.add_done_callback(self._watch)
-
-    def _watch(self, task: asyncio.Task[Group]) -> None:
-        if not task.cancelled() and task.exception() is not None and not self._crash.done():
-            self._crash.set_result(None)
-
-    async def result(self, group: asyncio.Task[Group]) -> Group:
-        await asyncio.wait({group, self._crash}, return_when=asyncio.FIRST_COMPLETED)
-        if self._crash.done():
-            for task in self._running:
-                if task.done() and not task.cancelled() and (error := task.exception()):
-                    raise error
-        return group.result()
-
-    async def stop(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        self._crash.cancel()
 
 
 class InvalidShare:
