@@ -168,7 +168,7 @@ class HFSession:
         self._max_context = max_context
         self._vocabulary = vocabulary
         self._stops = stops
-        self.goes_on = False
+        self._goes_on = False
         """Whether the next generation needs no new ids: the last one ended before it was done."""
         self._context = scheduler.open(Noise(seed), shared_prompt)
         self._state = "open"
@@ -207,7 +207,7 @@ class HFSession:
                 self._state = "broken by a cancelled or failed generation"
             raise
         self._state = "open"
-        self.goes_on = completion.finish is FinishReason.STOP_STRING
+        self._goes_on = completion.finish is FinishReason.STOP_STRING
         return completion
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ class HFSession:
         where = f"session with seed {self._seed}, {len(self._context.ids)} tokens of context"
         if self._state != "open":
             raise PolicyError(f"{where}: it is {self._state}; open a new session.")
-        if not (new_ids or self.goes_on) or max_tokens < 1 or not temperature >= 0:
+        if not (new_ids or self._goes_on) or max_tokens < 1 or not temperature >= 0:
             raise PolicyError(
                 f"{where}: got {len(new_ids)} new ids, max_tokens={max_tokens}, "
                 f"temperature={temperature}; expected at least one id, at least one token and a "
