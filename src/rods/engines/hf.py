@@ -25,9 +25,9 @@ from rods.engines.backend import Backend
 from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
 from rods.engines.options import EngineOptions
+from rods.engines.rows import EngineStats
 from rods.engines.sampling import Noise
 from rods.engines.scheduler import Scheduler
-from rods.engines.stats import EngineStats
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -104,8 +104,10 @@ class HFPolicy(Engine):
                 model, rows, max_context, self._device, dtype, cache_bytes, share
             )
         else:
-            said = reason if fast else ""
-            self._backend = _general(model, rows, max_context, cache_bytes, said)
+            self._backend = general = general_cache(model, rows, max_context, cache_bytes)
+            if fast:
+                kind, cost = type(base_of(model)).__name__, general.cost
+                _log.warning("%s runs by transformers' own code (%s): %s.", kind, reason, cost)
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
         self.stop_ids = frozenset(_stop_ids(model, stop))
         """Ids that end a generation."""
@@ -275,14 +277,3 @@ def generation_stops(model: nn.Module) -> tuple[int, ...]:
     named: Any = getattr(generation, "eos_token_id", None)
     many: list[Any] = [*named] if isinstance(named, list) else [named]
     return tuple(int(i) for i in many if i is not None)
-
-
-def _general(
-    model: nn.Module, rows: int, max_context: int, budget: int | None, reason: str
-) -> Backend:
-    """The path of architectures that the fast one does not know; says so, if there is a reason."""
-    backend = general_cache(model, rows, max_context, budget)
-    if reason:
-        name = type(base_of(model)).__name__
-        _log.warning("%s runs by transformers' own code (%s): %s.", name, reason, backend.cost)
-    return backend

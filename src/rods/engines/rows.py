@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from rods.engines.backend import Backend
 from rods.engines.sampling import Noise
-from rods.engines.stats import EngineStats
 
 _QUIET = 8
 """Passes without use after which an idle row may be moved out of the way."""
@@ -40,6 +39,23 @@ class Context:
         """Whether it really starts with the shared prompt, and that is worth sharing."""
         count = len(self.shared)
         return count > 1 and tuple(self.ids[:count]) == self.shared
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """What an engine did since it was made."""
+
+    generated_tokens: int = 0
+    prefill_tokens: int = 0
+    forked_tokens: int = 0
+    """Prompt tokens that were taken from another session of the group instead of computed."""
+    prefill_passes: int = 0
+    decode_steps: int = 0
+    evictions: int = 0
+    """Idle contexts that lost their row to a waiting session and are computed again when used."""
+    moves: int = 0
+    """Rows moved to keep the running batch dense."""
+    prefill_seconds: float = 0.0
 
 
 class Rows:

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rods.engines.backend import Backend
-from rods.engines.rows import Context, Rows
+from rods.engines.rows import Context, EngineStats, Rows
 from rods.engines.sampling import Noise, draw
-from rods.engines.stats import EngineStats
 from rods.engines.threads import DECODE, use_threads
 from rods.errors import PolicyError
 from rods.policy import Completion
