@@ -45,9 +45,8 @@ from rods.env import (
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
-from rods.rollout.lockstep import Lockstep
+from rods.rollout.lockstep import Lockstep, Passage, StagePlaces
 from rods.rollout.owner import Late, Owner
-from rods.rollout.stages import Passage, StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger

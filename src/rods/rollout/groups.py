@@ -36,15 +36,15 @@ from rods.abilities import Bounded, ability
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, InlineDialect
 from rods.env import Environment, Layer
-from rods.errors import EnvError
+from rods.errors import EnvError, PolicyError
 from rods.policy import Policy
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
-from rods.rollout.stages import StagePlaces
+from rods.rollout.lockstep import StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
-from rods.types import StopReason
+from rods.types import ParseVerdict, StopReason
 
 T = TypeVar("T")
 
@@ -272,3 +272,25 @@ async def _episode(context: RolloutContext, task: Task, member: int, noise: int)
         error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
         raise
     return trajectory
+
+
+def preflight(groups: Sequence[Group]) -> None:
+    """Refuse to train a policy whose calls nobody understands.
+
+    Raises:
+        PolicyError: not one call was parsed in the first step; the message shows what was read.
+    """
+    valid = [t for g in groups for t in g.trajectories if t.valid]
+    if any(v.correct is not None for t in valid for v in t.verdicts):
+        return  # questions: a policy may answer them without a call
+    steps = [s for t in valid for s in t.steps]
+    if not any(s.verdict is ParseVerdict.CALLS for s in steps):
+        seen = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
+        what = (
+            f"{seen.text[:200]!r} was read as {seen.verdict}" if seen else "nothing was generated"
+        )
+        raise PolicyError(
+            f"not one tool call was parsed in the {len(steps)} generations of the first step; "
+            f"{what}. Is model.dialect the one that this model speaks? `rods check --template` "
+            "compares its chat template with ours."
+        )

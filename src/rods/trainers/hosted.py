@@ -36,8 +36,7 @@ from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import RolloutRunner, together
-from rods.rollout.preflight import preflight
+from rods.rollout.groups import RolloutRunner, preflight, together
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trainers.collect import Batch, Credit, collect
