@@ -104,10 +104,9 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     from rods.assemble.engines import with_engine
     from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.context import require_context
     from rods.trainers.memory.machine import GIB, device_of, is_here
     from rods.trainers.memory.plan import plan_of, require_fit, table
-    from rods.trainers.memory.shape import shape_of
+    from rods.trainers.memory.shape import require_context, shape_of
 
     try:
         shape = shape_of(load_architecture(config.model))
