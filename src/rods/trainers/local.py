@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.config.train import CAP
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
@@ -175,10 +174,7 @@ class LocalTrainer:
             self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        cap = CAP
-        return make_report(
-            self.step - 1, self.version, batch, sums, lr, seconds, critic, warming, cap
-        )
+        return make_report(self.step - 1, self.version, batch, sums, lr, seconds, critic, warming)
 
     def _warming(self) -> str | None:
         """Why the policy waits for its critic; None: it does not."""
@@ -242,9 +238,8 @@ class LocalTrainer:
             terms = self._terms(micro, first_step=not sums.steps)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
-            sums.add("loss", float(terms.loss.detach()))
-            for name, value in terms.sums.items():
-                sums.add(name, float(value))
+            for name, value in {"loss": terms.loss.detach(), **terms.sums}.items():
+                sums.sums[name] += float(value)
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
             sums.compare(terms.mismatch)
         limit = self.settings.local.grad_clip
@@ -252,20 +247,19 @@ class LocalTrainer:
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        sums.add("grad_norm", float(norm))
+        sums.sums["grad_norm"] += float(norm)
         sums.steps += 1
 
     def _terms(self, micro: Microbatch, first_step: bool) -> Terms:
         with self._precision():
             logprobs, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
-        reference, old_logprobs = micro.reference, micro.old_logprobs
         inputs = LossInputs(
             rollout_logprobs=self._tensor(micro.rollout_logprobs),
             advantages=self._tensor(micro.advantages),
             weights=self._tensor(micro.token_weights),
             rows=self._tensor(micro.rows),
-            reference=None if reference is None else self._tensor(reference),
-            old_logprobs=None if old_logprobs is None else self._tensor(old_logprobs),
+            reference=self._tensor(micro.reference),
+            old_logprobs=self._tensor(micro.old_logprobs),
             first_step=first_step,
         )
         return objective(logprobs, entropy, inputs, self.settings)
@@ -343,5 +337,5 @@ class LocalTrainer:
         kind = self.model.device.type
         return torch.autocast(kind, dtype=torch.bfloat16, enabled=self._autocast)
 
-    def _tensor(self, array: Any) -> Tensor:
-        return torch.from_numpy(array).to(self.model.device)
+    def _tensor(self, array: Any) -> Any:
+        return None if array is None else torch.from_numpy(array).to(self.model.device)
