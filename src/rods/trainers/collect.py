@@ -96,8 +96,7 @@ def collect(
         TrainError: the shapes of `groups` and `scores` differ.
         RewardError: a filter needs a part that the scores lack.
     """
-    _same_shape(groups, scores)
-    known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
+    known = _known(groups, scores)
     batch = Batch(
         groups=len(groups),
         zero_variance=sum(zero_variance(_rewards(row)) for row in known),
@@ -121,6 +120,20 @@ def collect(
             members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
             _add(batch, index, members, mask_env_tokens)
     return batch
+
+
+def _known(groups: Sequence[Group], scores: Scores) -> list[list[Score]]:
+    """The scores; that of a trajectory that failed is invalid, whatever it says."""
+    if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
+        raise TrainError(
+            f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
+            f"with scores of {[len(row) for row in scores]}; expected one score for each."
+        )
+    return [
+        [s if t.valid else replace(s, valid=False)
+         for t, s in zip(group.trajectories, row, strict=True)]
+        for group, row in zip(groups, scores, strict=True)
+    ]  # fmt: skip
 
 
 def _filtered(
@@ -170,20 +183,6 @@ def _add(batch: Batch, group: int, members: Iterable[_Member], mask_env_tokens: 
 
 def _rewards(scores: Sequence[Score]) -> list[float | None]:
     return [s.value if s.valid else None for s in scores]
-
-
-def _same_shape(groups: Sequence[Group], scores: Scores) -> None:
-    if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
-        raise TrainError(
-            f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
-            f"with scores of {[len(row) for row in scores]}; expected one score for each."
-        )
-
-
-def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
-    """The scores; that of a trajectory that failed is invalid, whatever it says."""
-    pairs = zip(group.trajectories, scores, strict=True)
-    return [s if t.valid else replace(s, valid=False) for t, s in pairs]
 
 
 def _advantages(kind: str, rewards: Advantages, tokens: Sequence[Sequence[int]]) -> Advantages:

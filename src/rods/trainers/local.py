@@ -26,8 +26,7 @@ from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards.filters import filter_of
-from rods.trainers.batches.micro import Microbatch, pack
-from rods.trainers.batches.mini import loss_weights, minibatches
+from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.collect import Credit, collect
@@ -159,7 +158,9 @@ class LocalTrainer:
             samples = batch.samples
             if settings.kl and (not warming or settings.kl_in == "reward"):
                 samples = self._with_references(samples, known)
-            if settings.correction.method != "none" and self._moves_within(samples):
+            # Several optimiser steps move the weights within the update.
+            several = settings.epochs > 1 or 0 < settings.minibatch < len(samples)
+            if settings.correction.method != "none" and several:
                 parts = self._logprobs(self.model, samples)
                 samples = [
                     replace(s, old_logprobs=part) for s, part in zip(samples, parts, strict=True)
@@ -306,10 +307,6 @@ class LocalTrainer:
             return self._logprobs(self._reference, samples)
         with adapter.disable_adapter():
             return self._logprobs(self.model, samples)
-
-    def _moves_within(self, samples: Sequence[Sample]) -> bool:
-        """Whether an update makes several optimiser steps, so that the weights move within it."""
-        return self.settings.epochs > 1 or 0 < self.settings.minibatch < len(samples)
 
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
         """Log-probabilities of the sampled tokens of each sample under a model."""

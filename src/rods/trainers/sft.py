@@ -36,8 +36,7 @@ from rods.config import ModelSettings, TrainSettings
 from rods.config.train import LocalSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
-from rods.trainers.batches.micro import fill, pack
-from rods.trainers.batches.mini import loss_weights
+from rods.trainers.batches.micro import fill, loss_weights, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
