@@ -26,6 +26,7 @@ from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards.filters import filter_of
+from rods.trainers.adamw import clip_gradients, make_optimizer, rate
 from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
@@ -34,7 +35,6 @@ from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
-from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import LocalUpdateReport, UpdateSums, make_report
