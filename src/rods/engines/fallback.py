@@ -171,11 +171,7 @@ class BatchedCache(_Live):
     def __init__(
         self, model: nn.Module, rows: int, max_context: int, budget: int | None = None
     ) -> None:
-        """Make the rows; nothing is allocated before the first pass.
-
-        Raises:
-            PolicyError: the model keeps no key-value cache.
-        """
+        """Make the rows; nothing is allocated before the first pass."""
         super().__init__(model)
         text = self._config.get_text_config()
         self._layers = int(text.num_hidden_layers)
@@ -298,11 +294,6 @@ class SingleCache(_Live):
     cost = "one row at a time"
 
     def __init__(self, model: nn.Module, rows: int) -> None:
-        """Make the rows.
-
-        Raises:
-            PolicyError: the model keeps no key-value cache.
-        """
         super().__init__(model)
         self._caches: list[Cache | None] = [None] * rows
         self.lengths = [0] * rows

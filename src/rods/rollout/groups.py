@@ -199,12 +199,7 @@ class RolloutRunner:
     async def member(
         self, task: Task, member: int, visit: int = 0, layer: Layer | None = None
     ) -> Trajectory:
-        """One trajectory of a `group`; the others may be played elsewhere.
-
-        Raises:
-            EnvError: too many of the last trajectories are invalid.
-            TaskError: the task's world cannot be loaded.
-        """
+        """One trajectory of a `group`; the others may be played elsewhere. Raises as `group`."""
         context = replace(self._context, layer=layer)
         async with self._gate, _place(context.environment):
             trajectory = await _episode(context, task, member, visit * self._size + member)

@@ -126,7 +126,8 @@ class HostedRun:
                 or tasks.
         """
         if state is not None:
-            self._require_settings(state)
+            theirs = parse_config(json.loads(state["config"]), "the saved state")
+            require_same("the saved state", theirs.changed(self.config), self._drift)
         folder.mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
         self._running.callback(released, locked(folder / LOCK, busy))
@@ -140,10 +141,6 @@ class HostedRun:
             self._rewards.load_state_dict(json.loads(state["rewards"]))
             self._looked_at = True
         self._curriculum = curriculum
-
-    def _require_settings(self, state: Mapping[str, Any]) -> None:
-        theirs = parse_config(json.loads(state["config"]), "the saved state")
-        require_same("the saved state", theirs.changed(self.config), self._drift)
 
     @property
     def opened(self) -> bool:

@@ -118,7 +118,7 @@ class LocalTrainer:
             self.critic = Critic(model, settings, model_settings, seed)
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
-        elif self._compares:
+        elif settings.kl or self._masks_unlikely:
             self._reference = frozen_copy(model)
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
@@ -169,7 +169,9 @@ class LocalTrainer:
                 self._pass(samples, sums, None)
             else:
                 samples = self.critic.judge(samples)
-                with self.critic.training(self._critic_rate()):
+                its = {"lr": settings.gae.critic_lr, "warmup": 0}
+                pace = rate(settings.model_copy(update=its), self.step, self.total_steps)
+                with self.critic.training(pace):
                     self._pass(samples, sums, warming)
                 critic = self.critic.report(samples)
             self.version += not warming
@@ -183,10 +185,6 @@ class LocalTrainer:
             return None
         whole = self.settings.gae.critic_warmup
         return f"the critic warms up, update {self.critic.updates + 1} of {whole}; the policy waits"
-
-    def _critic_rate(self) -> float:
-        its = {"lr": self.settings.gae.critic_lr, "warmup": 0}
-        return rate(self.settings.model_copy(update=its), self.step, self.total_steps)
 
     def _pass(self, samples: list[Sample], sums: UpdateSums, warming: str | None) -> None:
         """All mini-batches of all epochs."""
@@ -264,11 +262,6 @@ class LocalTrainer:
             first_step=first_step,
         )
         return objective(logprobs, entropy, inputs, self.settings)
-
-    @property
-    def _compares(self) -> bool:
-        """Whether anything asks for the start's log-probabilities."""
-        return bool(self.settings.kl or self._masks_unlikely)
 
     @property
     def _masks_unlikely(self) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rods.engines.options import EngineOptions
-from rods.engines.processes import processes_of, wire
+from rods.engines.processes import Call, frame, processes_of, received
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -47,7 +47,7 @@ class _Call(NamedTuple):
 
 def _call(method: str, *args: Any, number: int = 0) -> _Call:
     number = number or next(_NUMBERS)
-    return _Call(number, wire.frame(wire.Call(number, method, args)))
+    return _Call(number, frame(Call(number, method, args)))
 
 
 class Processes(Engine):
@@ -262,7 +262,7 @@ class Replica:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        while (said := await wire.received(process.stdout)) is not None:
+        while (said := await received(process.stdout)) is not None:
             answer = self._asked.get(said.number)
             if answer is None or answer.done():
                 continue  # nobody waits any more

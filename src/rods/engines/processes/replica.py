@@ -18,7 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from rods.engines.hf import HFPolicy, HFSession
-from rods.engines.processes import wire
+from rods.engines.processes import Answer, frame, received
 from rods.errors import PolicyError
 
 
@@ -64,15 +64,15 @@ class _Replica:
 
     async def _generate(self, session: int, asked: tuple[Any, ...]) -> None:
         try:
-            self.say(wire.Answer(session, await self._sessions[session].generate(*asked)))
+            self.say(Answer(session, await self._sessions[session].generate(*asked)))
         except PolicyError as error:
-            self.say(wire.Answer(session, fault=str(error)))
+            self.say(Answer(session, fault=str(error)))
         except asyncio.CancelledError:
             return  # the session was closed, and nobody waits
 
-    def say(self, answer: wire.Answer) -> None:
+    def say(self, answer: Answer) -> None:
         """Tell the run."""
-        content = memoryview(wire.frame(answer))
+        content = memoryview(frame(answer))
         while content:
             content = content[os.write(self._out, content) :]
 
@@ -82,10 +82,10 @@ async def _serve(out: int) -> None:
     pipe = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: pipe, sys.stdin.buffer)
     replica = _Replica(out)
-    while (call := await wire.received(reader)) is not None:
+    while (call := await received(reader)) is not None:
         work = getattr(replica, call.method)(*call.args)
         if work is not None:
-            replica.say(wire.Answer(call.number, await work))
+            replica.say(Answer(call.number, await work))
 
 
 def main() -> None:
