@@ -54,7 +54,7 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, (join_at, patience) in WINDOWS.items():
             policy = HFPolicy(model, [], rows=64, max_context=CONTEXT, threads=1)
-            policy._scheduler = Scheduler(policy._backend, [], join_at, patience)
+            policy.scheduler = Scheduler(policy._backend, [], join_at, patience)
             clock, started = time.perf_counter(), time.process_time()
             asyncio.run(play_all(policy))
             stats = policy.stats

@@ -181,7 +181,7 @@ def compare_paths(count: int = 8) -> None:
     fast = HFPolicy(model, (), count, CONTEXT)
     general = HFPolicy(model, (), count, CONTEXT, fast=False)
     single = HFPolicy(model, (), count, CONTEXT, fast=False)
-    single._scheduler = Scheduler(SingleCache(model, count), ())
+    single.scheduler = Scheduler(SingleCache(model, count), ())
     for name, policy in (("fast", fast), ("batched", general), ("row by row", single)):
         cost = cheapest(lambda policy=policy: turn(policy), 2)
         print(f"path {name}: {cost.rate(32 * count)}", flush=True)

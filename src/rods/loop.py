@@ -29,9 +29,8 @@ from rods.infra.interrupt import ctrl_c
 from rods.records import epoch_record, epoch_warnings, step_record, unused_record, unused_words
 from rods.reward import Score
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import RolloutRunner, in_rounds
+from rods.rollout.groups import RolloutRunner, in_rounds, preflight
 from rods.rollout.lockstep import Lockstep
-from rods.rollout.preflight import preflight
 from rods.rollout.schedule import (
     DrawnTask,
     Rollout,

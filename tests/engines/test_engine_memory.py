@@ -15,8 +15,7 @@ from engine_cases import Played, play_many, text, worst_difference
 from memory_cases import paper
 from rods.engines.hf import HFPolicy
 from rods.engines.kv import RowCache
-from rods.engines.runs import CALL, runs_of
-from rods.engines.storage import FIRST, KeyValues
+from rods.engines.storage import CALL, FIRST, KeyValues, runs_of
 from rods.engines.weights import DecoderWeights, packs
 from rods.errors import PolicyError
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint

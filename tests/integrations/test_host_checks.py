@@ -15,11 +15,10 @@ from rods.integrations.hosts import require_gpus, require_unfinished
 from rods.integrations.verl.start import _require_more, pools_of  # pyright: ignore[reportPrivateUsage]
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import hosts
-from rods.trainers.memory.context import positions_of
 from rods.trainers.memory.hosts import trl_memory
 from rods.trainers.memory.machine import GIB, Device
 from rods.trainers.memory.plan import plan_of, require_fit
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory.shape import positions_of, shape_of
 from verbs import rods
 
 SMOL = LlamaConfig(

@@ -25,8 +25,7 @@ from rods.dialects.programs import printed
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rewards.reading import ending
-from rods.rollout.groups import run_episode
-from rods.rollout.preflight import preflight
+from rods.rollout.groups import preflight, run_episode
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
 from rods.trainers.examples import encode_row

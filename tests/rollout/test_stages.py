@@ -15,7 +15,7 @@ import pytest
 from rods.env import TurnVerdict
 from rods.errors import EnvError
 from rods.policy import Completion
-from rods.rollout.stages import Passage, StagePlaces
+from rods.rollout.lockstep import Passage, StagePlaces
 from rods.task import Task
 from rods.types import ToolCall
 from rollout_cases import NoisyPolicy, NoisySession, play_groups

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rods.config import TrainSettings
-from rods.trainers import local, losses
+from rods.trainers import losses, reports
 from rods.trainers.losses import LossInputs, importance, objective
 from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
 
@@ -50,7 +50,7 @@ def close(a, b):
 
 
 def test_the_gap_is_shown_whatever_is_done_about_it(monkeypatch):
-    monkeypatch.setattr(local, "CAP", 1.2)
+    monkeypatch.setattr(reports, "CAP", 1.2)
     monkeypatch.setattr(losses, "CAP", 1.2)
     exact = make_groups(make_model())
     groups, offs = noisy(exact)

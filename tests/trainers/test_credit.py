@@ -10,7 +10,7 @@ import pytest
 from rods.env import TurnVerdict
 from rods.errors import TrainError
 from rods.reward import Score
-from rods.rewards.progress import progress
+from rods.rewards.shared import progress
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.collect import Credit, collect

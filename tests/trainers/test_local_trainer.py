@@ -20,12 +20,11 @@ from transformers import (
 from rods.config import ModelSettings, TrainSettings
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
-from rods.trainers.batches.micro import pack
-from rods.trainers.batches.mini import minibatches
+from rods.trainers.adamw import rate
+from rods.trainers.batches.micro import minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.collect import collect
 from rods.trainers.forward import LOGITS, token_scores
-from rods.trainers.optim import rate
 from sweeps import slow
 from trainer_cases import (
     CPU,

@@ -11,8 +11,7 @@ from rods.errors import TokenError, TrainError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.batches.micro import pack
-from rods.trainers.batches.mini import loss_weights
+from rods.trainers.batches.micro import loss_weights, pack
 from rods.trainers.batches.tree import grow
 from rods.trainers.collect import collect
 from rods.trainers.credit.peers import with_credit

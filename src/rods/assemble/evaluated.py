@@ -31,7 +31,7 @@ from rods.task import Task
 from rods.trainers.adapters import load_adapters
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import load_model, load_stops, load_tokenizer
-from rods.trainers.memory.context import positions_of, require_context
+from rods.trainers.memory.shape import positions_of, require_context
 from rods.trajectory import Group
 
 

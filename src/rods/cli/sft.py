@@ -152,7 +152,7 @@ def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
     from rods.rollout.template import ChatTemplate
     from rods.trainers.examples import read_examples
     from rods.trainers.loading import load_model
-    from rods.trainers.memory.context import positions_of
+    from rods.trainers.memory.shape import positions_of
     from rods.trainers.sft import SftSettings, SftTrainer
 
     model_settings = ModelSettings(**chosen["model"])

@@ -10,13 +10,13 @@ caches the keys and values of one context; tokens are only ever appended. `kv.py
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 from torch import Tensor
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """Rows of cached contexts of one model."""
 
     name: str
@@ -26,18 +26,19 @@ class Backend(Protocol):
     copied: bool
     """Whether it computes with a copy of the weights, so that the model may change meanwhile."""
 
+    @abstractmethod
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         """Append a chunk of at least one id to each row (all different).
 
         Returns:
             float32 logits after the last id of each chunk, shape (len(rows), vocabulary).
         """
-        ...
 
+    @abstractmethod
     def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
         """Append one id to each row (ascending, all different); logits as in `prefill`."""
-        ...
 
+    @abstractmethod
     def fork(self, source: int, target: int, length: int) -> bool:
         """Make `target` a copy of the first `length` cached tokens of `source`.
 
@@ -47,27 +48,28 @@ class Backend(Protocol):
             False if this cache cannot be cut there; `source` is then as it was, and another
             `target` is empty.
         """
-        ...
+
+    @abstractmethod
+    def swap(self, a: int, b: int) -> None:
+        """Exchange the contents of two rows."""
 
     def limit(self, length: int | None = None) -> int:
         """Rows that memory allows if one has `length` tokens (None: a whole context), at least 1.
 
         Rows beyond must be empty before a longer one is filled.
         """
-        ...
-
-    def release(self) -> None:
-        """Empty every row and give its memory back until it is needed."""
-        ...
+        return len(self.lengths)
 
     def clear(self, row: int) -> None:
         """Empty a row."""
-        ...
+        self.lengths[row] = 0
 
-    def swap(self, a: int, b: int) -> None:
-        """Exchange the contents of two rows."""
-        ...
+    def release(self) -> None:
+        """Empty every row and give its memory back until it is needed."""
+        for row in range(len(self.lengths)):
+            self.clear(row)
 
     def sync(self) -> None:
         """Read the model's weights again and empty every row."""
-        ...
+        for row in range(len(self.lengths)):
+            self.clear(row)

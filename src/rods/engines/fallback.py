@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from rods.engines.backend import Backend
 from rods.engines.storage import KeyValues
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
@@ -83,7 +84,7 @@ def _why_single(model: nn.Module) -> str:
     return ""
 
 
-class _Live:
+class _Live(Backend):
     """What both ways have in common: a model that is called with a cache."""
 
     copied = False
@@ -170,11 +171,7 @@ class BatchedCache(_Live):
     def __init__(
         self, model: nn.Module, rows: int, max_context: int, budget: int | None = None
     ) -> None:
-        """Make the rows; nothing is allocated before the first pass.
-
-        Raises:
-            PolicyError: the model keeps no key-value cache.
-        """
+        """Make the rows; nothing is allocated before the first pass."""
         super().__init__(model)
         text = self._config.get_text_config()
         self._layers = int(text.num_hidden_layers)
@@ -205,18 +202,9 @@ class BatchedCache(_Live):
 
     def release(self) -> None:
         """Empty all rows and give their memory back."""
-        self.sync()
+        super().release()
         if self._cache.kept is not None:
             self._cache.kept.release()
-
-    def sync(self) -> None:
-        """Empty all rows; the weights are the model's own."""
-        for row in range(len(self.lengths)):
-            self.clear(row)
-
-    def clear(self, row: int) -> None:
-        """Empty a row."""
-        self.lengths[row] = 0
 
     def fork(self, source: int, target: int, length: int) -> bool:
         """Copy the first tokens of a row to another; cut it, if both are the same."""
@@ -306,27 +294,9 @@ class SingleCache(_Live):
     cost = "one row at a time"
 
     def __init__(self, model: nn.Module, rows: int) -> None:
-        """Make the rows.
-
-        Raises:
-            PolicyError: the model keeps no key-value cache.
-        """
         super().__init__(model)
         self._caches: list[Cache | None] = [None] * rows
         self.lengths = [0] * rows
-
-    def sync(self) -> None:
-        """Empty all rows; the weights are the model's own."""
-        for row in range(len(self.lengths)):
-            self.clear(row)
-
-    def limit(self, length: int | None = None) -> int:
-        """All rows; what they take is not known before."""
-        return len(self.lengths)
-
-    def release(self) -> None:
-        """Empty all rows, which gives their memory back."""
-        self.sync()
 
     def clear(self, row: int) -> None:
         """Empty a row."""

@@ -1,7 +1,8 @@
 """How a server gets new weights: LoRA adapters, or all weights as a file.
 
 Owns the files, in a folder of its own that the server must see too, and the routes of each way. It
-samples nothing.
+samples nothing. Generations that begin after `send` are sampled from what it handed over; where the
+server does not take it, `PolicyError` is raised. `close` may be called more than once.
 
     handover = Folder(connection, Path("/shared"), half=False)
     await handover.send(trainer.weights(), version=3)
@@ -15,7 +16,6 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from safetensors.torch import save_file
@@ -26,25 +26,6 @@ from rods.policy import Weights
 
 KEPT = 2
 """Versions that are kept: generations in flight may still read the one before."""
-
-
-class Handover(Protocol):
-    """One way to hand weights over."""
-
-    model: str
-    """What the server calls the policy since the last hand-over; empty: as it always did."""
-
-    async def send(self, weights: Weights, version: int) -> None:
-        """Hand them over; generations that begin afterwards are sampled from them.
-
-        Raises:
-            PolicyError: the server does not take them.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Remove what it left on the server and on the disk. May be called more than once."""
-        ...
 
 
 class Folder:

@@ -25,9 +25,9 @@ from rods.engines.backend import Backend
 from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
 from rods.engines.options import EngineOptions
+from rods.engines.rows import EngineStats
 from rods.engines.sampling import Noise
 from rods.engines.scheduler import Scheduler
-from rods.engines.stats import EngineStats
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -94,7 +94,7 @@ class HFPolicy(Engine):
             torch.set_num_threads(threads)
         self.max_context = max_context
         embedding: Any = base_of(model).get_input_embeddings()
-        self._vocabulary = int(embedding.weight.shape[0])
+        self.vocabulary = int(embedding.weight.shape[0])
         self._device = torch.device(device)
         without_cudnn(self._device)
         reason = unsupported(model) if fast else "the caller asked for it"
@@ -104,18 +104,20 @@ class HFPolicy(Engine):
                 model, rows, max_context, self._device, dtype, cache_bytes, share
             )
         else:
-            said = reason if fast else ""
-            self._backend = _general(model, rows, max_context, cache_bytes, said)
+            self._backend = general = general_cache(model, rows, max_context, cache_bytes)
+            if fast:
+                kind, cost = type(base_of(model)).__name__, general.cost
+                _log.warning("%s runs by transformers' own code (%s): %s.", kind, reason, cost)
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
         self.stop_ids = frozenset(_stop_ids(model, stop))
         """Ids that end a generation."""
-        self._scheduler = Scheduler(self._backend, self.stop_ids)
-        self._stops = Stops(decode)
+        self.scheduler = Scheduler(self._backend, self.stop_ids)
+        self.stops = Stops(decode)
 
     @property
     def version(self) -> int:
         """That of the last `sync`."""
-        return self._scheduler.version
+        return self.scheduler.version
 
     @property
     def engine_name(self) -> str:
@@ -125,13 +127,11 @@ class HFPolicy(Engine):
     @property
     def stats(self) -> EngineStats:
         """Counts and seconds since the policy was made."""
-        return self._scheduler.stats
+        return self.scheduler.stats
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> HFSession:
         """A session; `shared_prompt` is computed once for all sessions that name the same one."""
-        return HFSession(
-            self._scheduler, seed, shared_prompt, self.max_context, self._vocabulary, self._stops
-        )
+        return HFSession(self, seed, shared_prompt)
 
     async def sync(self, weights: Weights, version: int) -> None:
         """Take over the model's current weights, which need not be handed over."""
@@ -142,35 +142,24 @@ class HFPolicy(Engine):
 
         Sessions that are open go on; their contexts are computed again under the new weights.
         """
-        self._scheduler.sync(version)
+        self.scheduler.sync(version)
 
     async def sleep(self) -> None:
         """Free the cache for an update, where memory is short: on a GPU, or with bounded rows."""
         rows = len(self._backend.lengths)
         if self._device.type == "cuda" or self._backend.limit() < rows:
-            self._scheduler.sleep()
+            self.scheduler.sleep()
 
 
 class HFSession:
     """One trajectory's context."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        seed: int,
-        shared_prompt: Sequence[int],
-        max_context: int,
-        vocabulary: int,
-        stops: Stops,
-    ) -> None:
-        self._scheduler = scheduler
-        self._seed = seed
-        self._max_context = max_context
-        self._vocabulary = vocabulary
-        self._stops = stops
-        self.goes_on = False
+    def __init__(self, policy: HFPolicy, seed: int, shared_prompt: Sequence[int]) -> None:
+        self._policy, self._seed = policy, seed
+        self._scheduler = policy.scheduler
+        self._goes_on = False
         """Whether the next generation needs no new ids: the last one ended before it was done."""
-        self._context = scheduler.open(Noise(seed), shared_prompt)
+        self._context = self._scheduler.open(Noise(seed), shared_prompt)
         self._state = "open"
 
     async def generate(
@@ -191,9 +180,9 @@ class HFSession:
                 or the engine failed.
         """
         self._check(new_ids, max_tokens, temperature)
-        wanted = self._stops.of(stops)
+        wanted = self._policy.stops.of(stops)
         ids = self._context.ids
-        room = self._max_context - len(ids) - len(new_ids)
+        room = self._policy.max_context - len(ids) - len(new_ids)
         ids.extend(new_ids)
         self._state = "generating"
         request = self._scheduler.submit(
@@ -207,7 +196,7 @@ class HFSession:
                 self._state = "broken by a cancelled or failed generation"
             raise
         self._state = "open"
-        self.goes_on = completion.finish is FinishReason.STOP_STRING
+        self._goes_on = completion.finish is FinishReason.STOP_STRING
         return completion
 
     def close(self) -> None:
@@ -217,23 +206,24 @@ class HFSession:
 
     def _check(self, new_ids: Sequence[int], max_tokens: int, temperature: float) -> None:
         where = f"session with seed {self._seed}, {len(self._context.ids)} tokens of context"
+        vocabulary = self._policy.vocabulary
         if self._state != "open":
             raise PolicyError(f"{where}: it is {self._state}; open a new session.")
-        if not (new_ids or self.goes_on) or max_tokens < 1 or not temperature >= 0:
+        if not (new_ids or self._goes_on) or max_tokens < 1 or not temperature >= 0:
             raise PolicyError(
                 f"{where}: got {len(new_ids)} new ids, max_tokens={max_tokens}, "
                 f"temperature={temperature}; expected at least one id, at least one token and a "
                 "temperature of at least 0."
             )
-        if new_ids and (min(new_ids) < 0 or max(new_ids) >= self._vocabulary):
+        if new_ids and (min(new_ids) < 0 or max(new_ids) >= vocabulary):
             raise PolicyError(
                 f"{where}: new ids lie in {min(new_ids)}..{max(new_ids)}, the model knows "
-                f"0..{self._vocabulary - 1}; model and tokenizer do not belong together."
+                f"0..{vocabulary - 1}; model and tokenizer do not belong together."
             )
-        if len(self._context.ids) + len(new_ids) >= self._max_context:
+        if len(self._context.ids) + len(new_ids) >= self._policy.max_context:
             raise PolicyError(
                 f"{where}: {len(new_ids)} new ids leave no room for a sampled token in a context "
-                f"of {self._max_context}; raise the context budget, or shorten tool results."
+                f"of {self._policy.max_context}; raise the context budget, or shorten tool results."
             )
 
 
@@ -275,14 +265,3 @@ def generation_stops(model: nn.Module) -> tuple[int, ...]:
     named: Any = getattr(generation, "eos_token_id", None)
     many: list[Any] = [*named] if isinstance(named, list) else [named]
     return tuple(int(i) for i in many if i is not None)
-
-
-def _general(
-    model: nn.Module, rows: int, max_context: int, budget: int | None, reason: str
-) -> Backend:
-    """The path of architectures that the fast one does not know; says so, if there is a reason."""
-    backend = general_cache(model, rows, max_context, budget)
-    if reason:
-        name = type(base_of(model)).__name__
-        _log.warning("%s runs by transformers' own code (%s): %s.", name, reason, backend.cost)
-    return backend

@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rods.engines.attention import after, flash, flashes
+from rods.engines.backend import Backend
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
-from rods.engines.runs import Run, runs_of
-from rods.engines.storage import KeyValues
+from rods.engines.storage import KeyValues, Run, runs_of
 from rods.engines.weights import DecoderWeights, Layer
 
 _PIECE = 1024
@@ -46,7 +46,7 @@ class _Place(NamedTuple):
     """Length of that prompt; the row's own cache begins there."""
 
 
-class RowCache:
+class RowCache(Backend):
     """Fused decoder with a cache of rows that grow by need (`storage.py`)."""
 
     name = "kv"
@@ -105,16 +105,14 @@ class RowCache:
 
     def release(self) -> None:
         """Empty all rows and give their memory back."""
-        for row in range(len(self.lengths)):
-            self.clear(row)
+        super().release()
         self._kept.release()
         self._store.kept.release()
 
     def sync(self) -> None:
         """Read the weights again and empty all rows."""
         self._w.sync()
-        for row in range(len(self.lengths)):
-            self.clear(row)
+        super().sync()
 
     def _base(self, row: int) -> int:
         slot = self._slots[row]

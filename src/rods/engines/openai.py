@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from rods.config import EngineSettings, RolloutSettings
 from rods.engines.connection import Connection, names_of
-from rods.engines.handover import Adapters, Folder, Handover
+from rods.engines.handover import Adapters, Folder
 from rods.engines.options import EngineOptions
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -70,7 +70,7 @@ class OpenAIEngine(Engine):
         self.stops = Stops(template.raw_decode)
         self.half = half
         self._rollout = rollout
-        self._handover: Handover | None = None
+        self._handover: Folder | Adapters | None = None
         fixed = settings.weights in ("", "fixed")
         # Of a nucleus, servers tell the log-probabilities within it.
         self.capabilities = Capabilities(
@@ -127,7 +127,7 @@ class OpenAIEngine(Engine):
             await self._handover.send(weights, version)
         self._version = self._sent = version
 
-    def _make_handover(self, connection: Connection, owner: str) -> Handover | None:
+    def _make_handover(self, connection: Connection, owner: str) -> Folder | Adapters | None:
         """The way that the settings name, by the routes of `owner`; None: there is none."""
         folder = Path(self.settings.folder)
         if self.settings.weights == "folder":

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from rods.engines.backend import Backend
 from rods.engines.sampling import Noise
-from rods.engines.stats import EngineStats
 
 _QUIET = 8
 """Passes without use after which an idle row may be moved out of the way."""
@@ -40,6 +39,23 @@ class Context:
         """Whether it really starts with the shared prompt, and that is worth sharing."""
         count = len(self.shared)
         return count > 1 and tuple(self.ids[:count]) == self.shared
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """What an engine did since it was made."""
+
+    generated_tokens: int = 0
+    prefill_tokens: int = 0
+    forked_tokens: int = 0
+    """Prompt tokens that were taken from another session of the group instead of computed."""
+    prefill_passes: int = 0
+    decode_steps: int = 0
+    evictions: int = 0
+    """Idle contexts that lost their row to a waiting session and are computed again when used."""
+    moves: int = 0
+    """Rows moved to keep the running batch dense."""
+    prefill_seconds: float = 0.0
 
 
 class Rows:
@@ -72,7 +88,9 @@ class Rows:
             row = self._pick(context, wanted)
             if row is None:
                 return
-            if not self._cut_to_prompt(context, row):
+            # A free row is used again where its first tokens are the prompt of the context's group.
+            held = row in self._holders.get(context.shared, []) and context.begins_shared
+            if not (held and self._fork(context, row, row)):
                 self._drop(row)
             self._owner[row] = context
             context.row = row
@@ -121,12 +139,6 @@ class Rows:
         last = {rows[0] for key, rows in self._holders.items() if key in wanted and len(rows) == 1}
         free = [row for row, owner in enumerate(self._owner[: self._limit]) if owner is None]
         return min(free, key=lambda row: (row not in own, row in last, row), default=None)
-
-    def _cut_to_prompt(self, context: Context, row: int) -> bool:
-        """Use a free row again whose first tokens are the prompt of the context's group."""
-        if row not in self._holders.get(context.shared, []) or not context.begins_shared:
-            return False
-        return self._fork(context, row, row)
 
     def _fork(self, context: Context, source: int, target: int) -> bool:
         # The same length for the whole group, and at least one token left to compute.
@@ -201,17 +213,15 @@ class Rows:
         worth = max(4, top // 8)
         if top - len(live) < worth:
             return
-        holes = [row for row in range(top) if row not in live and self._is_quiet(row, now)]
+        owners = enumerate(self._owner[:top])
+        quiet = [row for row, owner in owners if owner is None or now - owner.used > _QUIET]
+        holes = [row for row in quiet if row not in live]
         if len(holes) < worth:
             return
         for low, high in zip(holes, sorted(live, reverse=True), strict=False):
             if high < low:
                 return
             self._swap(low, high)
-
-    def _is_quiet(self, row: int, now: int) -> bool:
-        owner = self._owner[row]
-        return owner is None or now - owner.used > _QUIET
 
     def _swap(self, low: int, high: int) -> None:
         self._backend.swap(low, high)

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from rods.engines.backend import Backend
-from rods.engines.rows import Context, Rows
+from rods.engines.rows import Context, EngineStats, Rows
 from rods.engines.sampling import Noise, draw
-from rods.engines.stats import EngineStats
 from rods.engines.threads import DECODE, use_threads
 from rods.errors import PolicyError
 from rods.policy import Completion
@@ -121,15 +120,15 @@ class Scheduler:
     def sync(self, version: int) -> None:
         """Read the weights again; contexts of open sessions are computed again when next used."""
         self.version = version
-        self._rows.forget()
-        self._backend.sync()
-        self._waiting[:0] = self._running
-        self._running.clear()
+        self._emptied(self._backend.sync)
 
     def sleep(self) -> None:
         """Give the cache's memory back; contexts are computed again when next used."""
+        self._emptied(self._backend.release)
+
+    def _emptied(self, cache: Callable[[], None]) -> None:
         self._rows.forget()
-        self._backend.release()
+        cache()
         self._waiting[:0] = self._running
         self._running.clear()
 
@@ -295,11 +294,8 @@ class Scheduler:
             finish = FinishReason.LENGTH
         else:
             return
-        request.future.set_result(self._completion(request, finish))
-
-    def _completion(self, request: Sampling, finish: FinishReason) -> Completion:
-        version = self.version if request.version is None else request.version
-        return Completion(tuple(request.ids), tuple(request.logprobs), finish, version)
+        ids, logprobs = tuple(request.ids), tuple(request.logprobs)
+        request.future.set_result(Completion(ids, logprobs, finish, request.version))
 
 
 def _rows_of(requests: Sequence[Sampling]) -> list[int]:

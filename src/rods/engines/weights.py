@@ -137,14 +137,8 @@ class Fused:
         """All adapters' first matrices, (ranks, in); None: there is none, or they are merged."""
         self._up: Tensor | None = None
         """Their second ones, (out, ranks), 0 where an adapter is of another layer."""
-        biases = [self._bias(part) for part in self._parts]
-        self.bias = (
-            torch.zeros(sum(rows), **self._options) if any(b is not None for b in biases) else None
-        )
-
-    @staticmethod
-    def _bias(part: Any) -> Tensor | None:
-        return getattr(part, "bias", None)
+        biased = any(getattr(part, "bias", None) is not None for part in self._parts)
+        self.bias = torch.zeros(sum(rows), **self._options) if biased else None
 
     def __call__(self, states: Tensor) -> Tensor:
         """The layers' outputs side by side; `states` is (tokens, in)."""
@@ -176,7 +170,7 @@ class Fused:
                 self._up[where, at : at + len(down)].copy_(up)
                 at += len(down)
             self._take(part, weight, where)
-            bias = self._bias(part)
+            bias: Tensor | None = getattr(part, "bias", None)
             if self.bias is not None and bias is not None:
                 self.bias[where].copy_(bias)
         if self._pack:

@@ -30,10 +30,10 @@ REWARDS = Registry(
     "stages.reward",
     "reward",
     {
-        "progress": "rods.rewards.progress:progress",
-        "accuracy": "rods.rewards.progress:accuracy",
-        "format": "rods.rewards.format:format_reward",
-        "outcome": "rods.rewards.outcome:outcome",
+        "progress": "rods.rewards.shared:progress",
+        "accuracy": "rods.rewards.shared:accuracy",
+        "format": "rods.rewards.shared:format_reward",
+        "outcome": "rods.rewards.shared:outcome",
     },
     "rewards",
 )

@@ -188,26 +188,9 @@ def _read(match: re.Match[str]) -> Number | None:
 # -- units ---------------------------------------------------------------------------------------
 
 SYMBOLS = frozenset(
-    [
-        "mm",
-        "cm",
-        "m",
-        "km",
-        "mg",
-        "g",
-        "kg",
-        "ms",
-        "s",
-        "min",
-        "h",
-        "ml",
-        "l",
-        "in",
-        "ft",
-        "am",
-        "pm",
-    ]
-)
+    ["mm", "cm", "m", "km", "mg", "g", "kg", "ms", "s", "min", "h", "ml", "l", "in", "ft", "am",
+     "pm"]
+)  # fmt: skip
 """Units whose difference is seen; other words behind a number are taken as they are."""
 _SHORT = "mm|cm|km|mg|kg|ms|min|ml|mL|in|ft|am|pm|mph|th|st|nd|rd|lbs?|oz|hrs?|yd|mi|kWh?"
 """What may stand behind a number without a blank."""
@@ -223,22 +206,9 @@ _UNIT = re.compile(
 _INSIDE = re.compile(rf"{_SET}\{{([^{{}}]*)\}}")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _NO_UNIT = frozenset(
-    [
-        "or",
-        "and",
-        "not",
-        "more",
-        "less",
-        "least",
-        "most",
-        "than",
-        "if",
-        "mod",
-        "base",
-        "to",
-        "dozen",
-    ]
-)
+    ["or", "and", "not", "more", "less", "least", "most", "than", "if", "mod", "base", "to",
+     "dozen"]
+)  # fmt: skip
 """Words that say more than a unit."""
 
 

@@ -45,9 +45,8 @@ from rods.env import (
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
-from rods.rollout.lockstep import Lockstep
+from rods.rollout.lockstep import Lockstep, Passage, StagePlaces
 from rods.rollout.owner import Late, Owner
-from rods.rollout.stages import Passage, StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger
@@ -144,11 +143,9 @@ class Episode:
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS and 2 * seconds_ran(self._world) < self._owner.spent:
-            failure = self._late()
+            limit = self._limits.seconds
+            failure = f"its world took more than rollout.seconds = {limit:g} seconds"
         return self._trajectory(stop, failure)
-
-    def _late(self) -> str:
-        return f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
 
     async def _turns(self) -> StopReason:
         await self._passage.to("starting")
@@ -187,11 +184,7 @@ class Episode:
 
     async def _begin(self, world: World, index: int) -> None:
         """Enter a turn: its user message is pending from now on."""
-        await self._owner(world.begin_turn, index)
-        self._usage.turns += 1
-        self._ended = ""
-        offered = await self._owner(world.offered)
-        self._tools = {spec.name: spec for spec in offered}
+        offered = await self._offered(world, index)
         if index == 0:
             system = self._dialect.system_prompt()
             if offered and not self._rendered:
@@ -209,17 +202,20 @@ class Episode:
         for message in self._dialect.opening(earlier, text):
             self._say(message)
 
+    async def _offered(self, world: World, index: int) -> Sequence[ToolSpec]:
+        """Begin a turn of the world; the tools that it offers in this turn."""
+        await self._owner(world.begin_turn, index)
+        self._usage.turns += 1
+        self._ended = ""
+        offered = await self._owner(world.offered)
+        self._tools = {spec.name: spec for spec in offered}
+        return offered
+
     async def _turn(self, world: World, index: int) -> StopReason | None:
         """Generate until the policy answers, the world ends it, or steps or a budget are spent."""
         for _ in range(self._limits.steps_per_turn):
             ids = self._new_ids()
-            stop = self._exceeded(tokens=1, context=len(ids) + 1)
-            if stop is StopReason.CONTEXT and not len(self._ledger):
-                raise PolicyError(
-                    f"task {self._task.id}: the prompt has {len(ids)} tokens and leaves no room "
-                    f"within rollout.context_tokens = {self._limits.context}. Raise it."
-                )
-            if stop:
+            if stop := self._no_room(ids):
                 return stop
             completion = await self._generate(ids, self._context.settings.stop)
             parsed, text = self._parse(ids, completion)
@@ -246,6 +242,16 @@ class Episode:
         if said is not None:
             self._say(Message("user", said))
         return said is not None
+
+    def _no_room(self, ids: Sequence[int]) -> StopReason | None:
+        """Which budget leaves no token after these ids; raises `PolicyError` for a whole prompt."""
+        stop = self._exceeded(tokens=1, context=len(ids) + 1)
+        if stop is StopReason.CONTEXT and not len(self._ledger):
+            raise PolicyError(
+                f"task {self._task.id}: the prompt has {len(ids)} tokens and leaves no room "
+                f"within rollout.context_tokens = {self._limits.context}. Raise it."
+            )
+        return stop
 
     def _new_ids(self) -> list[int]:
         """Ids of the pending messages, which follow everything so far."""

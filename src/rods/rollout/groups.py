@@ -19,8 +19,15 @@ import asyncio
 import itertools
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -29,15 +36,15 @@ from rods.abilities import Bounded, ability
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, InlineDialect
 from rods.env import Environment, Layer
-from rods.errors import EnvError
+from rods.errors import EnvError, PolicyError
 from rods.policy import Policy
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
-from rods.rollout.stages import StagePlaces
+from rods.rollout.lockstep import StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
-from rods.types import StopReason
+from rods.types import ParseVerdict, StopReason
 
 T = TypeVar("T")
 
@@ -111,12 +118,12 @@ async def run_groups(
     for task in tasks:
         playing.append(asyncio.create_task(player.group(task, visits[task.id])))
         visits[task.id] += 1
-    running = _TaskGroup(playing)
-    try:
+    async with _cancelled(playing) as every:
         for group in playing:
-            yield await running.result(group)
-    finally:
-        await running.stop()
+            await asyncio.wait({group, every}, return_when=asyncio.FIRST_COMPLETED)
+            if every.done():
+                every.result()  # of any group: its exception is raised at once
+            yield group.result()
 
 
 def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Trajectory], None]:
@@ -127,13 +134,20 @@ def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Traject
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results of concurrent work, in order; where one part fails the others are cancelled."""
-    running = [asyncio.create_task(part) for part in work]
+    async with _cancelled([asyncio.create_task(part) for part in work]) as every:
+        return await every
+
+
+@asynccontextmanager
+async def _cancelled(running: Sequence[asyncio.Task[T]]) -> AsyncGenerator[asyncio.Future[list[T]]]:
+    """All results, or the first exception of any; what still runs after the block is cancelled."""
+    every = asyncio.gather(*running)
     try:
-        return await asyncio.gather(*running)
+        yield every
     finally:
         for part in running:
             part.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(every, *running, return_exceptions=True)
 
 
 class RolloutRunner:
@@ -185,12 +199,7 @@ class RolloutRunner:
     async def member(
         self, task: Task, member: int, visit: int = 0, layer: Layer | None = None
     ) -> Trajectory:
-        """One trajectory of a `group`; the others may be played elsewhere.
-
-        Raises:
-            EnvError: too many of the last trajectories are invalid.
-            TaskError: the task's world cannot be loaded.
-        """
+        """One trajectory of a `group`; the others may be played elsewhere. Raises as `group`."""
         context = replace(self._context, layer=layer)
         async with self._gate, _place(context.environment):
             trajectory = await _episode(context, task, member, visit * self._size + member)
@@ -219,34 +228,6 @@ def _place(environment: Environment) -> AbstractAsyncContextManager[None]:
     if id(environment) not in mine:
         mine[id(environment)] = environment, asyncio.Semaphore(bounded.capacity)
     return mine[id(environment)][1]
-
-
-class _TaskGroup:
-    """Concurrent groups of a step; the first exception of any of them is raised at once."""
-
-    def __init__(self, running: Sequence[asyncio.Task[Group]]) -> None:
-        self._running = running
-        self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for task in running:
-            task.add_done_callback(self._watch)
-
-    def _watch(self, task: asyncio.Task[Group]) -> None:
-        if not task.cancelled() and task.exception() is not None and not self._crash.done():
-            self._crash.set_result(None)
-
-    async def result(self, group: asyncio.Task[Group]) -> Group:
-        await asyncio.wait({group, self._crash}, return_when=asyncio.FIRST_COMPLETED)
-        if self._crash.done():
-            for task in self._running:
-                if task.done() and not task.cancelled() and (error := task.exception()):
-                    raise error
-        return group.result()
-
-    async def stop(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        self._crash.cancel()
 
 
 class InvalidShare:
@@ -286,3 +267,25 @@ async def _episode(context: RolloutContext, task: Task, member: int, noise: int)
         error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
         raise
     return trajectory
+
+
+def preflight(groups: Sequence[Group]) -> None:
+    """Refuse to train a policy whose calls nobody understands.
+
+    Raises:
+        PolicyError: not one call was parsed in the first step; the message shows what was read.
+    """
+    valid = [t for g in groups for t in g.trajectories if t.valid]
+    if any(v.correct is not None for t in valid for v in t.verdicts):
+        return  # questions: a policy may answer them without a call
+    steps = [s for t in valid for s in t.steps]
+    if not any(s.verdict is ParseVerdict.CALLS for s in steps):
+        seen = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
+        what = (
+            f"{seen.text[:200]!r} was read as {seen.verdict}" if seen else "nothing was generated"
+        )
+        raise PolicyError(
+            f"not one tool call was parsed in the {len(steps)} generations of the first step; "
+            f"{what}. Is model.dialect the one that this model speaks? `rods check --template` "
+            "compares its chat template with ours."
+        )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from rods.dialects import InlineDialect, Parsed
 from rods.env import World
-from rods.errors import ConfigError, PolicyError, TaskError
+from rods.errors import ConfigError, TaskError
 from rods.policy import Completion
 from rods.rollout.episode import Episode, RolloutContext
 from rods.task import Task
@@ -43,9 +43,7 @@ class InlineEpisode(Episode):
                 f"{len(self._task.dialogue)} earlier messages; an inline dialect plays tasks with "
                 "one question. Set model.dialect to one with structured calls."
             )
-        await self._owner(world.begin_turn, index)
-        self._usage.turns += 1
-        self._tools = {spec.name: spec for spec in await self._owner(world.offered)}
+        await self._offered(world, index)
         tool = self._fences.tool
         if tool not in self._tools:
             raise ConfigError(
@@ -60,20 +58,18 @@ class InlineEpisode(Episode):
         """Write until the policy ends its response or a budget is spent."""
         ids = self._prompt_ids()
         while True:
-            stop = self._exceeded(tokens=1, context=len(ids) + 1)
-            if stop is StopReason.CONTEXT and not len(self._ledger):
-                raise PolicyError(
-                    f"task {self._task.id}: the prompt has {len(ids)} tokens and leaves no room "
-                    f"within rollout.context_tokens = {self._limits.context}. Raise it."
-                )
-            if stop:
-                self._abandon(index)
+            if stop := self._no_room(ids):
+                if self._segment:  # what was written since the last insertion is kept
+                    self._step(index, Parsed(ParseVerdict.TRUNCATED), FinishReason.LENGTH, ())
                 return stop
             completion = await self._generate(ids, self._stops())
             self._segment += completion.ids
             if completion.finish is not FinishReason.STOP_STRING or self._ends(completion):
-                self._close(index, completion)
-                return self._exceeded(tokens=1, context=1) if _cut(completion) else None
+                # The response ended: by its end-of-turn token, by `rollout.stop`, or at a limit.
+                cut = completion.finish is FinishReason.LENGTH
+                end = Parsed(ParseVerdict.TRUNCATED if cut else ParseVerdict.ANSWER)
+                self._step(index, end, completion.finish, ())
+                return self._exceeded(tokens=1, context=1) if cut else None
             parsed = self._fences.read(self._text())
             if parsed is None:
                 ids = []
@@ -101,9 +97,7 @@ class InlineEpisode(Episode):
     def _ends(self, completion: Completion) -> bool:
         """Whether what stopped the generation ends the answer."""
         ends = self._context.settings.stop
-        if not ends:
-            return False
-        text = self._context.template.decode(completion.ids)
+        text = self._context.template.decode(completion.ids) if ends else ""
         return any(end in text for end in ends)
 
     def _text(self) -> str:
@@ -131,18 +125,6 @@ class InlineEpisode(Episode):
         self._cut += len(shown) < len(clean.content.strip())
         return shown
 
-    def _close(self, index: int, completion: Completion) -> None:
-        """The response ended: by its end-of-turn token, by `rollout.stop`, or at a limit."""
-        cut = _cut(completion)
-        verdict = ParseVerdict.TRUNCATED if cut else ParseVerdict.ANSWER
-        parsed = Parsed(verdict, answer="" if cut else self._text())
-        self._step(index, parsed, completion.finish, ())
-
-    def _abandon(self, index: int) -> None:
-        """A budget is spent: keep what was written since the last insertion, if anything."""
-        if self._segment:
-            self._step(index, Parsed(ParseVerdict.TRUNCATED), FinishReason.LENGTH, ())
-
     def _step(
         self, index: int, parsed: Parsed, finish: FinishReason, results: tuple[ToolResult, ...]
     ) -> None:
@@ -153,7 +135,3 @@ class InlineEpisode(Episode):
             Step(index, text, parsed.verdict, finish, parsed.calls, results, len(self._segment))
         )
         self._segment = []
-
-
-def _cut(completion: Completion) -> bool:
-    return completion.finish is FinishReason.LENGTH

@@ -1,12 +1,16 @@
-"""Lockstep: all generate, then all tools run one by one, then all generate again.
+"""Where trajectories wait for each other: in lockstep, or for a place in a stage.
 
-The schedule that asynchronous rollouts are compared with (`rollout.schedule = "synchronous"`). Owns
-whose turn it is; an episode asks before it generates and before it works with its world.
+Owns whose turn it is. It never counts trajectories in flight: `rollout.concurrency` does.
 
     lockstep = Lockstep()
     async with lockstep.member():         # works with its world, alone
         await lockstep.generating()       # waits until nobody works any more
         await lockstep.working()          # waits until all have generated, then for its place
+
+    passage = Passage(StagePlaces(starting=4, running=16, judging=4))
+    await passage.to("starting")
+    await passage.to("running")           # gives up its place among those who start
+    passage.leave()
 """
 
 from __future__ import annotations
@@ -15,10 +19,17 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Literal, Self
+
+from rods.config.rollout import WorldSettings
 
 
 class Lockstep:
-    """Whose turn it is among the episodes of one step."""
+    """All generate, then all tools run one by one, then all generate again.
+
+    The schedule that asynchronous rollouts are compared with (`rollout.schedule = "synchronous"`).
+    An episode asks before it generates and before it works with its world.
+    """
 
     def __init__(self) -> None:
         self._generate: deque[asyncio.Future[None]] = deque()
@@ -76,3 +87,51 @@ class Lockstep:
                 mine.set_result(None)
             if self._going:
                 return
+
+
+Stage = Literal["starting", "running", "judging"]
+
+
+class StagePlaces:
+    """Places of each stage; 0: as many as come. The three queues of SkyRL-v0."""
+
+    def __init__(self, starting: int = 0, running: int = 0, judging: int = 0) -> None:
+        bounds: dict[Stage, int] = {"starting": starting, "running": running, "judging": judging}
+        self.gates = {name: asyncio.Semaphore(most) for name, most in bounds.items() if most}
+
+    @classmethod
+    def of(cls, settings: WorldSettings) -> Self:
+        """The stages of a configuration."""
+        return cls(settings.starting, settings.running, settings.judging)
+
+
+class Passage:
+    """One trajectory's way through the stages.
+
+    One that has started keeps its place there until it is played, so that no more worlds lie ready
+    than start at once. One that waits to be judged holds no place: the policy goes on with others.
+    """
+
+    def __init__(self, stages: StagePlaces | None) -> None:
+        """Be in no stage yet; None: there are no bounds."""
+        self._gates = {} if stages is None else stages.gates
+        self._stage: Stage | None = None
+        self._held: asyncio.Semaphore | None = None
+
+    async def to(self, stage: Stage) -> None:
+        """Enter a stage, as soon as there is a place."""
+        if self._stage == stage:
+            return
+        if self._stage != "starting":
+            self.leave()
+        gate = self._gates.get(stage)
+        if gate is not None:
+            await gate.acquire()
+        self.leave()
+        self._stage, self._held = stage, gate
+
+    def leave(self) -> None:
+        """Give up the place, if there is one."""
+        held, self._held, self._stage = self._held, None, None
+        if held is not None:
+            held.release()

@@ -1,22 +1,23 @@
-"""AdamW for large models: bfloat16 weights with exact float32 masters, small or remote moments.
+"""The optimiser and its learning rate: AdamW, for large models with a small or remote state.
 
-A float32 master is kept as the bfloat16 weight that the model computes with and the 16 bits that
-this one lacks: four bytes together, not six. Gradients of bfloat16 weights are summed in float32
-over micro-batches. Moments are float32, or 8 bits a number, which bitsandbytes keeps (arXiv
-2110.02861). Float32 moments and the 16 bits may lie in the host's memory and visit the device slice
-by slice. An update has no random number, so a resumed run equals one that was not killed.
+Owns the clipping of gradients, wherever they are summed, and the schedule, which is a function of
+the step alone and therefore needs no state. An update has no random number, so a resumed run equals
+one that was not killed.
 
-    optimizer = LeanAdamW([{"params": matrices}], lr=1e-6, moments="8bit", offload=False)
+    optimizer = make_optimizer(parameters, settings)
+    rate(settings, step=0, total=100)       # 1e-6
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from rods.config import TrainSettings
 from rods.errors import PrerequisiteError
 from rods.infra.install import install_line
 
@@ -26,6 +27,52 @@ SMALL = 4096
 """Parameters with fewer numbers keep float32 moments, as in bitsandbytes' own optimizers."""
 SLICE = 1 << 24
 """Numbers that are computed at once; bounds what a step holds beside its state."""
+
+
+def make_optimizer(
+    parameters: Sequence[nn.Parameter], settings: TrainSettings
+) -> torch.optim.Optimizer:
+    """AdamW (betas 0.9 and 0.999); weight decay on matrices only.
+
+    torch's fused one where all is float32 and stays on the device, else `LeanAdamW`.
+    """
+    groups: list[dict[str, Any]] = [
+        {
+            "params": [p for p in parameters if p.ndim > 1],
+            "weight_decay": settings.local.weight_decay,
+        },
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    mode = settings.local.optimizer_memory
+    if mode == "full" and all(p.dtype is torch.float32 for p in parameters):
+        return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
+    moments = "8bit" if mode == "8bit" else "float32"
+    return LeanAdamW(groups, settings.lr, moments, offload=mode == "offload")
+
+
+def clip_gradients(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], limit: float
+) -> Tensor:
+    """Scale gradients to a norm of at most `limit`; their norm before."""
+    held = optimizer.held if isinstance(optimizer, LeanAdamW) else parameters
+    return nn.utils.clip_grad_norm_(held, limit)
+
+
+def rate(settings: TrainSettings, step: int, total: int) -> float:
+    """Learning rate of `step` (from 0): linear warm-up, then constant, or cosine down to 0.
+
+    Args:
+        settings: `lr`, `schedule`, `warmup`.
+        step: updates that went before, skipped ones included.
+        total: updates of the whole run; beyond it the cosine stays at its last value.
+    """
+    if step < settings.warmup:
+        return settings.lr * (step + 1) / settings.warmup
+    if settings.schedule == "constant":
+        return settings.lr
+    length = max(1, total - settings.warmup)
+    done = min(step - settings.warmup, length - 1) / length
+    return settings.lr * 0.5 * (1 + math.cos(math.pi * done))
 
 
 class Held:
@@ -43,7 +90,14 @@ class Held:
 
 
 class LeanAdamW(torch.optim.Optimizer):
-    """AdamW (betas 0.9 and 0.999) whose state is small, or elsewhere."""
+    """AdamW (betas 0.9 and 0.999) whose state is small, or elsewhere.
+
+    A float32 master is kept as the bfloat16 weight that the model computes with and the 16 bits
+    that this one lacks: four bytes together, not six. Gradients of bfloat16 weights are summed in
+    float32 over micro-batches. Moments are float32, or 8 bits a number, which bitsandbytes keeps
+    (arXiv 2110.02861). Float32 moments and the 16 bits may lie in the host's memory and visit the
+    device slice by slice.
+    """
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -28,6 +28,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from rods.engines.weights import base_of, merged
 from rods.errors import StoreError
 from rods.trainers.loading import quiet
+
+if TYPE_CHECKING:
+    from rods.trainers.critic import Critic
 
 STATE, OPTIMIZER, ADAPTER = "trainer.json", "optimizer.pt", "adapter_model.safetensors"
 CRITIC = "critic.pt"
@@ -66,25 +69,13 @@ class ModelWeights:
             cast("PreTrainedModel", self.model).save_pretrained(str(folder), **own)
 
 
-class Stateful(Protocol):
-    """What saves and restores itself by a dictionary of tensors and numbers."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What there is to save."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from it; raises ValueError where it belongs to another."""
-        ...
-
-
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
     tokenizer: PreTrainedTokenizerBase,
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, int],
-    critic: Stateful | None = None,
+    critic: Critic | None = None,
 ) -> None:
     """Write a checkpoint beside `folder`, then put it in place; an older one is replaced.
 
@@ -124,7 +115,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, critic: Stateful | None = None
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, critic: Critic | None = None
 ) -> dict[str, int]:
     """Put weights, optimiser state and critic back, in place, and return the saved state.
 

@@ -8,8 +8,7 @@ Owns which trajectories reach a loss and with which advantage. It runs no model.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -39,25 +38,25 @@ class Credit(NamedTuple):
     """Discount by `call`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch:
     """The samples of one update, and what was left out and why.
 
     The valid members of informative groups are trained (`samples`), masked or empty.
     """
 
-    samples: list[Sample]
-    """In the order of groups and members; informative groups only."""
     groups: int
-    informative: int
-    """Groups with at least one advantage that is not 0, under `gae` with a valid member; the others
-    cost nothing."""
     zero_variance: int
     """Groups whose valid rewards are all equal."""
     trajectories: int
     invalid: int
     """Members that infrastructure failed; in no baseline and no sample."""
-    empty: int
+    samples: list[Sample] = field(default_factory=list[Sample])
+    """In the order of groups and members; informative groups only."""
+    informative: int = 0
+    """Groups with at least one advantage that is not 0, under `gae` with a valid member; the others
+    cost nothing."""
+    empty: int = 0
     """Valid members of informative groups that sampled no token: in the baseline, no sample."""
     uncredited: int = 0
     """Valid members of informative groups none of whose tokens had an advantage: no sample."""
@@ -97,12 +96,14 @@ def collect(
         TrainError: the shapes of `groups` and `scores` differ.
         RewardError: a filter needs a part that the scores lack.
     """
-    _same_shape(groups, scores)
-    known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
-    group_filter = _GroupFilter(filters)
-    kept = [i for i, row in enumerate(known) if group_filter.keeps(row)]
-    unlikely = perplexities or [None] * len(groups)
-    faults = [group_filter.faults(groups[i], known[i], unlikely[i]) for i in kept]
+    known = _known(groups, scores)
+    batch = Batch(
+        groups=len(groups),
+        zero_variance=sum(zero_variance(_rewards(row)) for row in known),
+        trajectories=sum(len(row) for row in known),
+        invalid=sum(not s.valid for row in known for s in row),
+    )
+    kept, faults = _filtered(batch, groups, known, filters, perplexities)
     drawn, theirs = [groups[i] for i in kept], [known[i] for i in kept]
     # What a filter masks has no token with loss, so it weighs nothing where tokens weigh.
     tokens = [
@@ -112,71 +113,76 @@ def collect(
     ]  # fmt: skip
     found = _advantages(kind, [_rewards(row) for row in theirs], tokens)
     credits = _credits(kind, drawn, theirs, found, credit or Credit())
-    samples: list[Sample] = []
-    counts = Counter[str]()
     for index, group, row, fault, advantage, by_token in zip(
         kept, drawn, theirs, faults, found, credits, strict=True
     ):
         if _informative(kind, advantage, by_token):
-            counts["informative"] += 1
-            group_filter.count(fault)
             members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
-            made = _samples(list(members), mask_env_tokens, counts)
-            samples += [replace(sample, group=index) for sample in made]
-    return Batch(
-        samples=samples,
-        groups=len(groups),
-        informative=counts["informative"],
-        zero_variance=sum(zero_variance(_rewards(row)) for row in known),
-        trajectories=sum(len(row) for row in known),
-        invalid=sum(not s.valid for row in known for s in row),
-        empty=counts["empty"],
-        uncredited=counts["uncredited"],
-        dropped=group_filter.dropped,
-        masked=group_filter.masked,
-    )
+            _add(batch, index, members, mask_env_tokens)
+    return batch
 
 
-_Member = tuple[Trajectory, Score, str | None, float | None, NDArray[np.float32] | None]
-
-
-def _samples(
-    members: Sequence[_Member], mask_env_tokens: bool, counts: Counter[str]
-) -> list[Sample]:
-    """The samples of an informative group; counts who has none."""
-    found: list[Sample] = []
-    for trajectory, score, fault, advantage, by_token in members:
-        if not score.valid or advantage is None or fault is not None:
-            continue
-        if not trajectory.ledger.generated:
-            counts["empty"] += 1
-            continue
-        sample = replace(to_sample(trajectory, advantage, mask_env_tokens), reward=score.value)
-        if by_token is None:
-            found.append(sample)
-        elif by_token.any():
-            found.append(with_credit(sample, by_token))
-        else:
-            counts["uncredited"] += 1
-    return found
-
-
-def _rewards(scores: Sequence[Score]) -> list[float | None]:
-    return [s.value if s.valid else None for s in scores]
-
-
-def _same_shape(groups: Sequence[Group], scores: Scores) -> None:
+def _known(groups: Sequence[Group], scores: Scores) -> list[list[Score]]:
+    """The scores; that of a trajectory that failed is invalid, whatever it says."""
     if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
         raise TrainError(
             f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
             f"with scores of {[len(row) for row in scores]}; expected one score for each."
         )
+    return [
+        [s if t.valid else replace(s, valid=False)
+         for t, s in zip(group.trajectories, row, strict=True)]
+        for group, row in zip(groups, scores, strict=True)
+    ]  # fmt: skip
 
 
-def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
-    """The scores; that of a trajectory that failed is invalid, whatever it says."""
-    pairs = zip(group.trajectories, scores, strict=True)
-    return [s if t.valid else replace(s, valid=False) for t, s in pairs]
+def _filtered(
+    batch: Batch,
+    groups: Sequence[Group],
+    scores: Scores,
+    filters: TrainFilter | None,
+    perplexities: Sequence[Sequence[float]] | None,
+) -> tuple[list[int], list[Sequence[str | None]]]:
+    """Which groups are kept, and why each of their members is masked; counts what is dropped."""
+    if filters is None:
+        return [*range(len(groups))], [[None] * len(row) for row in scores]
+    batch.dropped = dict.fromkeys(filters.group_reasons, 0)
+    batch.masked = dict.fromkeys(filters.sample_reasons, 0)
+    kept: list[int] = []
+    for index, row in enumerate(scores):
+        reason = filters.group_fault(row)
+        if reason is None:
+            kept.append(index)
+        else:
+            batch.dropped[reason] += 1
+    unlikely = perplexities or [None] * len(groups)
+    return kept, [filters.sample_faults(groups[i], scores[i], unlikely[i]) for i in kept]
+
+
+_Member = tuple[Trajectory, Score, str | None, float | None, NDArray[np.float32] | None]
+
+
+def _add(batch: Batch, group: int, members: Iterable[_Member], mask_env_tokens: bool) -> None:
+    """Add the samples of an informative group; counts who has none."""
+    batch.informative += 1
+    for trajectory, score, fault, advantage, by_token in members:
+        if fault is not None:
+            batch.masked[fault] += 1
+        elif not score.valid or advantage is None:
+            continue
+        elif not trajectory.ledger.generated:
+            batch.empty += 1
+        else:
+            sample = to_sample(trajectory, advantage, mask_env_tokens)
+            sample = replace(sample, reward=score.value, group=group)
+            if by_token is not None and not by_token.any():
+                batch.uncredited += 1
+            else:
+                batch.samples.append(sample if by_token is None else with_credit(sample, by_token))
+
+
+def _rewards(scores: Sequence[Score]) -> list[float | None]:
+    return [s.value if s.valid else None for s in scores]
 
 
 def _advantages(kind: str, rewards: Advantages, tokens: Sequence[Sequence[int]]) -> Advantages:
@@ -205,30 +211,3 @@ def _credits(
     if credit.by == "turn" and all(s.turns for row in scores for s in row if s.valid):
         return turn_credit(kind, groups, scores)
     return [[None] * len(row) for row in scores]
-
-
-class _GroupFilter:
-    """Applies a filter and counts what it holds back."""
-
-    def __init__(self, chosen: TrainFilter | None) -> None:
-        self._chosen = chosen
-        self.dropped: dict[str, int] = dict.fromkeys(chosen.group_reasons, 0) if chosen else {}
-        self.masked: dict[str, int] = dict.fromkeys(chosen.sample_reasons, 0) if chosen else {}
-
-    def keeps(self, scores: Sequence[Score]) -> bool:
-        fault = self._chosen.group_fault(scores) if self._chosen else None
-        if fault is not None:
-            self.dropped[fault] += 1
-        return fault is None
-
-    def faults(
-        self, group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None
-    ) -> Sequence[str | None]:
-        if self._chosen is None:
-            return [None] * len(scores)
-        return self._chosen.sample_faults(group, scores, perplexities)
-
-    def count(self, faults: Sequence[str | None]) -> None:
-        for fault in faults:
-            if fault is not None:
-                self.masked[fault] += 1

@@ -25,14 +25,14 @@ from transformers import PreTrainedModel
 
 from rods.config import ModelSettings, TrainSettings
 from rods.errors import TrainError
+from rods.trainers.adamw import clip_gradients, make_optimizer
 from rods.trainers.batches.micro import Microbatch, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.forward import token_outputs
 from rods.trainers.gae import explained_variance, with_estimates
 from rods.trainers.loading import uses_bfloat16
-from rods.trainers.optim import clip_gradients, make_optimizer
 from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
-from rods.trainers.reports import CriticReport
+from rods.trainers.reports import CriticReport, UpdateSums
 from rods.trainers.samples import Estimates, Floats, Sample
 
 
@@ -64,7 +64,7 @@ class Critic:
         nn.init.zeros_(self._head.weight)
         nn.init.zeros_(self._head.bias)
         self._optimizer = make_optimizer(list(self._trained().values()), settings)
-        self._sums: dict[str, float] = {}
+        self._lr, self._sums = 0.0, UpdateSums()
         self._trunk.eval()
 
     @property
@@ -94,7 +94,7 @@ class Critic:
         """One update: set the rate, forget the last update's figures."""
         for part in self._optimizer.param_groups:
             part["lr"] = lr
-        self._sums = {"lr": lr}
+        self._lr, self._sums = lr, UpdateSums()
         with training_mode(self._trunk, self.settings.local.gradient_checkpointing, self._trees):
             yield
         self.updates += 1
@@ -116,39 +116,39 @@ class Critic:
             )
             total = (loss * weights).sum()
             cast("Any", total).backward()
-            self._add("loss", float(total.detach()))
-            self._add("clipped", float(held.sum()))
-            self._add("tokens", len(loss))
+            self._sums.see(micro)
+            self._sums.sums["loss"] += float(total.detach())
+            self._sums.sums["clipped"] += float(held.sum())
         parameters = list(self._trained().values())
         limit = self.settings.local.grad_clip
         norm = float(clip_gradients(self._optimizer, parameters, limit))
-        if not np.isfinite(norm + self._sums["loss"]):
+        summed = self._sums.sums["loss"]
+        if not np.isfinite(norm + summed):
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(
-                f"the critic's update {self.updates}: its loss is {self._sums['loss']}, its "
+                f"the critic's update {self.updates}: its loss is {summed}, its "
                 f"gradient norm {norm}. Its weights are as before this optimiser step. Lower "
                 "train.gae.critic_lr or train.local.grad_clip, or go back to an older checkpoint."
             )
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        self._add("norm", norm)
-        self._add("steps", 1)
+        self._sums.sums["grad_norm"] += norm
+        self._sums.steps += 1
 
     def report(self, samples: Sequence[Sample]) -> CriticReport:
         """The figures of the last update, made with these samples."""
         known = [s.estimates for s in samples if s.estimates is not None]
         returns = np.concatenate([e.returns for e in known]).astype(np.float64)
         values = np.concatenate([e.values for e in known]).astype(np.float64)
-        steps = max(1.0, self._sums.get("steps", 0.0))
         return CriticReport(
-            value_loss=self._sums.get("loss", 0.0) / steps,
+            value_loss=self._sums.by_step("loss"),
             explained_variance=explained_variance(returns, values),
             value_mean=float(values.mean()),
             return_mean=float(returns.mean()),
-            value_clipped=self._sums.get("clipped", 0.0) / max(1.0, self._sums.get("tokens", 0.0)),
-            grad_norm=self._sums.get("norm", 0.0) / steps,
-            lr=self._sums["lr"],
-            optimizer_steps=int(self._sums.get("steps", 0.0)),
+            value_clipped=self._sums.by_token("clipped"),
+            grad_norm=self._sums.by_step("grad_norm"),
+            lr=self._lr,
+            optimizer_steps=self._sums.steps,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -193,9 +193,6 @@ class Critic:
 
     def _put(self, array: Floats) -> Tensor:
         return torch.from_numpy(array).to(self._trunk.device)
-
-    def _add(self, name: str, value: float) -> None:
-        self._sums[name] = self._sums.get(name, 0.0) + value
 
 
 def value_loss(new: Tensor, old: Tensor, returns: Tensor, clip: float) -> tuple[Tensor, Tensor]:

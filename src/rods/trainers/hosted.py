@@ -36,8 +36,7 @@ from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import RolloutRunner, together
-from rods.rollout.preflight import preflight
+from rods.rollout.groups import RolloutRunner, preflight, together
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trainers.collect import Batch, Credit, collect
@@ -127,7 +126,8 @@ class HostedRun:
                 or tasks.
         """
         if state is not None:
-            self._require_settings(state)
+            theirs = parse_config(json.loads(state["config"]), "the saved state")
+            require_same("the saved state", theirs.changed(self.config), self._drift)
         folder.mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
         self._running.callback(released, locked(folder / LOCK, busy))
@@ -141,10 +141,6 @@ class HostedRun:
             self._rewards.load_state_dict(json.loads(state["rewards"]))
             self._looked_at = True
         self._curriculum = curriculum
-
-    def _require_settings(self, state: Mapping[str, Any]) -> None:
-        theirs = parse_config(json.loads(state["config"]), "the saved state")
-        require_same("the saved state", theirs.changed(self.config), self._drift)
 
     @property
     def opened(self) -> bool:

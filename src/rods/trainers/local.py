@@ -22,13 +22,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.config.train import CAP
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards.filters import filter_of
-from rods.trainers.batches.micro import Microbatch, pack
-from rods.trainers.batches.mini import loss_weights, minibatches
+from rods.trainers.adamw import clip_gradients, make_optimizer, rate
+from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.collect import Credit, collect
@@ -36,7 +35,6 @@ from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
-from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import LocalUpdateReport, UpdateSums, make_report
@@ -120,7 +118,7 @@ class LocalTrainer:
             self.critic = Critic(model, settings, model_settings, seed)
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
-        elif self._compares:
+        elif settings.kl or self._masks_unlikely:
             self._reference = frozen_copy(model)
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
@@ -160,7 +158,9 @@ class LocalTrainer:
             samples = batch.samples
             if settings.kl and (not warming or settings.kl_in == "reward"):
                 samples = self._with_references(samples, known)
-            if settings.correction.method != "none" and self._moves_within(samples):
+            # Several optimiser steps move the weights within the update.
+            several = settings.epochs > 1 or 0 < settings.minibatch < len(samples)
+            if settings.correction.method != "none" and several:
                 parts = self._logprobs(self.model, samples)
                 samples = [
                     replace(s, old_logprobs=part) for s, part in zip(samples, parts, strict=True)
@@ -169,16 +169,15 @@ class LocalTrainer:
                 self._pass(samples, sums, None)
             else:
                 samples = self.critic.judge(samples)
-                with self.critic.training(self._critic_rate()):
+                its = {"lr": settings.gae.critic_lr, "warmup": 0}
+                pace = rate(settings.model_copy(update=its), self.step, self.total_steps)
+                with self.critic.training(pace):
                     self._pass(samples, sums, warming)
                 critic = self.critic.report(samples)
             self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        cap = CAP
-        return make_report(
-            self.step - 1, self.version, batch, sums, lr, seconds, critic, warming, cap
-        )
+        return make_report(self.step - 1, self.version, batch, sums, lr, seconds, critic, warming)
 
     def _warming(self) -> str | None:
         """Why the policy waits for its critic; None: it does not."""
@@ -186,10 +185,6 @@ class LocalTrainer:
             return None
         whole = self.settings.gae.critic_warmup
         return f"the critic warms up, update {self.critic.updates + 1} of {whole}; the policy waits"
-
-    def _critic_rate(self) -> float:
-        its = {"lr": self.settings.gae.critic_lr, "warmup": 0}
-        return rate(self.settings.model_copy(update=its), self.step, self.total_steps)
 
     def _pass(self, samples: list[Sample], sums: UpdateSums, warming: str | None) -> None:
         """All mini-batches of all epochs."""
@@ -242,9 +237,8 @@ class LocalTrainer:
             terms = self._terms(micro, first_step=not sums.steps)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
-            sums.add("loss", float(terms.loss.detach()))
-            for name, value in terms.sums.items():
-                sums.add(name, float(value))
+            for name, value in {"loss": terms.loss.detach(), **terms.sums}.items():
+                sums.sums[name] += float(value)
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
             sums.compare(terms.mismatch)
         limit = self.settings.local.grad_clip
@@ -252,28 +246,22 @@ class LocalTrainer:
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        sums.add("grad_norm", float(norm))
+        sums.sums["grad_norm"] += float(norm)
         sums.steps += 1
 
     def _terms(self, micro: Microbatch, first_step: bool) -> Terms:
         with self._precision():
             logprobs, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
-        reference, old_logprobs = micro.reference, micro.old_logprobs
         inputs = LossInputs(
             rollout_logprobs=self._tensor(micro.rollout_logprobs),
             advantages=self._tensor(micro.advantages),
             weights=self._tensor(micro.token_weights),
             rows=self._tensor(micro.rows),
-            reference=None if reference is None else self._tensor(reference),
-            old_logprobs=None if old_logprobs is None else self._tensor(old_logprobs),
+            reference=self._tensor(micro.reference),
+            old_logprobs=self._tensor(micro.old_logprobs),
             first_step=first_step,
         )
         return objective(logprobs, entropy, inputs, self.settings)
-
-    @property
-    def _compares(self) -> bool:
-        """Whether anything asks for the start's log-probabilities."""
-        return bool(self.settings.kl or self._masks_unlikely)
 
     @property
     def _masks_unlikely(self) -> bool:
@@ -313,10 +301,6 @@ class LocalTrainer:
         with adapter.disable_adapter():
             return self._logprobs(self.model, samples)
 
-    def _moves_within(self, samples: Sequence[Sample]) -> bool:
-        """Whether an update makes several optimiser steps, so that the weights move within it."""
-        return self.settings.epochs > 1 or 0 < self.settings.minibatch < len(samples)
-
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
         """Log-probabilities of the sampled tokens of each sample under a model."""
         found: dict[int, Floats] = {}
@@ -343,5 +327,5 @@ class LocalTrainer:
         kind = self.model.device.type
         return torch.autocast(kind, dtype=torch.bfloat16, enabled=self._autocast)
 
-    def _tensor(self, array: Any) -> Tensor:
-        return torch.from_numpy(array).to(self.model.device)
+    def _tensor(self, array: Any) -> Any:
+        return None if array is None else torch.from_numpy(array).to(self.model.device)

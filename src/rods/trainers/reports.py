@@ -9,12 +9,14 @@ Owns the numbers of an update and their names in the log. It never changes a wei
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 import numpy as np
 from torch import Tensor
 
+from rods.config.train import CAP
 from rods.trainers.batches.micro import Microbatch
 from rods.trainers.collect import Batch
 from rods.trainers.samples import Floats
@@ -120,7 +122,8 @@ class LocalUpdateReport:
 class UpdateSums:
     """Running sums of one update."""
 
-    sums: dict[str, float] = field(default_factory=dict[str, float])
+    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By name; 0 where nothing was added."""
     ratio_max: float = 0.0
     steps: int = 0
     microbatches: int = 0
@@ -136,18 +139,14 @@ class UpdateSums:
             values = mismatch.detach().float().cpu().numpy()
             self.gaps.append(values[~np.isnan(values)])
 
-    def gap(self, cap: float) -> tuple[float | None, float | None, float | None]:
-        """Mean and 99th percentile of the absolute gap, and the share above the cap."""
+    def gap(self) -> tuple[float | None, float | None, float | None]:
+        """Mean and 99th percentile of the absolute gap, and the share above `CAP`."""
         gaps = np.concatenate(self.gaps) if self.gaps else np.zeros(0)
         if not len(gaps):
             return None, None, None
         sizes = np.abs(gaps)
-        clipped = float((gaps > math.log(cap)).mean())
+        clipped = float((gaps > math.log(CAP)).mean())
         return float(sizes.mean()), float(np.quantile(sizes, 0.99)), clipped
-
-    def add(self, name: str, value: float) -> None:
-        """Add to the sum of this name."""
-        self.sums[name] = self.sums.get(name, 0.0) + value
 
     def see(self, micro: Microbatch) -> None:
         """Count a micro-batch."""
@@ -158,15 +157,15 @@ class UpdateSums:
 
     def by_step(self, name: str) -> float:
         """The sum as a mean over optimiser steps."""
-        return self.sums.get(name, 0.0) / max(1, self.steps)
+        return self.sums[name] / max(1, self.steps)
 
     def by_weight(self, name: str) -> float:
         """The sum as a mean over sampled tokens, each as it weighs in the loss."""
-        return self.sums.get(name, 0.0) / (self.sums.get("weight") or 1.0)
+        return self.sums[name] / (self.sums["weight"] or 1.0)
 
     def by_token(self, name: str) -> float:
         """The sum as a mean over sampled tokens."""
-        return self.sums.get(name, 0.0) / max(1, self.sampled)
+        return self.sums[name] / max(1, self.sampled)
 
 
 def make_report(
@@ -178,13 +177,12 @@ def make_report(
     seconds: float,
     critic: CriticReport | None = None,
     warming: str | None = None,
-    cap: float = 2.0,
 ) -> LocalUpdateReport:
     """The report of the update that `batch` and `sums` tell of, after `step` others.
 
     `warming` says why the critic alone was trained; None: it was not so.
     """
-    gap_mean, gap_p99, gap_clipped = sums.gap(cap)
+    gap_mean, gap_p99, gap_clipped = sums.gap()
     return LocalUpdateReport(
         step=step,
         version=version,

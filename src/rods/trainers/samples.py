@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,7 @@ ABOVE_ZERO = 1e-4
 """A log-probability may exceed 0 by so much through rounding."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Estimates:
+class Estimates(NamedTuple):
     """What a critic made of one trajectory, by sampled token; all of shape (`sampled`,)."""
 
     advantages: Floats

@@ -62,7 +62,7 @@ def verl(
 def _require_context(config: RunConfig, dry_run: bool) -> None:
     """Compare the context with the model's positions; a dry run does without its config."""
     from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.context import positions_of, require_context
+    from rods.trainers.memory.shape import positions_of, require_context
 
     try:
         require_context(config, positions_of(load_architecture(config.model)))

@@ -13,14 +13,16 @@ on the clock: last digits of log-probabilities may differ from run to run.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from rods.engines.options import EngineOptions
-from rods.engines.processes import processes_of, wire
+from rods.engines.processes import Call, frame, processes_of, received
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -32,6 +34,20 @@ UNEVEN = 4
 costs the computing of its context, and ends the wait for the replica that has the longer tasks."""
 GRACE = 5.0
 """Seconds that a replica may take to end."""
+_NUMBERS = itertools.count(1)
+"""Of sessions, which their generations have too, and of other calls."""
+
+
+class _Call(NamedTuple):
+    """A call as it goes to one replica or to several."""
+
+    number: int
+    content: bytes
+
+
+def _call(method: str, *args: Any, number: int = 0) -> _Call:
+    number = number or next(_NUMBERS)
+    return _Call(number, frame(Call(number, method, args)))
 
 
 class Processes(Engine):
@@ -65,12 +81,12 @@ class Processes(Engine):
         """
         for place, replica in enumerate(self._replicas):
             self._replicas[place] = replica if replica.running else await self._started()
-        await self._all(wire.Sync(version, {n: t.detach() for n, t in weights.tensors()}))
+        await self._all("sync", {n: t.detach() for n, t in weights.tensors()}, version)
         self._version = version
 
     async def sleep(self) -> None:
         """Free the caches where memory is short."""
-        await self._all(wire.Sleep())
+        await self._all("sleep")
 
     async def close(self) -> None:
         """End the replicas."""
@@ -104,15 +120,15 @@ class Processes(Engine):
         replica = Replica()
         await replica.start()
         try:
-            await replica.ask(wire.frame(_setup(self._options, self._count)))
+            await replica.ask(_call("make", *_made_of(self._options, self._count)))
         except BaseException:
             await replica.close()
             raise
         return replica
 
-    async def _all(self, message: wire.Message) -> None:
-        content = wire.frame(message)
-        await asyncio.gather(*(r.ask(content) for r in self._replicas if r.running))
+    async def _all(self, method: str, *args: Any) -> None:
+        call = _call(method, *args)
+        await asyncio.gather(*(r.ask(call) for r in self._replicas if r.running))
 
 
 class ProcessSession:
@@ -124,8 +140,6 @@ class ProcessSession:
         self._number = 0
         self._ids: list[int] = []
         self._closed = False
-        self.goes_on = False
-        """Whether the next generation needs no new ids: the last one ended before it was done."""
 
     async def generate(
         self,
@@ -151,11 +165,10 @@ class ProcessSession:
             self._leave()
             self._replica, self._number = place, place.enter(self._seed, self._shared)
             new = (*self._ids, *new)
-        asked = wire.Generate(self._number, new, max_tokens, temperature, tuple(stops), top_p)
-        made = await place.generated(asked)
-        self._ids += [*new_ids, *made.completion.ids]
-        self.goes_on = made.goes_on
-        return made.completion
+        asked = (self._number, new, max_tokens, temperature, tuple(stops), top_p)
+        made: Completion = await place.ask(_call("generate", *asked, number=self._number))
+        self._ids += [*new_ids, *made.ids]
+        return made
 
     def close(self) -> None:
         """Free the row; a generation in flight is cancelled."""
@@ -176,11 +189,9 @@ class Replica:
         """Sessions."""
         self.prompts: Counter[tuple[int, ...]] = Counter()
         """Sessions of each shared prompt."""
-        self._numbers = 0
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._asked: deque[asyncio.Future[None]] = deque()
-        self._generations: dict[int, asyncio.Future[wire.Generated]] = {}
+        self._asked: dict[int, asyncio.Future[Any]] = {}
 
     @property
     def pid(self) -> int:
@@ -203,49 +214,38 @@ class Replica:
         )
         self._reading = asyncio.create_task(self._read(self._process))
 
-    async def ask(self, content: bytes) -> None:
-        """Say a frame and wait until it is done."""
-        self._require_running()
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
-        self.say(content)
-        await answer
-
-    def tell(self, message: wire.Message) -> None:
-        """Say something that is not answered, or by a message of its own."""
-        self.say(wire.frame(message))
-
-    def say(self, content: bytes) -> None:
-        """Send a frame; a replica that is gone does not hear it."""
-        if self._process is not None and self._process.stdin is not None and self.running:
-            self._process.stdin.write(content)
-
-    async def generated(self, asked: wire.Generate) -> wire.Generated:
-        """What a session samples; raises `PolicyError`."""
-        self._require_running()
-        answer: asyncio.Future[wire.Generated] = asyncio.get_running_loop().create_future()
-        self._generations[asked.session] = answer
-        self.tell(asked)
+    async def ask(self, call: _Call) -> Any:
+        """Say a call and wait for its answer; raises `PolicyError`."""
+        if not self.running:
+            raise PolicyError("this session's process of the engine has ended; open a new session.")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[call.number] = answer
+        self.tell(call)
         try:
             return await answer
         finally:
-            self._generations.pop(asked.session, None)
+            self._asked.pop(call.number, None)
+
+    def tell(self, call: _Call) -> None:
+        """Say a call that is not answered; a replica that is gone does not hear it."""
+        if self._process is not None and self._process.stdin is not None and self.running:
+            self._process.stdin.write(call.content)
 
     def enter(self, seed: int, shared: tuple[int, ...]) -> int:
         """Open a session; its number."""
         self.open += 1
         self.prompts[shared] += 1
-        self._numbers += 1
-        self.tell(wire.OpenSession(self._numbers, seed, shared))
-        return self._numbers
+        session = next(_NUMBERS)
+        self.tell(_call("open", session, seed, shared))
+        return session
 
     def leave(self, session: int, shared: tuple[int, ...]) -> None:
         """Close it; a generation in flight is cancelled."""
         self.open -= 1
         self.prompts -= Counter({shared: 1})  # which keeps no zeros
-        if answer := self._generations.pop(session, None):
+        if answer := self._asked.pop(session, None):
             answer.cancel()
-        self.tell(wire.Close(session))
+        self.tell(_call("close", session))
 
     async def close(self) -> None:
         """Close its input, at which it ends."""
@@ -262,51 +262,36 @@ class Replica:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        while (message := await wire.received(process.stdout)) is not None:
-            self._heard(message)
+        while (said := await received(process.stdout)) is not None:
+            answer = self._asked.get(said.number)
+            if answer is None or answer.done():
+                continue  # nobody waits any more
+            if said.fault is None:
+                answer.set_result(said.result)
+            else:
+                answer.set_exception(PolicyError(said.fault))
         await self._ended(process)
-
-    def _heard(self, message: wire.Message) -> None:
-        match message:
-            case wire.Ack():
-                if not (answer := self._asked.popleft()).done():  # else nobody waits any more
-                    answer.set_result(None)
-            case wire.Generated(session=session) | wire.Failed(session=session):
-                made = self._generations.get(session)
-                if made is None or made.done():
-                    return  # its session was closed meanwhile
-                if isinstance(message, wire.Failed):
-                    made.set_exception(PolicyError(message.message))
-                else:
-                    made.set_result(message)
-            case _:
-                raise AssertionError(f"a replica does not say {type(message).__name__}")
 
     async def _ended(self, process: asyncio.subprocess.Process) -> None:
         """Tell all that wait."""
         code = await process.wait()
-        waiting = [f for f in (*self._asked, *self._generations.values()) if not f.done()]
-        self._asked.clear()
+        waiting = [answer for answer in self._asked.values() if not answer.done()]
         if waiting or self.open:
             _LOG.warning("a process of the engine ended (%s) with %d sessions", code, self.open)
         for future in waiting:
             future.set_exception(PolicyError(f"a process of the engine ended ({code})."))
 
-    def _require_running(self) -> None:
-        if not self.running:
-            raise PolicyError("this session's process of the engine has ended; open a new session.")
 
-
-def _setup(options: EngineOptions, processes: int) -> wire.Setup:
+def _made_of(options: EngineOptions, processes: int) -> tuple[Any, dict[str, Any]]:
+    """The model's configuration, and what `HFPolicy` of a replica is made with."""
     rollout = options.config.rollout
-    return wire.Setup(
-        architecture=base_of(options.model).config,
-        stop_ids=frozenset(options.template.stop_ids),
-        rows=min(rollout.in_flight, -(-rollout.in_flight // processes) + 2 * UNEVEN),
-        max_context=rollout.context_tokens,
-        cache_bytes=None if options.cache is None else options.cache // processes,
-        decode=options.template.raw_decode,
-    )
+    return base_of(options.model).config, {
+        "stop": frozenset(options.template.stop_ids),
+        "rows": min(rollout.in_flight, -(-rollout.in_flight // processes) + 2 * UNEVEN),
+        "max_context": rollout.context_tokens,
+        "cache_bytes": None if options.cache is None else options.cache // processes,
+        "decode": options.template.raw_decode,
+    }
 
 
 def make_processes(options: EngineOptions) -> Processes:

@@ -11,95 +11,81 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
 
 from rods.engines.hf import HFPolicy, HFSession
-from rods.engines.processes import wire
+from rods.engines.processes import Answer, frame, received
 from rods.errors import PolicyError
 
 
 class _Replica:
-    """The engine and the sessions of the run, by their numbers."""
+    """The engine and the sessions of the run, by their numbers. Its methods are what `Call`s name;
+    those with an answer give it back, and a generation goes on beside the others."""
 
-    def __init__(self, setup: wire.Setup, out: int) -> None:
-        self._model: Any = AutoModelForCausalLM.from_config(setup.architecture).eval()
-        self._engine = HFPolicy(
-            self._model,
-            setup.stop_ids,
-            setup.rows,
-            setup.max_context,
-            threads=1,
-            cache_bytes=setup.cache_bytes,
-            share=True,
-            decode=setup.decode,
-        )
+    def __init__(self, out: int) -> None:
         self._out = out
         self._sessions: dict[int, HFSession] = {}
         self._work: set[asyncio.Task[None]] = set()
 
-    async def do(self, message: wire.Message) -> None:
-        """What the run asks for; generations go on beside."""
-        match message:
-            case wire.OpenSession():
-                made = self._engine.open(message.seed, message.shared)
-                self._sessions[message.session] = made
-            case wire.Generate():
-                work = asyncio.create_task(self._generate(message))
-                self._work.add(work)
-                work.add_done_callback(self._work.discard)
-            case wire.Close():
-                self._sessions.pop(message.session).close()
-            case wire.Sync():
-                self._sync(message)
-                self.say(wire.Ack())
-            case wire.Sleep():
-                await self._engine.sleep()
-                self.say(wire.Ack())
-            case _:
-                raise AssertionError(f"a replica is not told {type(message).__name__}")
-
-    def say(self, message: wire.Message) -> None:
-        """Tell the run."""
-        content = memoryview(wire.frame(message))
-        while content:
-            content = content[os.write(self._out, content) :]
-
-    async def _generate(self, asked: wire.Generate) -> None:
-        number = asked.session
-        session = self._sessions[number]
-        try:
-            completion = await session.generate(
-                asked.new_ids, asked.max_tokens, asked.temperature, asked.stops, asked.top_p
-            )
-        except PolicyError as error:
-            self.say(wire.Failed(number, str(error)))
-        except asyncio.CancelledError:
-            return  # the session was closed, and nobody waits
-        else:
-            self.say(wire.Generated(number, completion, session.goes_on))
+    async def make(self, architecture: Any, options: dict[str, Any]) -> None:
+        """Make the engine; weights come with the first `sync`."""
+        self._model: Any = AutoModelForCausalLM.from_config(architecture).eval()
+        self._engine = HFPolicy(self._model, threads=1, share=True, **options)
 
     @torch.no_grad()
-    def _sync(self, message: wire.Sync) -> None:
+    async def sync(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
+        """Take all weights, adapters added in, by name."""
         own: dict[str, torch.Tensor] = self._model.state_dict()
-        for name, tensor in message.tensors.items():
+        for name, tensor in tensors.items():
             own[name].copy_(tensor)
-        self._engine.reload(message.version)
+        self._engine.reload(version)
+
+    async def sleep(self) -> None:
+        """Free the cache where memory is short."""
+        await self._engine.sleep()
+
+    def open(self, session: int, seed: int, shared: tuple[int, ...]) -> None:
+        """Open a session under a number of the run's."""
+        self._sessions[session] = self._engine.open(seed, shared)
+
+    def close(self, session: int) -> None:
+        """End a session; a generation in flight is cancelled and not answered."""
+        self._sessions.pop(session).close()
+
+    def generate(self, session: int, *asked: Any) -> None:
+        """Begin a generation of an open session; its answer has the session's number."""
+        work = asyncio.create_task(self._generate(session, asked))
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
+
+    async def _generate(self, session: int, asked: tuple[Any, ...]) -> None:
+        try:
+            self.say(Answer(session, await self._sessions[session].generate(*asked)))
+        except PolicyError as error:
+            self.say(Answer(session, fault=str(error)))
+        except asyncio.CancelledError:
+            return  # the session was closed, and nobody waits
+
+    def say(self, answer: Answer) -> None:
+        """Tell the run."""
+        content = memoryview(frame(answer))
+        while content:
+            content = content[os.write(self._out, content) :]
 
 
 async def _serve(out: int) -> None:
     reader = asyncio.StreamReader()
     pipe = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: pipe, sys.stdin.buffer)
-    setup = await wire.received(reader)
-    if not isinstance(setup, wire.Setup):
-        return
-    replica = _Replica(setup, out)
-    replica.say(wire.Ack())
-    while (message := await wire.received(reader)) is not None:
-        await replica.do(message)
+    replica = _Replica(out)
+    while (call := await received(reader)) is not None:
+        work = getattr(replica, call.method)(*call.args)
+        if work is not None:
+            replica.say(Answer(call.number, await work))
 
 
 def main() -> None:

@@ -1,9 +1,12 @@
-"""Micro-batches: the samples of one forward pass, as padded rows or as a tree of common prefixes.
+"""Batches: the samples of an optimiser step and what each weighs, and those of a forward pass.
+
+A mini-batch makes one step. Its micro-batches are padded rows, or trees of common prefixes.
 
 Decodes no token, knows no model, and needs no torch.
 
-    for micro in pack(samples, max_tokens=16_384):
-        micro.padded, micro.targets, micro.advantages
+    for some in minibatches(samples, 16, rng):
+        for micro in pack(some, 16_384, loss_weights(some, "sequence")):
+            micro.padded, micro.targets, micro.advantages
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
-from rods.trainers.batches.mini import loss_weights
 from rods.trainers.batches.tree import Tree, common_prefix, grow
 from rods.trainers.samples import Estimates, Floats, Ints, Sample
 
@@ -100,11 +103,7 @@ class Microbatch:
         known = [s.estimates for s in self.samples if s.estimates is not None]
         if len(known) < len(self.samples):
             return None
-        return Estimates(
-            np.concatenate([e.advantages for e in known]),
-            np.concatenate([e.returns for e in known]),
-            np.concatenate([e.values for e in known]),
-        )
+        return Estimates(*(np.concatenate(parts) for parts in zip(*known, strict=True)))
 
     @property
     def temperatures(self) -> Floats:
@@ -197,3 +196,34 @@ def fill(contexts: Sequence[Ints], max_tokens: int) -> list[list[int]]:
             bins.append([index])
             used = size
     return bins
+
+
+def loss_weights(samples: Sequence[Sample], aggregation: str, longest: int = 0) -> list[float]:
+    """What each token of a sample weighs in the mean over a mini-batch.
+
+    Args:
+        samples: the mini-batch.
+        aggregation: `token`: every sampled token alike. `sequence`: every trajectory alike, within
+            it every token; in both all tokens sum to 1. `constant`: 1 / (trajectories * `longest`),
+            the same for long and short ones (Dr. GRPO, arXiv 2503.20783).
+        longest: tokens that a trajectory may sample at most.
+    """
+    if aggregation == "token":
+        total = sum(s.sampled for s in samples)
+        return [1.0 / total for _ in samples]
+    if aggregation == "constant":
+        return [1.0 / (len(samples) * longest) for _ in samples]
+    return [1.0 / (len(samples) * s.sampled) for s in samples]
+
+
+def minibatches(
+    samples: Sequence[Sample], size: int, rng: np.random.Generator
+) -> list[list[Sample]]:
+    """Mini-batches of about `size` samples, as equal as whole groups allow, in a random order."""
+    groups = [list(group) for _, group in groupby(samples, lambda s: s.task_id)]
+    count = min(len(groups), max(1, int(len(samples) / size + 0.5)))
+    parts: list[list[Sample]] = [[] for _ in range(count)]
+    shuffled = [groups[i] for i in rng.permutation(len(groups))]
+    for group in sorted(shuffled, key=len, reverse=True):  # large ones first, small ones fill up
+        min(parts, key=len).extend(group)
+    return parts

@@ -26,7 +26,6 @@ in one step (1.9 to 1 for two). So it is a help beside a reward that judges stat
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
@@ -34,7 +33,8 @@ from typing import NamedTuple
 from rods.reward import Score
 from rods.task import Task
 from rods.trainers.credit.matching import call_rewards
-from rods.trainers.credit.peers import Floats, Peers, by_member, by_token, compared
+from rods.trainers.credit.peers import Part, compared
+from rods.trainers.samples import Floats
 from rods.trajectory import Group, Trajectory
 from rods.types import ParseVerdict
 
@@ -64,23 +64,17 @@ def call_credit(
         whole: the advantage of each trajectory, None for an invalid one.
         gamma: discount from one step to the next of the same turn, in [0, 1].
     """
-    returns: dict[tuple[int, int], dict[int, StepReturn]] = {}
-    values: dict[Peers, dict[int, float]] = defaultdict(dict)
-    for g, (group, row) in enumerate(zip(groups, scores, strict=True)):
-        for m, (trajectory, score) in enumerate(zip(group.trajectories, row, strict=True)):
-            if score.valid:
-                returns[g, m] = step_returns(group.task, trajectory, gamma)
-                for step in returns[g, m].values():
-                    values[g, step.turn, step.depth][m] = step.value
-    found = compared(kind, values)
 
-    def of_member(g: int, m: int, trajectory: Trajectory) -> Floats:
-        local = [whole[g][m] or 0.0] * len(trajectory.steps)
-        for index, step in returns[g, m].items():
-            local[index] += found[g, step.turn, step.depth][m]
-        return by_token(trajectory, local)
+    def parts(task: Task, trajectory: Trajectory) -> list[Part]:
+        steps = step_returns(task, trajectory, gamma).items()
+        return [Part((step.turn, step.depth), step.value, [index]) for index, step in steps]
 
-    return by_member(groups, lambda g, m: (g, m) in returns and whole[g][m] is not None, of_member)
+    pairs = (zip(g.trajectories, row, strict=True) for g, row in zip(groups, scores, strict=True))
+    every = [
+        [parts(group.task, t) if s.valid else None for t, s in pair]
+        for group, pair in zip(groups, pairs, strict=True)
+    ]
+    return compared(kind, groups, every, whole)
 
 
 def step_returns(task: Task, trajectory: Trajectory, gamma: float) -> dict[int, StepReturn]:

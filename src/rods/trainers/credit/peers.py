@@ -1,58 +1,71 @@
 """Sets of peers: members of a group that can be compared, and what comes of it.
 
-Owns the way from values of steps or turns to an array over sampled tokens. Which members are peers
+Owns the way from values of turns or steps to an array over sampled tokens. Which members are peers
 is said by `turns` and `calls`.
 
-    compared("grpo", {(0, 1, 0): {2: 0.5, 5: 1.0}})     # group 0; members 2 and 5
+    compared("grpo", groups, [[[Part((1, 0), 0.5, [0, 1])], None]])     # member 1 is invalid
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rods.trainers.advantages import advantages
-from rods.trainers.samples import Sample
-from rods.trajectory import Group, Trajectory
+from rods.trainers.samples import Floats, Sample
+from rods.trajectory import Group
 
-Floats = NDArray[np.float32]
-Peers: TypeAlias = tuple[int, int, int]
-"""Group, turn, and what else makes members peers there."""
+
+class Part(NamedTuple):
+    """A value of some steps of a member, to be compared with those of its peers."""
+
+    peers: tuple[int, int]
+    """Turn, and what else makes members peers there."""
+    value: float
+    steps: Sequence[int]
+    """Places in `Trajectory.steps`; their tokens get the advantage."""
 
 
 def compared(
-    kind: str, values: Mapping[Peers, Mapping[int, float]]
-) -> dict[Peers, dict[int, float]]:
-    """The advantage of each member among its peers; 0 where they are equal, or where it has none.
+    kind: str,
+    groups: Sequence[Group],
+    parts: Sequence[Sequence[Sequence[Part] | None]],
+    whole: Sequence[Sequence[float | None]] | None = None,
+) -> list[list[Floats | None]]:
+    """The advantage of each sampled token of each member; None for an invalid member.
 
-    A set of peers is a group there (`advantages`).
+    Args:
+        kind: see `advantages`; every set of peers is a group there.
+        groups: K trajectories each.
+        parts: of each member; None: it is invalid. 0 where peers are equal, or there are none.
+        whole: the advantage of each trajectory, which its parts add to; None: 0.
     """
+    values: dict[tuple[int, int, int], dict[int, float]] = defaultdict(dict)
+    for g, row in enumerate(parts):
+        for m, some in enumerate(row):
+            for part in some or ():
+                values[g, *part.peers][m] = part.value
     rows = advantages(kind, [list(members.values()) for members in values.values()])
-    return {
-        peers: {m: a or 0.0 for m, a in zip(members, row, strict=True)}
+    found = {
+        peers: dict(zip(members, row, strict=True))
         for (peers, members), row in zip(values.items(), rows, strict=True)
     }
 
+    def by_token(g: int, m: int, some: Sequence[Part]) -> Floats:
+        steps = groups[g].trajectories[m].steps
+        local = [(whole[g][m] if whole else 0.0) or 0.0] * len(steps)
+        for part in some:
+            for index in part.steps:
+                local[index] += found[g, *part.peers][m] or 0.0
+        return np.repeat(np.array(local, dtype=np.float32), [step.tokens for step in steps])
 
-def by_token(trajectory: Trajectory, values: Sequence[float]) -> Floats:
-    """Each step's value for every token that was sampled in it; shape (sampled tokens,)."""
-    sizes = [step.tokens for step in trajectory.steps]
-    return np.repeat(np.array(values, dtype=np.float32), sizes)
-
-
-def by_member(
-    groups: Sequence[Group],
-    counts: Callable[[int, int], bool],
-    made: Callable[[int, int, Trajectory], Floats],
-) -> list[list[Floats | None]]:
-    """What is made of each member, by (group, member); None where it does not count."""
     return [
-        [made(g, m, t) if counts(g, m) else None for m, t in enumerate(group.trajectories)]
-        for g, group in enumerate(groups)
+        [None if some is None else by_token(g, m, some) for m, some in enumerate(row)]
+        for g, row in enumerate(parts)
     ]
 
 

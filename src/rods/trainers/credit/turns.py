@@ -11,14 +11,14 @@ Without peers that did otherwise there is no advantage. Owns who is compared wit
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
 from rods.errors import TrainError
 from rods.reward import Score
-from rods.trainers.credit.peers import Floats, Peers, by_member, by_token, compared
+from rods.trainers.credit.peers import Part, compared
+from rods.trainers.samples import Floats
 from rods.trajectory import Group, Trajectory
 
 
@@ -32,32 +32,25 @@ def turn_credit(
     Raises:
         TrainError: a valid score does not say what each of the task's turns earned.
     """
-    values: dict[Peers, dict[int, float]] = defaultdict(dict)
-    for g, (group, row) in enumerate(zip(groups, scores, strict=True)):
-        for m, (trajectory, score) in enumerate(zip(group.trajectories, row, strict=True)):
-            if score.valid:
-                for turn, value in enumerate(_returns(trajectory, score)):
-                    values[g, turn, _sound(trajectory, turn)][m] = value
-    found = compared(kind, values)
-
-    def of_member(g: int, m: int, trajectory: Trajectory) -> Floats:
-        turns = [step.turn for step in trajectory.steps]
-        return by_token(trajectory, [found[g, t, _sound(trajectory, t)][m] for t in turns])
-
-    return by_member(groups, lambda g, m: scores[g][m].valid, of_member)
+    parts = [
+        [_parts(t, s) if s.valid else None for t, s in zip(group.trajectories, row, strict=True)]
+        for group, row in zip(groups, scores, strict=True)
+    ]
+    return compared(kind, groups, parts)
 
 
-def _returns(trajectory: Trajectory, score: Score) -> list[float]:
+def _parts(trajectory: Trajectory, score: Score) -> list[Part]:
     """What each turn that was begun and those after it earned together."""
     if len(score.turns) != trajectory.n_turns:
         raise TrainError(
             f"task {trajectory.task_id}: the reward says what {len(score.turns)} turns earned, the "
             f'task has {trajectory.n_turns}. Fix Score.turns, or use train.credit = "trajectory".'
         )
-    left = np.cumsum(np.array(score.turns, dtype=np.float64)[::-1])[::-1]
-    return left[: len(trajectory.verdicts)].tolist()
-
-
-def _sound(trajectory: Trajectory, turn: int) -> int:
-    """Whether the public state was right at the end of the turn before."""
-    return int(turn == 0 or trajectory.verdicts[turn - 1].state)
+    left = np.cumsum(np.array(score.turns, dtype=np.float64)[::-1])[::-1].tolist()
+    # Peers entered the turn alike: the public state was right at the end of the one before, or not.
+    sound = [1, *(int(verdict.state) for verdict in trajectory.verdicts)]
+    steps = [step.turn for step in trajectory.steps]
+    return [
+        Part((turn, sound[turn]), left[turn], [i for i, t in enumerate(steps) if t == turn])
+        for turn in range(len(trajectory.verdicts))
+    ]

@@ -11,10 +11,9 @@ import os
 from rods.config import RunConfig
 from rods.errors import ConfigError
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.context import require_context
 from rods.trainers.memory.machine import GIB, device_of
 from rods.trainers.memory.plan import MemoryPlan, plan_of, ways
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory.shape import require_context, shape_of
 
 NOT_READ = ("train.local.microbatch_tokens", "train.local.optimizer_memory", "engine.vllm.sleep")
 """Settings that would make `rods train` fit and that TRL does not read."""

@@ -16,9 +16,8 @@ from rods.errors import ConfigError
 from rods.infra.checkpoints import KEPT
 from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
-from rods.trainers.memory.context import require_context
 from rods.trainers.memory.machine import GIB, Device
-from rods.trainers.memory.shape import Shape
+from rods.trainers.memory.shape import Shape, require_context
 
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: libraries, fragments, buffers of kernels. Assumed."""

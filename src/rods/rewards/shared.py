@@ -1,0 +1,76 @@
+"""The rewards that several recipes share: progress, accuracy, format, outcome.
+
+Owns the arithmetic over verdicts and steps: states and results were compared by the world, answers
+by `answers.py`. Pure functions of a trajectory, so stored ones can be scored again.
+
+    score(get_reward("progress"), task, trajectory).value     # in [0, 1]
+"""
+
+from __future__ import annotations
+
+from rods.reward import Score
+from rods.rewards.answers import judge_answer, judged_parts
+from rods.rewards.reading import executed, prose
+from rods.task import Task
+from rods.trajectory import Trajectory
+
+
+def outcome(task: Task, trajectory: Trajectory) -> Score:
+    """1 if the final answer is right, else 0 (ZERO-TIR-RL; the text of ZeroTIR's paper).
+
+    For question tasks (`rods.rewards.answers.references` says what that is): the answer stands in a
+    box or in `<answer>` tags, to a question of env `search` in tags only. With
+    `env.questions.lenient` it may also follow "the answer is".
+    """
+    judged = judge_answer(task, prose(trajectory))
+    return Score(float(judged.correct), judged_parts(judged))
+
+
+def format_reward(task: Task, trajectory: Trajectory) -> Score:
+    """I * (F + Q), in [0, 2]; 0 for a trajectory without any executed call.
+
+    F is the share of steps without a format error, Q the share of executed calls that succeeded, I
+    is 1 if any call was executed. A step is an error when its parse verdict is one (malformed,
+    truncated, a tool that is not offered, wrong arguments), because nothing of it was executed.
+    From Environment Tuning (arXiv 2510.10197), whose released form is `envtuning_format`; here a
+    result that reports an error counts as failed, whatever its type.
+    """
+    steps, results = trajectory.steps, executed(trajectory)
+    well_formed = sum(not step.verdict.is_error for step in steps) / len(steps) if steps else 0.0
+    succeeded = sum(not result.failed for result in results) / len(results) if results else 0.0
+    tried = float(bool(results))
+    return Score(
+        tried * (well_formed + succeeded),
+        {"tried": tried, "format": well_formed, "succeeded": succeeded},
+    )
+
+
+def progress(task: Task, trajectory: Trajectory) -> Score:
+    """Solved turns over all turns of the task, in [0, 1] (arXiv 2606.19047, R_P).
+
+    A turn that was never reached counts 0, so stopping early pays nothing. A turn without ground
+    truth is solved by calling nothing and answering.
+    """
+    earned = [v.solved / trajectory.n_turns for v in trajectory.verdicts]
+    turns = (*earned, *[0.0] * (trajectory.n_turns - len(earned)))
+    return Score(_solved(trajectory) / trajectory.n_turns, _parts(trajectory), turns=turns)
+
+
+def accuracy(task: Task, trajectory: Trajectory) -> Score:
+    """1 if every turn was reached and solved, else 0 (the binary reward)."""
+    return Score(float(trajectory.solved), _parts(trajectory))
+
+
+def _solved(trajectory: Trajectory) -> int:
+    return sum(verdict.solved for verdict in trajectory.verdicts)
+
+
+def _parts(trajectory: Trajectory) -> dict[str, float]:
+    """Shares of the task's turns: reached, and right in state and in results."""
+    n, verdicts = trajectory.n_turns, trajectory.verdicts
+    return {
+        "reached": len(verdicts) / n,
+        "solved": _solved(trajectory) / n,
+        "state": sum(v.state for v in verdicts) / n,
+        "executed": sum(v.executed for v in verdicts) / n,
+    }
