@@ -36,7 +36,7 @@ BUDGETS = {
     "synthesis": Budget(("synthesis",), 5_300, 7_984),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_613),
     "trainers": Budget(("trainers",), 4_000, 5_102),
-    "engines": Budget(("engines",), 3_000, 3_949),
+    "engines": Budget(("engines",), 3_000, 3_952),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_898),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_903),
     "envs": Budget(("envs",), 9_000, 9_716, ("envs/repo/repositories",)),

@@ -9,11 +9,11 @@ its matter.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from rods.synthesis.structure.mentions import iso
 from rods.types import ToolCall, ToolSpec, allows_null, json_choices, json_type
 
 TYPES: Mapping[str, tuple[type, ...]] = {
@@ -33,14 +33,6 @@ _MULTIPLE = re.compile(r"multiple of (\d+)")
 _ISO = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 
 
-def _is_date(text: str) -> bool:
-    try:
-        datetime.date.fromisoformat(text)
-    except ValueError:
-        return False
-    return len(text) == len("2026-01-01")
-
-
 def _is_month(text: str) -> bool:
     found = re.fullmatch(r"(\d\d)/(\d{4})", text)
     return found is not None and 1 <= int(found[1]) <= 12
@@ -52,7 +44,7 @@ def _is_time(text: str) -> bool:
 
 
 FORMS: tuple[tuple[re.Pattern[str], str, Callable[[str], bool]], ...] = (
-    (re.compile(r"YYYY-MM-DD"), "a date (YYYY-MM-DD)", _is_date),
+    (re.compile(r"YYYY-MM-DD"), "a date (YYYY-MM-DD)", lambda text: iso(text) is not None),
     (re.compile(r"MM/YYYY"), "a month (MM/YYYY)", _is_month),
     (re.compile(r"HH:MM"), "a time (HH:MM)", _is_time),
     (
@@ -121,7 +113,7 @@ def _form(value: str, description: str, name: str) -> Iterator[str]:
     if (
         re.search(r"(?:^|_)date(?:$|_)|Date\b", name)
         and _ISO.fullmatch(value)
-        and not _is_date(value)
+        and iso(value) is None
     ):
         yield "a date of the calendar"
 
