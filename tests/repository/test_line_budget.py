@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_450),
     "integrations": Budget(("integrations",), 4_000, 3_744),
     "suites": Budget(("suites",), 1_900, 1_824),
-    "all of src/rods": Budget((".",), 56_000, 66_099),
+    "all of src/rods": Budget((".",), 56_000, 66_091),
 }
 
 
