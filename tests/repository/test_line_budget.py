@@ -38,7 +38,7 @@ BUDGETS = {
     "trainers": Budget(("trainers",), 4_000, 5_102),
     "engines": Budget(("engines",), 3_000, 3_952),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_898),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_903),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_947),
     "envs": Budget(("envs",), 9_000, 9_716, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_387),
     "offline writers": Budget(("writers",), 6_300, 4_536),
