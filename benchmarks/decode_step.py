@@ -20,7 +20,7 @@ import torch
 from shared import SHORT, Options
 
 import rods
-from rods.engines import runs
+from rods.engines import storage
 from rods.engines.kv import RowCache
 
 FORMS = {
@@ -50,7 +50,7 @@ class Meter:
         kept = [(f, f._packed) for f in (*fused, weights.head)]
         for f, packed in kept:
             f._packed = packed if packs else None
-        with patch.object(runs, "CALL", runs.CALL if parts else 2**40):
+        with patch.object(storage, "CALL", storage.CALL if parts else 2**40):
             started, began = time.perf_counter(), time.thread_time()
             logits = _DECODE(cache, rows, ids)
             self.cpu[form] += time.thread_time() - began

@@ -27,8 +27,13 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONG = ("test_packaged.py", "test_main_job.py")
+"""Files whose tests take minutes. They begin first, so that no worker has one left at the end."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of a GPU are run where they are asked for by name: `-m gpu`."""
+    """Long tests first; tests of a GPU where they are asked for by name: `-m gpu`."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     if "gpu" in (config.option.markexpr or ""):
         return
     left = [item for item in items if item.get_closest_marker("gpu")]

@@ -38,14 +38,14 @@ BUDGETS = {
     "trainers": Budget(("trainers",), 4_000, 5_102),
     "engines": Budget(("engines",), 3_000, 3_952),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_898),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_947),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_949),
     "envs": Budget(("envs",), 9_000, 9_716, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_387),
     "offline writers": Budget(("writers",), 6_300, 4_536),
     "recipes": Budget(("recipes",), 1_600, 1_450),
     "integrations": Budget(("integrations",), 4_000, 3_744),
     "suites": Budget(("suites",), 1_900, 1_824),
-    "all of src/rods": Budget((".",), 56_000, 66_091),
+    "all of src/rods": Budget((".",), 56_000, 66_093),
 }
 
 

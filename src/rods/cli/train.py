@@ -59,7 +59,9 @@ def train(
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
-    named = {"model.name": model, "curriculum": curriculum, "seed": seed, "track.names": track}
+    if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
+        asked.append(f"curriculum={curriculum}")
+    named = {"model.name": model, "seed": seed, "track.names": track}
     asked += given({**named, "train.local.memory_gib": memory})
     if drift and resume is None:
         raise ConfigError("--allow-drift: it belongs to --resume RUN, whose settings may differ.")
