@@ -113,13 +113,13 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A short cold start, an update in the loop, and another one after a resume."""
-    data = tmp_path / "data.parquet"
+    data = tmp_path / "data.jsonl"
     started, run = tmp_path / "started", tmp_path / "run"
-    smollm2 = ("--model", "smollm2")
-    demonstrate = ("demonstrate", *smollm2, "--profile", "smollm2", "--originals", "1.0")
-    assert not rods(*demonstrate, "--n", "32", "--out", str(data), monkeypatch=monkeypatch)
-    sft = ("sft", str(data), *smollm2, "--lora-rank", "16", "--adapter", "--dtype", "bfloat16")
-    quick = ("--epochs", "1", "--batch-tokens", "2048", "--lr", "2e-3", "--threads", "1")
+    asked = ("--families", "expression", "--difficulties", "2", "--n", "40")
+    demonstrate = ("demonstrate", "--dialect", "torl", *asked, "--out", str(data))
+    assert not rods(*demonstrate, monkeypatch=monkeypatch)
+    sft = ("sft", str(data), "--model", "smollm2", "--lora-rank", "16", "--adapter")
+    quick = ("--dtype", "bfloat16", "--epochs", "1", "--batch-tokens", "512", "--threads", "1")
     assert not rods(*sft, *quick, "--out", str(started), monkeypatch=monkeypatch)
     card = json.loads((started / "card.json").read_text())
     assert card["loss"] < 0.85 * card["loss_first"]
@@ -127,10 +127,11 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     assert {tensor.dtype for tensor in adapters.values()} == {torch.bfloat16}
     overrides = {
         "rollout": {
-            "tasks_per_step": 4, "k": 4, "steps_per_turn": 2, "step_tokens": 48,
-            "generated_tokens": 96, "context_tokens": 1280,
+            "tasks_per_step": 4, "k": 4, "step_tokens": 64, "generated_tokens": 96,
+            "context_tokens": 256,
         },
-        "evaluation": {"tasks": 1, "variants": 1},
+        "env.questions": {"families": '["expression"]', "difficulty": "[2]"},
+        "evaluation": {"tasks": 1, "samples": 1},
         "train.local": {"microbatch_tokens": 1280},
         "model": {"threads": 1},
     }  # fmt: skip
@@ -140,8 +141,10 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
         for key, value in values.items()
         for word in (f"--{section}.{key}", str(value))
     ]
-    train = ("train", "--profile", "smollm2", "--model", str(started), "--updates", "1", *words)
-    assert not rods(*train, "--out", str(run), monkeypatch=monkeypatch)
+    recipe = ("--recipe", "torl", "--profile", "smollm2", "--model", str(started))
+    assert not rods(
+        "train", *recipe, "--updates", "1", *words, "--out", str(run), monkeypatch=monkeypatch
+    )
     assert not rods("train", "--resume", str(run), "--updates", "2", monkeypatch=monkeypatch)
     steps = [row for row in RunDirectory.open(run).metrics() if row["kind"] == "step"]
     assert [row["step"] for row in steps] == [1, 2]
