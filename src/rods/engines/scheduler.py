@@ -76,6 +76,8 @@ class Scheduler:
         self._joining: list[Sampling] = []  # out of the queue, not yet in the batch
         self._running: list[Sampling] = []
         self._driver: asyncio.Task[None] | None = None
+        self._unfinished = False
+        """Whether a driver began and did not end as it should."""
         self._pass = 0
 
     def open(self, noise: Noise, shared: Sequence[int]) -> Context:
@@ -150,12 +152,12 @@ class Scheduler:
             )
             failure.__cause__ = error
             request.future.set_exception(failure)
-        if error is not None:  # a cache that could not grow may have longer keys than values
-            self._rows.forget()
-            self._backend.release()
 
     async def _drive(self) -> None:
         self._waiting[:0], self._joining = self._joining, []  # of a driver that failed
+        if self._unfinished:  # a cache that could not grow may have longer keys than values
+            self._emptied(self._backend.release)
+        self._unfinished = True
         while self._waiting or self._running:
             await self._gather()
             use_threads(DECODE)
@@ -165,6 +167,7 @@ class Scheduler:
                 self._join()
             if self._running:
                 self._step()
+        self._unfinished = False
 
     async def _gather(self) -> None:
         """Let episodes run; with an idle batch, until no more of them ask for a generation."""

@@ -268,7 +268,7 @@ def every_call_is_needed(case: Case) -> str | None:
         model = case.source_turns[step.turn]
         if model is not None and _has(model, step.call.name):
             continue
-        return f"turn {step.turn}: {step.call} changes nothing and tells what was told before"
+        return f"turn {step.turn}: {step.call} changes nothing and returns what is already known"
     return None
 
 
@@ -279,7 +279,7 @@ def _has(model: TurnFacts, name: str) -> bool:
 
 
 def gaps_are_real(case: Case) -> str | None:
-    """What a missing value's turn leaves open is told by nothing before, but by the next message.
+    """The value that is missing in a turn stands nowhere before, and the next message gives it.
 
     Tolerated where the turn reworks a gap that is none either, names no more values than it, and
     the next message no fewer.
@@ -299,9 +299,9 @@ def _as_loose(gap: TurnFacts, model: TurnFacts) -> bool:
     """Whether the reworked gap is none either, and values stand where they stood."""
     if model.place not in gaps(model.facts) or opens(model.facts, model.place):
         return False
-    told, theirs = (side.facts.turns[side.place + 1] for side in (gap, model))
-    fewer = len(gap.tokens) <= len(model.tokens) and len(told.tokens) >= len(theirs.tokens)
-    return fewer and bool(told.words & theirs.words or theirs.tokens)
+    given, theirs = (side.facts.turns[side.place + 1] for side in (gap, model))
+    fewer = len(gap.tokens) <= len(model.tokens) and len(given.tokens) >= len(theirs.tokens)
+    return fewer and bool(given.words & theirs.words or theirs.tokens)
 
 
 def gaps(facts: Facts) -> list[int]:

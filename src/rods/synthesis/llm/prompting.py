@@ -197,9 +197,9 @@ def pointers(
     """
     steps = executed(planned)
     first = sum(len(turn.requests) for turn in planned[:index])
-    told = {a.call.name: summary(a.spec.description) for turn in planned for a in turn.requests}
+    about = {a.call.name: summary(a.spec.description) for turn in planned for a in turn.requests}
     return [
-        {name: found._replace(call=told[steps[found.step].call.name]) for name, found in mine}
+        {name: found._replace(call=about[steps[found.step].call.name]) for name, found in mine}
         for mine in (
             _of_request(steps, first + n, request, references)
             for n, request in enumerate(planned[index].worded)

@@ -240,9 +240,9 @@ class Walk:
         if reports_failure(call, result):
             return False
         step = TraceStep(len(self._steps), call, result, *read_result(result.content))
-        told = any(other.result.content == result.content for other in self._steps)
-        told = told or all(leaf.value in ("", None) for leaf in step.leaves)
-        if told and self._world.snapshot() == before:
+        known = any(other.result.content == result.content for other in self._steps)
+        known = known or all(leaf.value in ("", None) for leaf in step.leaves)
+        if known and self._world.snapshot() == before:
             return False
         self._kept |= {len(self._steps)} if kept else set()
         self._steps.append(step)

@@ -129,7 +129,7 @@ def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
 
 
 def _said(task: Task, turn: int) -> set[float]:
-    """Numbers that are said up to a turn."""
+    """Numbers in the messages up to a turn."""
     return numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
 
 
