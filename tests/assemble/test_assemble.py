@@ -49,6 +49,16 @@ def test_stop_ids_of_the_generation_config_are_honoured(kind):
     assert template.stop_ids[0] == template.end_id
 
 
+@pytest.mark.parametrize(("stated", "bytes_"), [(0, None), (2, int(1.8 * 2**30))])
+def test_an_evaluation_takes_the_memory_that_the_settings_state(stated, bytes_, monkeypatch):
+    given = []
+    monkeypatch.setattr("rods.assemble.engines.make_engine", given.append)
+    config = RunConfig.model_validate({**SMALL, "train": {"local": {"memory_gib": stated}}})
+    engine_of(config, build("llama"), template_of(build("llama"), FakeTokenizer()))
+    cache = given[0].cache
+    assert cache == bytes_ if stated else cache > 2**28
+
+
 def tasks(count):
     return [Task("none", "base", (Turn(f"task {i}"),), {}) for i in range(count)]
 

@@ -102,6 +102,33 @@ def test_samples_do_not_depend_on_the_memory(
         assert scarce.stats.evictions > 0
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_long_result_leaves_room_for_fewer_rows(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are long only with what a tool answered, which no decode step has seen yet."""
+    monkeypatch.setattr("rods.engines.storage.FIRST", 16)
+    model = build("qwen3")
+    budget = 6 * 64 * TOKEN
+    scarce = HFPolicy(model, [], rows=6, max_context=400, cache_bytes=budget, fast=fast)
+    plenty = HFPolicy(model, [], rows=6, max_context=400, fast=fast)
+
+    async def one(policy: HFPolicy, number: int) -> list[int]:
+        session = policy.open(number)
+        first = await session.generate(text(number, 20), 5, 1.0)
+        results = text(number + 50, 4 + 40 * number)
+        second = await session.generate(results, 9, 1.0)
+        session.close()
+        return [*first.ids, *second.ids]
+
+    async def go(policy: HFPolicy) -> list[list[int]]:
+        return list(await asyncio.gather(*(one(policy, number) for number in range(6))))
+
+    found = asyncio.run(go(scarce))
+    assert scarce.stats.evictions > 0
+    assert found == asyncio.run(go(plenty))
+
+
 def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.engines.storage.FIRST", 16)
     model = build("qwen3")

@@ -18,7 +18,7 @@ from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import machine
-from rods.trainers.memory.machine import GIB, Device, device_of
+from rods.trainers.memory.machine import GIB, Device, device_of, keep_within
 from rods.trainers.memory.plan import (
     RESERVE,
     MemoryPlan,
@@ -255,6 +255,8 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     config = paper("model.lora_rank=32")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(settled, "load_architecture", lambda _: QWEN3_4B)
+    held: list[Device] = []
+    monkeypatch.setattr(settled, "keep_within", held.append)
 
     def settle(name: str, free: int, *overrides: str) -> tuple[str, int | None]:
         path, wanted = tmp_path / name, with_overrides(config, overrides)
@@ -281,6 +283,7 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     asked = settle("first", 40, "train.local.memory_gib=60")
     assert asked[0] == "hf" and asked[1] is not None and asked[1] < cache
     assert settle("first", 80, "train.local.memory_gib=60") == asked
+    assert held[-1] == Device(True, 60 * GIB, True)
 
 
 def fits(plan: MemoryPlan, memory: int) -> bool:
@@ -384,6 +387,17 @@ def test_memory_of_the_host_is_within_its_group(tmp_path: Path) -> None:
     assert host_memory(meminfo, tmp_path) == 38500, "file cache is given back when it is wanted"
     (tmp_path / "memory.max").write_text("max\n")
     assert host_memory(meminfo, tmp_path) == 64 * 1024
+
+
+def test_a_shared_gpu_is_used_as_far_as_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10 * GIB, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
+    keep_within(Device(True, 20 * GIB, stated=True))
+    keep_within(Device(True, 100 * GIB, stated=True))
+    keep_within(Device(True, 60 * GIB, stated=False))
+    keep_within(Device(False, 20 * GIB, stated=True))
+    assert shares == [0.25, 1.0]
 
 
 def test_a_plan_may_be_for_a_gpu_that_is_elsewhere() -> None:

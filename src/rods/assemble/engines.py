@@ -20,7 +20,7 @@ from rods.engines.processes import processes_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import pick_device, uses_bfloat16
-from rods.trainers.memory.machine import at_hand
+from rods.trainers.memory.machine import device_of, keep_within
 from rods.trainers.memory.plan import updates_beside
 
 LARGE = 1_000_000_000
@@ -35,16 +35,17 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
 
 
 def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> Engine:
-    """The engine that the settings name, whose cache may take nine tenths of what is free.
+    """The engine that the settings name; its cache may take nine tenths of what is stated or free.
 
     Args:
         model: the trainer's; None where none is loaded, because a server has its own.
         template: says how texts are decoded, and at which ids the model ends.
     """
+    device = device_of(config)
     if model is not None:
-        on_gpu = pick_device(config.model).type == "cuda"
-        config, _ = with_engine(config, model.num_parameters(), on_gpu)
-    return engine_within(config, model, template, int(0.9 * at_hand(pick_device(config.model))))
+        config, _ = with_engine(config, model.num_parameters(), device.on_gpu)
+    keep_within(device)
+    return engine_within(config, model, template, int(0.9 * device.memory))
 
 
 def engine_within(

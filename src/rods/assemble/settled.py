@@ -20,7 +20,7 @@ from rods.config import RunConfig
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.machine import GIB, Device, device_of
+from rods.trainers.memory.machine import GIB, Device, device_of, keep_within
 from rods.trainers.memory.plan import require_fit
 from rods.trainers.memory.shape import shape_of
 
@@ -62,6 +62,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     if said:
         _LOG.warning(said)
     plan = require_fit(shape, config, with_room(device, run.path))
+    keep_within(device)
     cache = plan.cache(device.memory)
     bounded = cache if cache < plan.rows * plan.row else None
     now = Settled(config.engine.name, bounded, config.train.local.memory_gib)

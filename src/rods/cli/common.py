@@ -33,6 +33,9 @@ Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
 Model = Annotated[
     str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
 ]
+Memory = Annotated[
+    float | None, typer.Option(help="GiB of the device, here or (--dry-run) not; else all free.")
+]
 Drift = Annotated[
     bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
 ]

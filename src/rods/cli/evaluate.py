@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Profile, Recipe, out, overrides, progress, say
+from rods.cli.common import Memory, Profile, Recipe, given, out, overrides, progress, say
 from rods.config import SMALL, RunConfig, load_config, with_overrides
 from rods.dialects import structured
 from rods.errors import ConfigError
@@ -44,6 +44,7 @@ def evaluate(
             help="Keep the suite's trajectories in this Parquet file; the same call goes on."
         ),
     ] = None,
+    memory: Memory = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
 ) -> None:
     """Evaluate a policy on held-out tasks, or on a suite.
@@ -62,7 +63,7 @@ def evaluate(
         raise ConfigError(f"{' and '.join(named)}: each says what is evaluated; give one.")
     run, model = _weights(path, run, model)
     _refuse(suite, run, trajectories, save)
-    asked = overrides(words, model)
+    asked = overrides(words, model) + given({"train.local.memory_gib": memory})
     if run is not None:
         config = with_overrides(RunDirectory.open(run).config, asked)
     else:

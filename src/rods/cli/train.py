@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, given, out, say, writer_overrides, writers_of
+from rods.cli.common import Drift, Memory, Model, given, out, say, writer_overrides, writers_of
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
@@ -42,13 +42,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option(help="Print the settings and what they need of memory and disk; stop.")
     ] = False,
-    memory: Annotated[
-        float | None,
-        typer.Option(
-            help="GiB of the device, train.local.memory_gib; with --dry-run of a GPU that need not "
-            "be here. [default: what is free]"
-        ),
-    ] = None,
+    memory: Memory = None,
     track: Annotated[
         list[str] | None,
         typer.Option(help="tensorboard, wandb, mlflow or trackio; may be repeated: track.names."),

@@ -206,17 +206,8 @@ class RowCache(Backend):
         for row, chunk in zip(rows, chunks, strict=True):
             start, count = self.lengths[row], len(chunk)
             mask = None if self._flash else self._mask(start, count)
-            places.append(
-                _Place(
-                    row,
-                    begin,
-                    begin + count,
-                    start + count,
-                    mask,
-                    self._slots[row],
-                    self._base(row),
-                )
-            )
+            slot, base = self._slots[row], self._base(row)
+            places.append(_Place(row, begin, begin + count, start + count, mask, slot, base))
             begin += count
         return places
 

@@ -197,6 +197,7 @@ class Scheduler:
 
     def _join(self) -> None:
         """Give rows to waiting requests, feed their new tokens, sample their first token."""
+        self._make_room()
         ready = self._take_rows()
         if not ready and not self._running:
             self._rows.evict(len(self._waiting))
@@ -253,14 +254,18 @@ class Scheduler:
 
     def _step(self) -> None:
         """One token for every running request."""
-        if self._rows.make_room():
-            self._waiting[:0] = [r for r in self._running if r.context.row is None]
-            self._running = [r for r in self._running if r.context.row is not None]
+        self._make_room()
         self._rows.compact(_rows_of(self._running), self._pass)
         batch = sorted(self._running, key=lambda r: r.context.row or 0)
         logits = self._backend.decode(_rows_of(batch), [r.context.ids[-1] for r in batch])
         self.stats.decode_steps += 1
         self._sample(batch, logits)
+
+    def _make_room(self) -> None:
+        """Have only as many rows as memory allows with what comes next; the others wait again."""
+        if self._rows.make_room():
+            self._waiting[:0] = [r for r in self._running if r.context.row is None]
+            self._running = [r for r in self._running if r.context.row is not None]
 
     def _sample(self, batch: Sequence[Sampling], logits: Tensor) -> None:
         contexts = [r.context for r in batch]

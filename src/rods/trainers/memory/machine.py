@@ -35,7 +35,9 @@ def device_of(config: RunConfig, here: bool = True) -> Device:
     if stated and not here and config.model.device != "cpu":
         return Device(True, stated, True)
     device = pick_device(config.model)
-    return Device(device.type == "cuda", stated or at_hand(device), bool(stated))
+    on_gpu = device.type == "cuda"
+    free = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else host_memory()
+    return Device(on_gpu, stated or free, bool(stated))
 
 
 def is_here(device: Device) -> bool:
@@ -43,6 +45,8 @@ def is_here(device: Device) -> bool:
     return not device.on_gpu or torch.cuda.is_available()
 
 
-def at_hand(device: torch.device) -> int:
-    """Bytes that may still be allocated on a device."""
-    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else host_memory()
+def keep_within(device: Device) -> None:
+    """Hold torch, with what it keeps for later, to the memory of a GPU that the settings state."""
+    if device.on_gpu and device.stated:
+        whole = torch.cuda.mem_get_info()[1]
+        torch.cuda.set_per_process_memory_fraction(min(1.0, device.memory / whole))
