@@ -108,16 +108,23 @@ def test_wide_heads_have_no_kernel() -> None:
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_engine_prefills_without_masks(kind: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("most", [2**27, 5000])
+def test_the_engine_prefills_rows_together(
+    kind: str, dtype: torch.dtype, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As it does on a GPU: from nothing, after other tokens, and after a shared prompt."""
+    monkeypatch.setattr("rods.engines.kv._MASK", most)
     model = build(kind)
 
-    def logits(flash: bool) -> list[Tensor]:
-        cache = RowCache(model, 4, 128, torch.device("cpu"), dtype)
-        cache._flash = flash
-        found = [cache.prefill([0, 1], [text(0, 30), text(1, 20)])]
+    def logits(batched: bool) -> list[Tensor]:
+        cache = RowCache(model, 6, 128, torch.device("cpu"), dtype)
+        cache._batched = batched
+        found = [cache.prefill([0, 4, 1], [text(0, 30), text(4, 16), text(1, 20)])]
+        parts = cache._parts([0, 4, 1, 3], [8, 15, 9, 1])
+        assert len(parts) == (4 if not batched else 3 if most == 5000 else 2)
         assert cache.fork(0, 2, 25)
-        return [*found, cache.prefill([1, 2], [text(2, 9), text(3, 14)])]
+        more = [text(2, 9), text(3, 14), text(5, 1), text(6, 11)]
+        return [*found, cache.prefill([1, 2, 0, 4], more)]
 
     for ours, theirs in zip(logits(True), logits(False), strict=True):
         bound = 1e-4 if dtype is torch.float32 else 0.1

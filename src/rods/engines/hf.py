@@ -111,7 +111,7 @@ class HFPolicy(Engine):
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
         self.stop_ids = frozenset(_stop_ids(model, stop))
         """Ids that end a generation."""
-        self.scheduler = Scheduler(self._backend, self.stop_ids)
+        self.scheduler = Scheduler(self._backend, self.stop_ids, join_at=max(8, rows // 16))
         self.stops = Stops(decode)
 
     @property

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rods.engines.attention import after, flash, flashes
+from rods.engines.attention import flashes
 from rods.engines.backend import Backend
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
 from rods.engines.storage import KeyValues, Run, runs_of
@@ -28,18 +28,20 @@ from rods.engines.weights import DecoderWeights, Layer
 
 _PIECE = 1024
 """Most tokens of one row in one pass."""
+_MASK = 2**27
+"""Most numbers of one mask of several rows."""
 
 
-class _Place(NamedTuple):
-    """Where one row's chunk lies in a packed prefill."""
+class _Part(NamedTuple):
+    """Chunks that one kernel takes: one row's, or on a GPU those of rows with like many tokens."""
 
-    row: int
-    begin: int
-    stop: int
-    length: int
-    """Cached tokens of the row after this chunk."""
-    mask: Tensor | None
-    """Additive causal mask, shape (queries, length); None: the kernels need none."""
+    tokens: Tensor
+    """Places in the packed prefill, (rows, tokens); a shorter chunk repeats its last token."""
+    rows: slice | Tensor
+    span: int
+    """Cached tokens of the longest row after this chunk."""
+    mask: Tensor
+    """Additive causal mask, (rows, 1, queries, span); queries of a group of heads in turn."""
     slot: int | None
     """Slot of the shared prompt that the row starts with."""
     base: int
@@ -76,8 +78,7 @@ class RowCache(Backend):
         self.copied = not share
         self._w = DecoderWeights(model, device, dtype, share)
         self._cos, self._sin = self._w.rotary(max_context + 1)
-        # On a CPU folding the heads of a group into rows is worth a mask.
-        self._flash = device.type == "cuda" and flashes(self._cos)
+        self._batched = device.type == "cuda"
         # Merging two softmaxes needs exact log-sum-exps; without them prompts are copied.
         exact = dtype is torch.float32 or (device.type == "cpu" and flashes(self._cos))
         slots = max(1, rows // 4) if exact else 0
@@ -173,87 +174,84 @@ class RowCache(Backend):
 
     def _append(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         w = self._w
-        places = self._places(rows, chunks)
-        self._kept.reserve(max(rows) + 1, max(p.length - p.base for p in places))
+        starts = [self.lengths[row] for row in rows]
+        bases = [self._base(row) for row in rows]
+        counts = [len(chunk) for chunk in chunks]
+        ends = [start + count for start, count in zip(starts, counts, strict=True)]
+        own = max(end - base for end, base in zip(ends, bases, strict=True))
+        self._kept.reserve(max(rows) + 1, own)
+        parts = self._parts(rows, counts)
         ids = torch.tensor([i for chunk in chunks for i in chunk], device=self._device)
-        positions = torch.cat(
-            [torch.arange(p.length - p.stop + p.begin, p.length) for p in places]
-        ).to(self._device)
-        owners = torch.tensor([p.row for p in places for _ in range(p.begin, p.stop)])
-        owners = owners.to(self._device)
-        own = positions - torch.tensor(
-            [p.base for p in places for _ in range(p.begin, p.stop)], device=self._device
-        )
+        spans = zip(starts, ends, strict=True)
+        positions = torch.cat([torch.arange(*span) for span in spans]).to(self._device)
+        often = torch.tensor(counts)
+        owners = torch.tensor(rows).repeat_interleave(often).to(self._device)
+        own_places = positions - torch.tensor(bases).repeat_interleave(often).to(self._device)
         cos, sin = self._cos[positions], self._sin[positions]
         hidden = F.embedding(ids, w.embedding)
         for number, layer in enumerate(w.layers):
             query, key, value = self._project(layer, hidden, cos, sin)
             keys, values = self._kept.keys[number], self._kept.values[number]
-            keys[owners, :, own], values[owners, :, own] = key, value
-            mixed = torch.empty(
-                len(ids), w.heads * w.head_dim, device=self._device, dtype=self._dtype
-            )
-            for p in places:
-                mixed[p.begin : p.stop] = self._attend(query[p.begin : p.stop], number, p)
+            keys[owners, :, own_places], values[owners, :, own_places] = key, value
+            mixed = hidden.new_empty(len(ids), w.heads * w.head_dim)
+            for part in parts:
+                mixed[part.tokens] = self._attend(query[part.tokens], number, part)
             hidden = self._finish(layer, hidden, mixed)
-        for p in places:
-            self.lengths[p.row] = p.length
-        return self._logits(hidden[torch.tensor([p.stop - 1 for p in places], device=self._device)])
+        for row, end in zip(rows, ends, strict=True):
+            self.lengths[row] = end
+        return self._logits(hidden[often.cumsum(0).to(self._device) - 1])
 
-    def _places(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> list[_Place]:
-        places: list[_Place] = []
+    def _parts(self, rows: Sequence[int], counts: Sequence[int]) -> list[_Part]:
+        """One for each row reads no padding; a GPU has more to do with calls than with that."""
+        alike: dict[int, list[tuple[int, int, int]]] = {}
         begin = 0
-        for row, chunk in zip(rows, chunks, strict=True):
-            start, count = self.lengths[row], len(chunk)
-            mask = None if self._flash else self._mask(start, count)
-            slot, base = self._slots[row], self._base(row)
-            places.append(_Place(row, begin, begin + count, start + count, mask, slot, base))
+        for row, count in zip(rows, counts, strict=True):
+            batched = self._batched and self._slots[row] is None
+            kind = count.bit_length() if batched else -1 - row
+            alike.setdefault(kind, []).append((row, begin, count))
             begin += count
-        return places
+        parts: list[_Part] = []
+        for some in alike.values():
+            longest = max(self.lengths[row] + count for row, _, count in some)
+            most = max(count for _, _, count in some) * self._w.heads * longest
+            step = max(1, _MASK // most)
+            parts += [self._part(some[i : i + step]) for i in range(0, len(some), step)]
+        return parts
 
-    def _mask(self, start: int, count: int) -> Tensor:
-        """Token i of a chunk may see the `start` tokens before it and the chunk up to itself.
-
-        It has a row for each query of a group, because `_attend` folds groups into rows.
-        """
-        mask = torch.full((count, start + count), -math.inf, dtype=self._dtype)
-        mask = mask.triu_(start + 1).repeat_interleave(self._w.heads // self._w.kv_heads, 0)
-        return mask.to(self._device)
-
-    def _attend(self, query: Tensor, layer: int, place: _Place) -> Tensor:
-        """Attention of one row's chunk; heads that share keys are folded into the queries."""
-        w, count = self._w, query.shape[0]
-        groups = w.heads // w.kv_heads
-        keys = self._kept.keys[layer][place.row, :, : place.length - place.base]
-        values = self._kept.values[layer][place.row, :, : place.length - place.base]
-        if place.slot is not None:
-            store = self._store.kept
-            keys = torch.cat([store.keys[layer][place.slot, :, : place.base], keys], 1)
-            values = torch.cat([store.values[layer][place.slot, :, : place.base], values], 1)
-        if place.mask is None:
-            return self._attend_after(query, keys, values)
-        # Instead of copying keys for each query head that shares them: row i * groups + g is head g
-        # of token i.
-        folded = query.view(count, w.kv_heads, groups, w.head_dim).transpose(0, 1)
-        mixed = F.scaled_dot_product_attention(
-            folded.reshape(1, w.kv_heads, count * groups, w.head_dim),
-            keys[None],
-            values[None],
-            attn_mask=place.mask,
+    def _part(self, chunks: Sequence[tuple[int, int, int]]) -> _Part:
+        """Token i of a chunk may see what stands before the chunk, and the chunk up to itself."""
+        row = chunks[0][0]
+        starts = torch.tensor([self.lengths[row] for row, _, _ in chunks])[:, None]
+        begins, counts = torch.tensor([chunk[1:] for chunk in chunks]).T[..., None]
+        token = torch.arange(int(counts.max())).minimum(counts - 1)
+        span = int((starts + counts).max())
+        future = torch.arange(span) > (starts + token)[..., None]
+        mask = torch.zeros(future.shape, dtype=self._dtype).masked_fill_(future, -math.inf)
+        mask = mask.repeat_interleave(self._w.heads // self._w.kv_heads, 1)[:, None]
+        many = torch.tensor([row for row, _, _ in chunks], device=self._device)
+        return _Part(
+            (begins + token).to(self._device),
+            many if len(chunks) > 1 else slice(row, row + 1),
+            span,
+            mask.to(self._device),
+            self._slots[row],
+            self._base(row),
         )
-        return mixed.reshape(w.kv_heads, count, -1).transpose(0, 1).reshape(count, -1)
 
-    def _attend_after(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attention of a chunk, whose own keys are the last ones, by flash kernels."""
-        w, count = self._w, len(query)
-        start, scale = keys.shape[1] - count, w.head_dim**-0.5
-        heads = query.transpose(0, 1)[None]
-        own = keys[None, :, start:], values[None, :, start:]
-        if start:
-            mixed = after(heads, keys[None, :, :start], values[None, :, :start], *own, scale)
-        else:
-            mixed = flash(heads, *own, causal=True, scale=scale).out
-        return mixed[0].transpose(0, 1).reshape(count, -1)
+    def _attend(self, query: Tensor, layer: int, part: _Part) -> Tensor:
+        """Attention of chunks, (rows, tokens, heads x head dim)."""
+        w, (rows, width) = self._w, part.tokens.shape
+        keys = self._kept.keys[layer][part.rows, :, : part.span - part.base]
+        values = self._kept.values[layer][part.rows, :, : part.span - part.base]
+        if part.slot is not None:
+            store, slot = self._store.kept, slice(part.slot, part.slot + 1)
+            keys = torch.cat([store.keys[layer][slot, :, : part.base], keys], 2)
+            values = torch.cat([store.values[layer][slot, :, : part.base], values], 2)
+        # Heads that share keys are folded into the queries instead of copying keys for each: query
+        # i * groups + g is head g of token i.
+        folded = query.view(rows, width, w.kv_heads, -1, w.head_dim).transpose(1, 2).flatten(2, 3)
+        mixed = F.scaled_dot_product_attention(folded, keys, values, attn_mask=part.mask)
+        return mixed.reshape(rows, w.kv_heads, width, -1).transpose(1, 2).flatten(2)
 
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
