@@ -338,6 +338,15 @@ def test_groups_outside_the_window_are_dropped(
     assert ZeroTirFilter(window).group_fault(scored(*values)) == expected
 
 
+@pytest.mark.parametrize(("finished", "cut"), [(False, 1.0), (True, -1.0)])
+def test_torl_may_want_an_answer_that_ends(finished: bool, cut: float) -> None:
+    """The released code pays for what is written on after the box until a limit cuts it."""
+    reward = get_reward("torl", {"finished": finished})
+    assert reward(TASK, play(CUT)).value == cut
+    assert reward(TASK, play(RIGHT)).value == 1.0
+    assert get_reward("torl")(TASK, play(CUT)).value == 1.0
+
+
 def test_the_window_reads_correctness_whatever_the_scale() -> None:
     members = [play(RIGHT), play(WRONG)]
     signed = score_group(get_reward("torl"), Group(TASK, members, 0))
