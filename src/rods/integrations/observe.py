@@ -47,13 +47,7 @@ class Observed(NamedTuple):
 
 
 def observe(rewards: Sequence[Logged], settings: BoundarySettings) -> list[Observed]:
-    """Judge each task by its newest group; the most urgent first, then by name.
-
-    Args:
-        rewards: of all steps.
-        settings: edges, the share that must be valid; with the signal `binary` only the reward of a
-            success counts.
-    """
+    """Judge each task by its newest group; the most urgent first, then by name."""
     seen = Counter(row.task for row in rewards)
     groups = groups_of(rewards, lambda row: row.task)
     found = [_of(rows, seen[task], settings) for task, rows in groups.items()]
