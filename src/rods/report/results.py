@@ -58,8 +58,12 @@ def _results(run: RunData) -> Table:
 
 def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
+
+    def shown(cell: MetricCell) -> Text:
+        return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
+
     rows = result_rows(None, found)
-    return _table("Held-out results", "of the 95 % interval, by scenario", rows, _single)
+    return _table("Held-out results", "of the 95 % interval, by scenario", rows, shown)
 
 
 def _table(
@@ -97,10 +101,6 @@ def _without(rows: Sequence[ResultRow]) -> bool:
 def _change(cell: MetricCell) -> Text:
     means = f"{mean(cell.before)} \N{RIGHTWARDS ARROW} {mean(cell.after)}"
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
-
-
-def _single(cell: MetricCell) -> Text:
-    return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
 
 
 def plain_table(

@@ -253,13 +253,10 @@ class ServerSession:
         if stops is not None:
             for end in range(1, len(sampled) + 1):
                 if stops.completed_by([*self._generation, *sampled[:end]]):
-                    finish, sampled, logprobs = (
-                        FinishReason.STOP_STRING,
-                        sampled[:end],
-                        logprobs[:end],
-                    )
+                    finish, sampled = FinishReason.STOP_STRING, sampled[:end]
                     break
-        return Completion(tuple(sampled), tuple(logprobs), finish, self._version_of(output))
+        told = tuple(logprobs[: len(sampled)])
+        return Completion(tuple(sampled), told, finish, self._version_of(output))
 
     def _version_of(self, output: Any) -> int:
         """Of the weights that began a generation; verl's asynchronous modes may finish it by later
