@@ -43,9 +43,9 @@ BUDGETS = {
     "sandbox": Budget(("sandbox",), 3_200, 3_387),
     "offline writers": Budget(("writers",), 6_300, 4_536),
     "recipes": Budget(("recipes",), 1_600, 1_450),
-    "integrations": Budget(("integrations",), 4_000, 3_564),
+    "integrations": Budget(("integrations",), 4_000, 3_569),
     "suites": Budget(("suites",), 1_900, 1_784),
-    "all of src/rods": Budget((".",), 56_000, 65_807),
+    "all of src/rods": Budget((".",), 56_000, 65_812),
 }
 
 

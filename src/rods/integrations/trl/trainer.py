@@ -24,21 +24,18 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 from transformers import TrainerCallback
 
-from rods.config import ModelSettings, RunConfig
+from rods.config import RunConfig
 from rods.engines import make_engine, require_trainable
 from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.infra.files import write_atomic
 from rods.infra.install import install_line
-from rods.integrations.trl.args import require_same
+from rods.integrations.trl.args import require_same, start_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
-from rods.trainers.adapters import adapters_at
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import Dealt, HostedRun
-from rods.trainers.loading import load_model, load_tokenizer, path_or_name
-from rods.trainers.prepare import lora_config
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group
 
@@ -99,7 +96,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         self._over = False
         groups = args.generation_batch_size // args.num_generations
         super().__init__(
-            **_start_of(run.config.model, model, processing_class, peft_config),
+            **start_of(run.config.model, model, processing_class, peft_config),
             reward_funcs=[recipe_reward],
             args=args,
             # The rows are placeholders: a task is drawn when a batch is generated.
@@ -252,19 +249,6 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
         return torch.load(path, weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise StoreError(f"{path}: damaged: {error}. Use an older checkpoint.") from error
-
-
-def _start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any) -> dict[str, Any]:
-    """Arguments of TRL's trainer: what is trained, that of the settings where none is given."""
-    if adapters is None and settings.lora_rank:
-        adapters = lora_config(settings.lora_rank)
-    if model is None and adapters_at(settings.name) is not None:
-        model, _ = load_model(settings)  # TRL would train on in these adapters
-    return {
-        "model": path_or_name(settings.name) if model is None else model,
-        "processing_class": tokenizer or load_tokenizer(settings),
-        "peft_config": adapters,
-    }
 
 
 def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, ChatTemplate]:
