@@ -292,7 +292,7 @@ def test_two_processes_play_what_one_plays(
 
 
 def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: Path) -> None:
-    from rods.integrations.trl.shared import read_state
+    from rods.integrations.trl.trainer import read_state
 
     with pytest.raises(StoreError, match="knows no curriculum"):
         read_state(tmp_path)

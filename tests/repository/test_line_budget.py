@@ -37,15 +37,15 @@ BUDGETS = {
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_613),
     "trainers": Budget(("trainers",), 4_000, 5_106),
     "engines": Budget(("engines",), 3_000, 3_951),
-    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_898),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_949),
+    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_863),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_915),
     "envs": Budget(("envs",), 9_000, 9_716, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_387),
     "offline writers": Budget(("writers",), 6_300, 4_536),
     "recipes": Budget(("recipes",), 1_600, 1_450),
-    "integrations": Budget(("integrations",), 4_000, 3_744),
-    "suites": Budget(("suites",), 1_900, 1_824),
-    "all of src/rods": Budget((".",), 56_000, 66_096),
+    "integrations": Budget(("integrations",), 4_000, 3_569),
+    "suites": Budget(("suites",), 1_900, 1_784),
+    "all of src/rods": Budget((".",), 56_000, 65_812),
 }
 
 

@@ -10,7 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, out, overrides_of
+from rods.config import ModelSettings, load_config
 from rods.errors import ConfigError, TaskError
+from rods.task import read_tasks
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
@@ -46,11 +48,9 @@ def check(
         return
     if dialect:
         raise ConfigError("--dialect: is read with --template MODEL alone; tasks have no dialect.")
-    from rods.config import load_config
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, require_own
     from rods.evaluation.check import check_tasks
-    from rods.task import read_tasks
 
     settings = load_config(overrides=overrides_of(context.args, "check", "env")).env
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
@@ -87,7 +87,6 @@ def _show(report: CheckReport, every: bool) -> None:
 
 
 def _template(name: str, dialect: str, as_json: bool) -> None:
-    from rods.config import ModelSettings
     from rods.evaluation.template_check import check_template
     from rods.trainers.loading import load_tokenizer
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from rods.cli.common import Format, PromptDialect, overrides_of, say
+from rods.config import load_config
+from rods.dialects import structured
 from rods.errors import ConfigError, StoreError
-
-if TYPE_CHECKING:
-    from rods.task import Task
+from rods.task import Task
 
 
 def convert(
@@ -34,8 +34,6 @@ def convert(
     --env.name says whose tasks they are (bfcl), so which published forms are understood: see
     docs/interchange.md. Any setting of the environment: --env.key VALUE.
     """
-    from rods.config import load_config
-    from rods.dialects import structured
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, split_tasks
     from rods.integrations.formats.exports import export, formats

@@ -6,16 +6,16 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rods.cli.common import Profile, Recipe, given, overrides, progress, say
 from rods.config import FULL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
-
-if TYPE_CHECKING:
-    from rods.trajectory import Trajectory
+from rods.infra.files import write_atomic
+from rods.infra.interrupt import ctrl_c
+from rods.trajectory import Trajectory
 
 SEARCH = "search_r1"
 SEVERAL = 0.5
@@ -115,7 +115,6 @@ def _tasks(
 ) -> None:
     """Play the ground truth of the training side, and keep what is solved."""
     from rods.assemble.demonstrated import demonstrations_of
-    from rods.infra.interrupt import ctrl_c
     from rods.trajectory_codec import write_parquet
 
     if target.suffix != ".parquet":
@@ -165,7 +164,6 @@ def _questions(
 ) -> None:
     """Generated questions; the rest of the shares are direct answers."""
     from rods.envs.questions.families import FAMILIES
-    from rods.infra.files import write_atomic
     from rods.policies.demonstrations import DIALECTS, Mixture, ProgramPlan, demonstrations
     from rods.policies.searches import BundledWorld, SearchPlan, search_demonstrations
 

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from rods.abilities import Fetching, ability
 from rods.cli.common import AsJson, out
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import CORE, VERSION, extras, install_line, installed
@@ -37,7 +38,6 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
         table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
     console.print(table)
-    from rods.abilities import Fetching, ability
     from rods.envs import ENVIRONMENTS, make_environment
 
     for name in ENVIRONMENTS:

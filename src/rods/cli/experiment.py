@@ -14,7 +14,8 @@ import typer
 
 from rods.cli.common import out, overrides, say
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
-from rods.store import MANIFEST
+from rods.store import MANIFEST, RunDirectory
+from rods.task import write_tasks
 
 if TYPE_CHECKING:
     from rods.evaluation.grid import Grid, GridRun
@@ -88,7 +89,6 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     """Whether a run is there to its end; one that was made with other settings is refused."""
     from rods.config.drift import FILES, LENGTH, MAY_CHANGE, deciding
-    from rods.store import RunDirectory
 
     path = where / cell.name
     if not (path / MANIFEST).is_file():
@@ -129,7 +129,6 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
 def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
     """Variants of the run's original tasks, made once by `rods synth`."""
     from rods.assemble.tasks import sides_of
-    from rods.task import write_tasks
 
     target, seeds = _variants(cell, where), where / f"{cell.name}.originals.jsonl"
     if target.exists():

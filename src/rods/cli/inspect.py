@@ -19,12 +19,13 @@ from rods.cli.common import AsJson, Profile, Recipe, out, overrides
 from rods.cli.structure import NumberedTask, find, read_rows, show
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
+from rods.synthesis.gates.overlap import Prints, prints
+from rods.synthesis.structure.profile import distance
+from rods.task import Task, read_tasks
+from rods.types import Json
 
 if TYPE_CHECKING:
     from rods.synthesis.gates.keeper import Gatekeeper
-    from rods.synthesis.gates.overlap import Prints
-    from rods.task import Task
-    from rods.types import Json
 
 SEEDLESS = ("held_out_scenario", "offered", "held_out_overlap", "execution", "replay")
 """Gates that can be asked where the seed is unknown."""
@@ -73,7 +74,6 @@ def inspect(
     Exit status 1: a gate rejects one of them."""
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
-    from rods.task import read_tasks
     from rods.writers.assembly import keeper_of
 
     config = load_config(recipe, profile, overrides(context.args))
@@ -114,8 +114,6 @@ def judged(
     variants: Sequence[Task], known: Mapping[str, Task], keeper: Gatekeeper, only: str = ""
 ) -> Iterator[VariantFinding]:
     """What all gates say of each variant; `novelty` compares with the earlier ones too."""
-    from rods.synthesis.gates.overlap import prints
-
     seen: dict[str, list[Prints]] = {}
     for variant in variants:
         mine = prints(variant)
@@ -129,7 +127,6 @@ def _judge(
     variant: Task, known: Mapping[str, Task], keeper: Gatekeeper, before: Sequence[Prints]
 ) -> VariantFinding:
     from rods.synthesis.gates.keeper import GATES, TEXTUAL, gates_for
-    from rods.synthesis.structure.profile import distance
 
     seed = _seed_of(variant, known)
     silent = dataclasses.replace(

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from rods.cli.common import AsJson, out, overrides_of, say
+from rods.config import load_config
 from rods.errors import ConfigError
 
 
@@ -32,7 +33,6 @@ def observe(
 
     Reads verl's rollout_data_dir, TRL's completions, our runs, or rows with task_id and reward.
     """
-    from rods.config import load_config
     from rods.integrations.formats.logged import LogFormat, read_rewards
     from rods.integrations.observe import observe as judged
     from rods.integrations.observe import write

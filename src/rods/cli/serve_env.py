@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from rods.cli.common import overrides_of, say
+from rods.config import EnvSettings, load_config
+from rods.dialects import structured
+from rods.env import Environment
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.guard import LOCAL, new_token
 from rods.infra.install import install_line
 from rods.infra.service import read_key
 
-if TYPE_CHECKING:
-    from rods.config import EnvSettings
-    from rods.env import Environment
-
-App: TypeAlias = "Callable[[Environment, EnvSettings, int], Any]"
+App: TypeAlias = Callable[[Environment, EnvSettings, int], Any]
 """Makes the service of an environment for so many sessions."""
 TOKEN = "RODS_ENV_TOKEN"
 """Environment variable of the token that clients must show."""
@@ -63,7 +62,6 @@ def serve_env(
         raise PrerequisiteError(
             f"rods serve-env needs {error.name}: {install_line(extra)}."
         ) from error
-    from rods.config import load_config
     from rods.envs import make_environment
 
     settings = load_config(overrides=asked).env
@@ -101,7 +99,6 @@ def _for_us(seconds: float, idle: float, body: int, token: str, host: str) -> Ap
 
 
 def _for_openenv(dialect: str, token: str, body: int) -> App:
-    from rods.dialects import structured
     from rods.integrations.openenv import openenv_app
 
     speech = structured(dialect)

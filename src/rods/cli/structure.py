@@ -5,21 +5,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.text import Text
 from rich.tree import Tree
 
 from rods.cli.common import out, say
+from rods.env import Environment
 from rods.errors import TaskError
-
-if TYPE_CHECKING:
-    from rods.env import Environment
-    from rods.synthesis.structure.profile import Profile
-    from rods.synthesis.structure.sources import Argument
-    from rods.synthesis.structure.trace import TraceStep
-    from rods.task import Task
-    from rods.types import Json
+from rods.infra.files import is_parquet
+from rods.synthesis.structure.profile import Profile, profile
+from rods.synthesis.structure.sources import Argument, Source, sources
+from rods.synthesis.structure.trace import TraceStep, all_tools, trace
+from rods.task import Task, read_tasks
+from rods.types import Json
 
 SHORTEST_PREFIX = 4
 """Digits of a task id that are enough, if no other task's id begins with them."""
@@ -34,10 +33,6 @@ class NumberedTask(NamedTuple):
 
 def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None:
     """Print what each task is made of, as a tree with figures below it or as JSON."""
-    from rods.synthesis.structure.profile import profile
-    from rods.synthesis.structure.sources import sources
-    from rods.synthesis.structure.trace import all_tools, trace
-
     plain: list[Json] = []
     for task in tasks:
         traced = trace(environment, task)
@@ -61,9 +56,6 @@ def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None
 
 def read_rows(path: Path) -> list[NumberedTask]:
     """Tasks of a file with their line numbers; raises `TaskError` where one cannot be read."""
-    from rods.infra.files import is_parquet
-    from rods.task import read_tasks
-
     tasks = list(read_tasks(path))
     if is_parquet(path):
         return [NumberedTask(number, task) for number, task in enumerate(tasks, 1)]
@@ -137,8 +129,6 @@ def tree(
 
 def describe(argument: Argument, most: int = 90) -> str:
     """`name = value <- source`; the value is shortened so that the whole fits, if it can."""
-    from rods.synthesis.structure.sources import Source
-
     where = {
         Source.TURN: "this turn",
         Source.EARLIER_TURN: "turn",

@@ -28,14 +28,15 @@ from rods.cli.common import (
     writers_of,
 )
 from rods.config import SMALL, RunConfig, load_config
+from rods.dialects import get_dialect
+from rods.env import Environment
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.infra.files import disk
+from rods.task import Task, read_tasks
 
 if TYPE_CHECKING:
-    from rods.env import Environment
     from rods.integrations.formats.seeds import SeedChoice
     from rods.synthesis.collect import Collection
-    from rods.task import Task
 
 REDRAW = 0.5
 """Seconds between two bars."""
@@ -87,7 +88,6 @@ def synth(
     profile: Profile = SMALL,
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
-    from rods.dialects import get_dialect
     from rods.integrations.formats.exports import export, formats
     from rods.synthesis.chat.settings import split_address
 
@@ -173,7 +173,6 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, require_own, split_tasks
     from rods.evaluation.check import without_broken
-    from rods.task import read_tasks
 
     environment = make_environment(config.env.name, config.env.arguments)
     given = None if seeds is None else list(read_tasks(seeds))

@@ -1,15 +1,6 @@
 """Checks tasks without a model: does every ground truth replay, twice alike, and pass its judge?
 
-Owns the findings below and nothing else. Never changes a task, never samples a policy.
-
-* `unreachable`: the world cannot be opened, a ground-truth call fails or is not offered, the ground
-  truth does not pass the judges, or what a turn withholds is no tool
-* `unstable`: two replays in fresh worlds differ in a result, a state or a verdict
-* `ambiguous`: a ground-truth value that stands in nothing said or documented by then and not in the
-  world's initial state (it must be derived or guessed), or the same words and world with different
-  ground truth
-* `unusual`: the category is none that is known, or the turns are not what it says
-
+Owns the findings (`TaskFault`) and nothing else. Never changes a task, never samples a policy.
 Of a question task the judge must accept the reference answer, and a generated one must come out
 again (`rods.abilities.QuestionSource`).
 
@@ -48,13 +39,15 @@ class TaskFault(StrEnum):
     """What can be wrong with a task."""
 
     UNREACHABLE = "unreachable"
-    """Its own ground truth does not solve it. Such a task cannot be trained on."""
+    """The world cannot be opened, a ground-truth call fails or is not offered, the ground truth
+    fails its judges, or what a turn withholds is no tool. Such a task cannot be trained on."""
     UNSTABLE = "unstable"
-    """Replaying it gives different results. Such a task cannot be trained on."""
+    """Two replays in fresh worlds differ in a result, a state or a verdict. Nor can such a task."""
     AMBIGUOUS = "ambiguous"
-    """An agent may have to guess. A hint for a reader, not a fault of the world."""
+    """A hint: a ground-truth value that stands in nothing said or documented by then and not in the
+    world's initial state (derived or guessed), or same words and world, other ground truth."""
     UNUSUAL = "unusual"
-    """Category and turns do not belong together, which is often a slip. A hint, too."""
+    """A hint, often at a slip: the category is not known, or the turns are not what it says."""
 
 
 class CheckRow(NamedTuple):

@@ -32,9 +32,7 @@ def step_metrics(
     """Means of the reward's parts, how worlds ended turns, and all metrics of tool use where the
     reward says what is right.
 
-    Args:
-        scores: of the members of each group.
-        needed: how many calls a task needs; None where nobody can say.
+    `needed` says how many calls a task needs; None where nobody can say.
     """
     flat = [s for row in scores for s in row]
     sampled = [t for g in groups for t in g.trajectories]

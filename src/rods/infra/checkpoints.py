@@ -67,7 +67,6 @@ class Checkpoints:
     """The checkpoints of one run. One process writes them at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: where they are, or are to be."""
         self.folder = folder
 
     @contextmanager

@@ -33,12 +33,7 @@ class Database:
     """A connection. Threads of one process may share it; transactions exclude each other."""
 
     def __init__(self, path: Path, schema: Sequence[str], version: int, what: str) -> None:
-        """Open the file, or make it in a folder that exists.
-
-        Args:
-            schema: statements that make the tables.
-            version: layout of the tables, kept in the file.
-            what: name of the file's content in messages.
+        """Open the file, or make it in a folder that exists; messages call its content `what`.
 
         Raises:
             StoreError: the file is damaged, has another layout, or cannot be written.

@@ -68,7 +68,7 @@ def locked(path: Path, busy: str) -> int:
     The file holds the number of the process: where one is left there, it was killed, which is said.
 
     Args:
-        path: the file; it is made where it is missing.
+        path: it is made where it is missing.
         busy: what to say where another process holds it.
 
     Raises:

@@ -89,8 +89,6 @@ class Guard:
     """An application behind the checks.
 
     Args:
-        app: sees what is let through.
-        token: what clients must show.
         hosts: names in `Host` that are let through; None: any, where others may reach it.
         body: bytes of one request.
         in_path: whether the token may be the first part of the path.

@@ -28,7 +28,6 @@ def file_rows(
 
     Args:
         path: Parquet, .json (a list, an object with one list, or lines), else JSON lines.
-        what: it holds, in words.
         error: raised where it cannot be read; the message names file and row.
         wanted: columns to read of a Parquet file, in lower case; none: all.
 

@@ -62,11 +62,9 @@ class Service:
     Args:
         url: Address of the service, with or without `path`.
         setting: What the address is called in messages.
-        seconds: How long one answer may take.
         retries: How often to ask again when the service failed.
         patience: Seconds before the first repetition; doubled each time, with some chance in it.
         size: Requests at once; more callers wait.
-        headers: Sent with each request, such as a token.
 
     Raises:
         ConfigError: the address is none.

@@ -19,10 +19,9 @@ def require_unfinished(folder: Path, done: int, total: int, updates: int) -> Non
     """Refuse to resume a training whose last checkpoint is its end.
 
     Args:
-        folder: of the checkpoints.
         done: steps of the host at the last checkpoint.
         total: steps of the host in the whole training; 0: it names no end.
-        updates: `updates` of the settings.
+        updates: of the settings.
 
     Raises:
         StoreError: nothing is left to do.

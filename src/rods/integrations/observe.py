@@ -12,15 +12,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rods.config import BoundarySettings
-from rods.curriculum.boundary import EDGE, Region, judge_values
+from rods.curriculum.boundary import Region, judge_values
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import write_atomic
-from rods.integrations.formats.logged import MIN_GROUP, Logged, latest
+from rods.integrations.formats.logged import MIN_GROUP, Logged, groups_of, signals_of
 
 
 class Observed(NamedTuple):
@@ -46,28 +47,16 @@ class Observed(NamedTuple):
 
 
 def observe(rewards: Sequence[Logged], settings: BoundarySettings) -> list[Observed]:
-    """Judge each task by its newest group; the most urgent first, then by name.
-
-    Args:
-        rewards: of all steps.
-        settings: edges, the share that must be valid; with the signal `binary` only the reward of a
-            success counts.
-    """
-    groups: dict[str, list[Logged]] = {}
-    for row in latest(rewards):
-        groups.setdefault(row.task, []).append(row)
-    seen: dict[str, int] = {}
-    for row in rewards:
-        seen[row.task] = seen.get(row.task, 0) + 1
+    """Judge each task by its newest group; the most urgent first, then by name."""
+    seen = Counter(row.task for row in rewards)
+    groups = groups_of(rewards, lambda row: row.task)
     found = [_of(rows, seen[task], settings) for task, rows in groups.items()]
     return sorted(found, key=lambda o: (-1.0 if o.priority is None else -o.priority - 2, o.task))
 
 
 def _of(rows: Sequence[Logged], seen: int, settings: BoundarySettings) -> Observed:
     first = rows[0]
-    values = [row.reward for row in rows]
-    if settings.signal == "binary":
-        values = [None if v is None else float(v >= 1 - EDGE) for v in values]
+    values = signals_of(rows, settings)
     valid = sum(value is not None for value in values)
     judgement = None
     if valid >= MIN_GROUP:

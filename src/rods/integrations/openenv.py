@@ -99,14 +99,11 @@ def openenv_app(
     """The service, an ASGI application.
 
     Args:
-        environment: whose worlds are played.
-        dialect: in which the policy calls and answers.
         token: clients must show it, as a bearer or, as OpenEnv's own client sends no header, as
             the first part of the path.
         body: bytes of one request.
         held_out: share of generated tasks that is on the side `test`.
         steps: texts of one turn; after them it ends without an answer.
-        sessions: worlds open at once.
     """
     sides = SplitTasks(environment, held_out)
     single = {"REQUIRES_SINGLE_THREAD_EXECUTOR": not environment.blocking}

@@ -111,11 +111,7 @@ class TextEpisode:
     ) -> None:
         """Begin; `opening` is what the policy reads first.
 
-        Args:
-            environment: opens the world.
-            task: played.
-            dialect: of calls and answers.
-            steps: texts of one turn; after them it ends without an answer.
+        After so many `steps`, texts of one turn, it ends without an answer.
         """
         self.played = PlayedTask(environment, task)
         self._dialect, self._most, self._said = dialect, steps, 0

@@ -84,12 +84,7 @@ class RodsTaskset(_vf.Taskset[RodsTask, TasksConfig]):
 
 
 def row_of(task: Task, index: int, config: Any) -> RodsTask:
-    """One task of ours, such as a variant, for verifiers.
-
-    Args:
-        task: to be played.
-        index: its place.
-        config: a `TasksConfig`.
+    """One task of ours, such as a variant, for verifiers; `config` is a `TasksConfig`.
 
     Raises:
         TaskError: verifiers cannot say it.

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
@@ -41,102 +41,71 @@ def shown(config: RunConfig) -> dict[str, Any]:
     return {name: safe(name, value) for name, value in config.model_dump(mode="json").items()}
 
 
-class Tracker(Protocol):
+class Tracker(NamedTuple):
     """Where figures go."""
 
     id: str
     """By which it finds the run again; empty: it needs none."""
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        """Take the figures of one update."""
-        ...
-
-    def close(self) -> None:
-        """The run ends here, or pauses."""
-        ...
+    log: Callable[[dict[str, float], int], object]
+    """Takes the figures of one update, and its number."""
+    close: Callable[[], object]
+    """The run ends here, or pauses."""
 
 
 Opens = Callable[[RunDirectory, Any, str], Tracker]
 """Starts a tracker, or goes on: from the run, the package, and the id that it had (empty: new)."""
 
 
-class _TensorBoard:
-    id = ""
+def _tensorboard(run: RunDirectory, package: Any, known: str) -> Tracker:
+    checkpoint = run.latest_checkpoint()
+    # What a killed run wrote after its checkpoint is made again.
+    purge = None if checkpoint is None else checkpoint.step + 1
+    writer = package.SummaryWriter(str(run.path / "tensorboard"), purge_step=purge)
 
-    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
-        checkpoint = run.latest_checkpoint()
-        # What a killed run wrote after its checkpoint is made again.
-        purge = None if checkpoint is None else checkpoint.step + 1
-        self._writer = package.SummaryWriter(str(run.path / "tensorboard"), purge_step=purge)
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
+    def log(figures: dict[str, float], step: int) -> None:
         for name, value in figures.items():
-            self._writer.add_scalar(name, value, step)
+            writer.add_scalar(name, value, step)
 
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _WandB:
-    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
-        self._run = package.init(
-            project=run.config.track.project,
-            name=run.path.name,
-            id=known or None,
-            resume="allow",
-            dir=str(run.path),
-            config=shown(run.config),
-        )
-        self.id = str(self._run.id)
-        # Steps that a resumed run makes again would be refused as its own steps.
-        self._run.define_metric("*", step_metric="update")
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        self._run.log({**figures, "update": step})
-
-    def close(self) -> None:
-        self._run.finish()
+    return Tracker("", log, writer.close)
 
 
-class _MLflow:
-    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
-        self._package = package
-        package.set_experiment(run.config.track.project)
-        started = package.start_run(run_id=known or None, run_name=run.path.name)
-        self.id = str(started.info.run_id)
-        if not known:
-            package.log_dict(shown(run.config), "config.json")
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        self._package.log_metrics(dict(figures), step=step)
-
-    def close(self) -> None:
-        self._package.end_run()
+def _wandb(run: RunDirectory, package: Any, known: str) -> Tracker:
+    made = package.init(
+        project=run.config.track.project,
+        name=run.path.name,
+        id=known or None,
+        resume="allow",
+        dir=str(run.path),
+        config=shown(run.config),
+    )
+    # Steps that a resumed run makes again would be refused as its own steps.
+    made.define_metric("*", step_metric="update")
+    return Tracker(str(made.id), lambda f, step: made.log({**f, "update": step}), made.finish)
 
 
-class _Trackio:
-    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
-        self._package = package
-        self.id = known or run.path.name
-        package.init(
-            project=run.config.track.project,
-            name=self.id,
-            resume="allow",
-            config=shown(run.config),
-        )
+def _mlflow(run: RunDirectory, package: Any, known: str) -> Tracker:
+    package.set_experiment(run.config.track.project)
+    started = package.start_run(run_id=known or None, run_name=run.path.name)
+    if not known:
+        package.log_dict(shown(run.config), "config.json")
+    return Tracker(
+        str(started.info.run_id),
+        lambda figures, step: package.log_metrics(figures, step=step),
+        package.end_run,
+    )
 
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        self._package.log(dict(figures), step=step)
 
-    def close(self) -> None:
-        self._package.finish()
+def _trackio(run: RunDirectory, package: Any, known: str) -> Tracker:
+    name, project = known or run.path.name, run.config.track.project
+    package.init(project=project, name=name, resume="allow", config=shown(run.config))
+    return Tracker(name, lambda figures, step: package.log(figures, step=step), package.finish)
 
 
 TRACKERS: dict[str, tuple[str, Opens]] = {
-    "tensorboard": ("torch.utils.tensorboard", _TensorBoard),
-    "wandb": ("wandb", _WandB),
-    "mlflow": ("mlflow", _MLflow),
-    "trackio": ("trackio", _Trackio),
+    "tensorboard": ("torch.utils.tensorboard", _tensorboard),
+    "wandb": ("wandb", _wandb),
+    "mlflow": ("mlflow", _mlflow),
+    "trackio": ("trackio", _trackio),
 }
 """Module and adapter by name; the name is also that of the extra that installs it."""
 
@@ -183,7 +152,7 @@ class _SafeTracker:
         if tracker is None:
             self.failures += 1
         else:
-            self._safely(lambda: tracker.log(figures, step))
+            self._safely(lambda: tracker.log(dict(figures), step))
 
     def close(self) -> None:
         if self._tracker is not None:

@@ -8,14 +8,13 @@ Owns which evaluation is set against which. Knows neither tables nor pages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
-from rods.evaluation.stats import Interval
-from rods.report.heldout import METRICS, TaskSubset, measured, result_rows
+from rods.report.heldout import METRICS, MetricCell, TaskSubset, measured, result_rows
 from rods.report.panels import CURVES, TOOL_CURVES, Figure, step_series
 from rods.report.plots import Axes, Series, line_chart
 from rods.report.run_data import EvaluationPass, RunData
@@ -28,25 +27,12 @@ Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
 """Two evaluations whose common tasks are paired."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One metric of one run or arm on one part of the held-out tasks."""
-
-    after: Interval | None = None
-    gain: Interval | None = None
-    """After minus before."""
-    against: Interval | None = None
-    """This one after training minus the baseline after training; `None` for the baseline."""
-    paired: int = 0
-    """Tasks behind `against`."""
-
-
-Cells: TypeAlias = Mapping[tuple[TaskSubset, str], Compared]
+Cells: TypeAlias = Mapping[tuple[TaskSubset, str], MetricCell]
 """By part and metric, in their order; what was not measured is missing."""
 
 
 def compared(own: Pair, against: Pair = (None, None)) -> Cells:
-    """Gains of one run or arm, and its differences to the baseline.
+    """One run or arm before and after training, and its differences to the baseline.
 
     Args:
         own: before and after training.
@@ -54,27 +40,26 @@ def compared(own: Pair, against: Pair = (None, None)) -> Cells:
     """
     rows = result_rows(*own)
     other = {row.part: row.cells for row in result_rows(*against)} if all(against) else {}
-    found: dict[tuple[TaskSubset, str], Compared] = {}
+    found: dict[tuple[TaskSubset, str], MetricCell] = {}
     for row in rows:
         for metric in measured(rows, METRICS):
-            cell = row.cells[metric]
-            pair = other[row.part][metric] if row.part in other else None
-            found[row.part, metric] = Compared(
-                cell.after,
-                cell.difference,
-                pair.difference if pair else None,
-                pair.paired if pair else 0,
-            )
+            pair = other[row.part][metric] if row.part in other else MetricCell()
+            cell = replace(row.cells[metric], against=pair.difference, common=pair.paired)
+            found[row.part, metric] = cell
     return found
+
+
+def parts_and_metrics(cells: Iterable[Cells]) -> tuple[list[TaskSubset], list[str]]:
+    """What any of them has values of, in the order of the parts and of `METRICS`."""
+    keys = dict.fromkeys(key for found in cells for key in found)
+    known = {metric for _, metric in keys}
+    return [*dict.fromkeys(part for part, _ in keys)], [m for m in METRICS if m in known]
 
 
 def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[str]) -> list[str]:
     """Sentences about budgets that differ by more than `FAIR`.
 
-    Args:
-        who: the runs or the arms.
-        runs: those of each.
-        names: of each, to stand before its mean; may be empty.
+    `who` are the runs or the arms; each of the `names` stands before a mean, or is empty.
     """
     found: list[str] = []
     for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
@@ -102,12 +87,12 @@ def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
     figures: list[Figure] = []
     named = list(zip(runs, labels, colours_of(runs), strict=True))
     for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
+        axes = Axes("step", (0.0, 1.0) if share else None)
         for curve in curves:
             found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
             lines = [Series(s.name, s.xs, s.ys, s.css) for s in found if s]  # without thin lines
             if lines:
                 name = title if len(curves) == 1 else f"{title}: {curve.name}"
-                axes = Axes("step", (0.0, 1.0) if share else None)
                 figures.append(overlay(name, caption, lines, axes))
     return figures
 
@@ -121,13 +106,7 @@ class Point(NamedTuple):
 
 
 def held_out_curve(runs: Sequence[RunData], of: str, metric: str) -> list[Point]:
-    """Points in their order.
-
-    Args:
-        runs: the seeds of one arm.
-        of: `variant` or `original`.
-        metric: a key of `METRICS`, such as `greedy_progress`.
-    """
+    """Points of an arm's seeds in their order; `of` is `variant` or `original`."""
     if not runs:
         return []
     points: list[Point] = []

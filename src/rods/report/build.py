@@ -62,11 +62,7 @@ class Tile:
 
 
 def build_report(path: Path, out: Path | None = None) -> Path:
-    """Write the report of a run and return its path.
-
-    Args:
-        path: a run directory.
-        out: where to write; by default `report.html` in the run directory.
+    """Write the report of a run, `report.html` in its directory unless `out` says where.
 
     Raises:
         StoreError: the run cannot be read, or the report cannot be written.

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rods.errors import StoreError
-from rods.report.arms import Compared, colours_of, compared, overlays, uneven_budgets
+from rods.report.arms import colours_of, compared, overlays, parts_and_metrics, uneven_budgets
 from rods.report.build import details, identity, write_page
-from rods.report.heldout import LEADING, METRICS, SETS, Key, TaskSubset, by_key
+from rods.report.heldout import LEADING, SETS, Key, MetricCell, TaskSubset, by_key
 from rods.report.panels import landing_of
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
@@ -40,13 +41,12 @@ SHOWN = 3
 """Ids that are named of tasks which only one run has."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRow:
-    """One metric on one part of one set."""
+class ComparisonRow(NamedTuple):
+    """One metric on one part of one set; a cell for each run."""
 
     part: TaskSubset
     metric: str
-    cells: tuple[Compared, ...]
+    cells: Sequence[MetricCell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +68,15 @@ class Comparison:
         table = plain_table(
             "Held-out results after training (gain over before; difference to A)",
             "\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
+            Column("", max_width=24),
+            *(Column(Text(n, overflow="fold"), justify="right", min_width=19) for n in self.labels),
             padding=(0, 1),
         )
-        table.add_column("", max_width=24)
-        for label in self.labels:
-            table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
         for name in SETS:
-            whole = [r for r in self.rows if r.part == TaskSubset(name) and r.metric in LEADING]
-            for row in whole:
-                texts = [_cell_text(cell) for cell in row.cells]
-                table.add_row(Text(f"{heading(row.metric, ', ')}\n{SETS[name].lower()}"), *texts)
+            for part, metric, cells in self.rows:
+                if part == TaskSubset(name) and metric in LEADING:
+                    what = f"{heading(metric, ', ')}\n{SETS[name].lower()}"
+                    table.add_row(Text(what), *map(_cell_text, cells))
         table.add_section()
         for name, values in self.facts:
             table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
@@ -109,10 +108,10 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     return Comparison(runs, labels, rows, facts, warnings, differing)
 
 
-def _cell_text(cell: Compared) -> Text:
+def _cell_text(cell: MetricCell) -> Text:
     lines = [Text(mean(cell.after))]
-    if cell.gain:
-        lines.append(Text.assemble("gain ", change(cell.gain)))
+    if cell.difference:
+        lines.append(Text.assemble("gain ", change(cell.difference)))
     if cell.against:
         lines.append(Text.assemble("to A ", change(cell.against)))
     return Text("\n").join(lines)
@@ -124,11 +123,9 @@ def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
     for run in runs[1:]:
         last = run.last_evaluation
         found.append(compared((run.evaluation("before"), last), (first, last)))
-    parts = dict.fromkeys(part for cells in found for part, _ in cells)
-    known = {metric for cells in found for _, metric in cells}
-    metrics = [metric for metric in METRICS if metric in known]
+    parts, metrics = parts_and_metrics(found)
     return [
-        ComparisonRow(part, m, tuple(cells.get((part, m), Compared()) for cells in found))
+        ComparisonRow(part, m, [cells.get((part, m), MetricCell()) for cells in found])
         for part in parts
         for m in metrics
     ]

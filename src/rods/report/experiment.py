@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rods.errors import StoreError
@@ -27,13 +27,13 @@ from rods.evaluation.grid import Grid
 from rods.evaluation.stats import Interval, mean_ci
 from rods.report.arms import (
     Cells,
-    Compared,
     Point,
     colours_of,
     compared,
     held_out_curve,
     overlay,
     overlays,
+    parts_and_metrics,
     trajectories_to,
     uneven_budgets,
 )
@@ -43,6 +43,7 @@ from rods.report.heldout import (
     METRICS,
     SETS,
     WRITERS_NOTE,
+    MetricCell,
     TaskSubset,
     by_key,
     measured,
@@ -50,7 +51,7 @@ from rods.report.heldout import (
 )
 from rods.report.panels import Figure
 from rods.report.plots import Axes, Series
-from rods.report.results import change, heading, mean, plain_table
+from rods.report.results import change, heading, mean, numbers, plain_table
 from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
 from rods.store import MANIFEST
@@ -169,13 +170,13 @@ class Experiment:
     @property
     def parts(self) -> list[TaskSubset]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
-        return list(dict.fromkeys(part for arm in self.arms for part, _ in arm.cells))
+        return parts_and_metrics(arm.cells for arm in self.arms)[0]
 
     @property
     def metrics(self) -> list[str]:
         """What was measured, of those that tables lead with."""
-        known = {metric for arm in self.arms for _, metric in arm.cells}
-        return [metric for metric in LEADING if metric in known]
+        known = parts_and_metrics(arm.cells for arm in self.arms)[1]
+        return [metric for metric in known if metric in LEADING]
 
     @property
     def repeated(self) -> list[ArmResult]:
@@ -184,8 +185,8 @@ class Experiment:
 
     def table(self) -> Group:
         """Results and budgets for a terminal, 80 columns."""
-        parts = [_results(self), *([_seeds(self)] if self.repeated else []), _budgets(self)]
-        return Group(*parts, _reached(self)) if self.reached else Group(*parts)
+        seeds, reached = [_seeds] * bool(self.repeated), [_reached] * bool(self.reached)
+        return Group(*(made(self) for made in (_results, *seeds, _budgets, *reached)))
 
     def write(self, out: Path) -> Path:
         """Write the page, self-contained; raises `StoreError` where it cannot be written."""
@@ -290,11 +291,8 @@ def _unfair(arms: Sequence[ArmResult]) -> list[str]:
 
 def _by_metric(found: Experiment, title: str, caption: str) -> Table:
     """A table with a column for each metric."""
-    table = plain_table(title, caption)
-    table.add_column("", max_width=24)
-    for metric in found.metrics:
-        table.add_column(heading(metric), justify="right", no_wrap=True)
-    return table
+    first = Column("", max_width=24)
+    return plain_table(title, caption, first, *numbers(map(heading, found.metrics)))
 
 
 def _results(found: Experiment) -> Table:
@@ -315,10 +313,10 @@ def _results(found: Experiment) -> Table:
     return table
 
 
-def _cell(cell: Compared | None, compared: bool) -> Text:
+def _cell(cell: MetricCell | None, compared: bool) -> Text:
     if cell is None:
         return Text("-")
-    lines = [Text(mean(cell.after)), change(cell.gain)]
+    lines = [Text(mean(cell.after)), change(cell.difference)]
     return Text("\n").join([*lines, change(cell.against)] if compared else lines)
 
 
@@ -332,14 +330,14 @@ def _seeds(found: Experiment) -> Table:
 
 
 def _budgets(found: Experiment) -> Table:
+    names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
     table = plain_table(
         "Budgets, mean over seeds",
         f"No variance: share of such groups in the last quarter. Ahead: seeds that end "
         f"above {found.baseline}.",
+        "",
+        *(Column(name, justify="right") for name in ("seeds", *names, "ahead")),
     )
-    names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
-    for name in ("", "seeds", *names, "ahead"):
-        table.add_column(name, justify="right" if name else "left")
     for arm in found.arms:
         figures = dict(arm.budget)
         texts = [figures[name].partition(" (")[0] for name in names]
@@ -351,10 +349,12 @@ def _reached(found: Experiment) -> Table:
     table = plain_table(
         f"Trajectories until the best level of {found.baseline} on the way",
         "Means over seeds, straight lines between evaluations.",
+        "",
+        *(
+            Column(f"{heading(m, ' ')}\n{level:.3f}", justify="right")
+            for m, level, _ in found.reached
+        ),
     )
-    table.add_column("")
-    for metric, level, _ in found.reached:
-        table.add_column(f"{heading(metric, ' ')}\n{level:.3f}", justify="right")
     for arm in found.arms:
         spent = [by_arm[arm.name] for _, _, by_arm in found.reached]
         table.add_row(Text(arm.name), *("not" if s is None else f"{s:.0f}" for s in spent))

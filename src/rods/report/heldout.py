@@ -48,11 +48,16 @@ CATEGORIES: Mapping[str, str] = {
 class MetricCell:
     """One metric of one row. A part is `None` where it was not measured or has no interval."""
 
-    before: Interval | None
-    after: Interval | None
-    difference: Interval | None
-    paired: int
+    before: Interval | None = None
+    after: Interval | None = None
+    difference: Interval | None = None
+    paired: int = 0
     """Tasks that both evaluations hold."""
+    against: Interval | None = None
+    """In a comparison: this one after training minus the baseline after training; `None` for the
+    baseline."""
+    common: int = 0
+    """Tasks behind `against`."""
 
 
 class TaskSubset(NamedTuple):

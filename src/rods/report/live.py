@@ -50,8 +50,6 @@ class TrainDisplay:
 
         Args:
             total_steps: updates of the whole run; 0: taken from the records' `total_steps`.
-            console: where to draw; by default standard error.
-            clock: seconds, for the time left.
             pipelined: whether groups are rolled out beside updates: the schedule has metrics.
         """
         self._console = console or Console(stderr=True, highlight=False)

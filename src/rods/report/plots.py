@@ -96,8 +96,7 @@ def histogram(
 
     Args:
         groups: values outside of the edges are not drawn; the caller chooses edges that hold all.
-        edges: rising limits of the bins.
-        axes: the x range is that of the edges.
+        edges: rising limits of the bins, and of x.
         band: an interval of x to shade.
         marker: an x value and the text of a vertical line.
     """

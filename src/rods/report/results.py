@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich import box
 from rich.console import Group
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rods.evaluation.stats import Interval
@@ -58,24 +58,26 @@ def _results(run: RunData) -> Table:
 
 def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
+
+    def shown(cell: MetricCell) -> Text:
+        return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
+
     rows = result_rows(None, found)
-    return _table("Held-out results", "of the 95 % interval, by scenario", rows, _single)
+    return _table("Held-out results", "of the 95 % interval, by scenario", rows, shown)
 
 
 def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
     said = f"\n{WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
+    metrics = measured(rows)
     table = plain_table(
         title,
         f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
         f"abstention judged too.{said}{f' {NONE}' if _without(rows) else ''}",
+        Column("", no_wrap=True),
+        *numbers(["tasks", *map(heading, metrics)]),
     )
-    table.add_column("", no_wrap=True)
-    table.add_column("tasks", justify="right", no_wrap=True)
-    metrics = measured(rows)
-    for metric in metrics:
-        table.add_column(heading(metric), justify="right", no_wrap=True)
     for row in rows:
         if row.whole:
             table.add_section()
@@ -101,13 +103,12 @@ def _change(cell: MetricCell) -> Text:
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
 
 
-def _single(cell: MetricCell) -> Text:
-    return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
-
-
-def plain_table(title: str, caption: str, padding: int | tuple[int, int] = 0) -> Table:
+def plain_table(
+    title: str, caption: str, *columns: Column | str, padding: int | tuple[int, int] = 0
+) -> Table:
     """A table without borders; the box's own blank parts columns: six of them fit 80 columns."""
     return Table(
+        *columns,
         title=title,
         caption=caption,
         box=box.SIMPLE_HEAD,
@@ -115,6 +116,11 @@ def plain_table(title: str, caption: str, padding: int | tuple[int, int] = 0) ->
         pad_edge=False,
         padding=padding,
     )
+
+
+def numbers(names: Iterable[str]) -> list[Column]:
+    """Columns of numbers, never broken over lines."""
+    return [Column(name, justify="right", no_wrap=True) for name in names]
 
 
 def heading(metric: str, between: str = "\n") -> str:
@@ -187,19 +193,15 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     repeats = sorted({len(row.right) for row in rows})
     times = "-".join(map(str, dict.fromkeys([repeats[0], repeats[-1]]))) if repeats else "0"
     few = any(one.interval and not reach(one.interval) for one in found)
+    trials = min(SHOWN, min((len(one.passes) for one in found if one.passes), default=0))
+    process = ["process"] * any(one.process is not None for one in found)
     table = plain_table(
         name,
         "\N{PLUS-MINUS SIGN}: half of the 95 % interval, by scenario. Sampled greedily, "
         f"{times} valid trajectories a task.{f' {NONE}' if few else ''}",
+        Column("", no_wrap=True),
+        *numbers(["tasks", "accuracy", *process, *(f"pass^{k + 2}" for k in range(trials))]),
     )
-    table.add_column("", no_wrap=True)
-    table.add_column("tasks", justify="right", no_wrap=True)
-    table.add_column("accuracy", justify="right", no_wrap=True)
-    if any(one.process is not None for one in found):
-        table.add_column("process", justify="right", no_wrap=True)
-    trials = min(SHOWN, min((len(one.passes) for one in found if one.passes), default=0))
-    for k in range(trials):
-        table.add_column(f"pass^{k + 2}", justify="right", no_wrap=True)
     section = False
     for one in found:
         if one.is_average and not section:

@@ -350,17 +350,17 @@ def _eval_row(row: Mapping[str, Any]) -> EvalRow:
 
 
 def _missing(run: RunData) -> list[str]:
-    notes: list[str] = []
-    if not run.manifest.get("finished"):
-        notes.append("The run has no finish time: it is still going on, or it was stopped early.")
-    if not run.steps:
-        notes.append("No step is recorded, so there are no curves.")
-    if not run.epochs:
-        notes.append("No epoch is recorded, so nothing is known of the replay buffer.")
-    if not run.evaluation("before"):
-        notes.append("There is no evaluation before training, so no difference can be given.")
-    if not run.evaluation("after"):
-        last = run.last_evaluation
-        instead = f" The one at {last.when} is shown instead." if last else ""
-        notes.append(f"There is no evaluation after training.{instead}")
-    return notes
+    before, last, finish = (
+        run.evaluation("before"),
+        run.last_evaluation,
+        run.manifest.get("finished"),
+    )
+    instead = f" The one at {last.when} is shown instead." if last else ""
+    found = {
+        "The run has no finish time: it is still going on, or it was stopped early.": finish,
+        "No step is recorded, so there are no curves.": run.steps,
+        "No epoch is recorded, so nothing is known of the replay buffer.": run.epochs,
+        "There is no evaluation before training, so no difference can be given.": before,
+        f"There is no evaluation after training.{instead}": run.evaluation("after"),
+    }
+    return [note for note, there in found.items() if not there]

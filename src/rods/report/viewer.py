@@ -33,9 +33,7 @@ FOLDER = "trajectories"
 def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Json]:
     """What the viewer needs: `groups`, and `note` saying what is shown and what is missing.
 
-    Args:
-        run: its folder `trajectories/` is read.
-        decode: makes the text of token spans; without it they are shown by their length.
+    Without `decode`, token spans are shown by their length.
     """
     files = sorted((run.path / FOLDER).glob("*.parquet"))
     if not files:

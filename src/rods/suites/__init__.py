@@ -32,10 +32,6 @@ SUITES = Registry(
 def make_suite(name: str, config: RunConfig) -> SuiteRules:
     """The suite of a published benchmark that a short name or `module:attribute` means.
 
-    Args:
-        name: of it; what it means is called with the configuration.
-        config: where its data is, among the rest.
-
     Raises:
         ConfigError: there is none of this name, or it lacks a part of `SuiteRules`.
     """

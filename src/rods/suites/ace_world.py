@@ -53,7 +53,6 @@ class AceWorld(TurnWorld):
 
         Args:
             task: its world has `kind`, `language`, `classes`, `config`, and for a talk `prompt`.
-            host: where the classes run.
             talk: plays the user; None: nobody does, the world only executes.
 
         Raises:

@@ -62,11 +62,7 @@ class AceBenchAgent(SuiteRules):
     }
 
     def __init__(self, config: RunConfig) -> None:
-        """Read nothing yet.
-
-        Raises:
-            ConfigError: no folder is named.
-        """
+        """Read nothing yet; raises `ConfigError` where no folder is named."""
         settings = config.evaluation.suite
         if not settings.folder:
             raise ConfigError(
@@ -139,7 +135,6 @@ class AceEnvironment(Environment):
     blocking = True
 
     def __init__(self, host: Host, user: Speaker) -> None:
-        """Start nothing yet."""
         self._host, self._user = host, user
 
     def open(self, task: Task) -> AceWorld:

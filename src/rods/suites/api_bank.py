@@ -56,11 +56,7 @@ class ApiBank(SuiteRules):
     pooled = frozenset({"both"})
 
     def __init__(self, config: RunConfig) -> None:
-        """Read nothing yet.
-
-        Raises:
-            ConfigError: no folder is named.
-        """
+        """Read nothing yet; raises `ConfigError` where no folder is named."""
         given = config.evaluation.suite.folder
         if not given:
             raise ConfigError(
@@ -183,7 +179,6 @@ class ApiBankEnvironment(Environment):
     name = NAME
 
     def __init__(self, host: Host) -> None:
-        """Keep what its end ends."""
         self._host = host
 
     def open(self, task: Task) -> World:

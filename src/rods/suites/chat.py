@@ -38,12 +38,6 @@ class Speaker:
     """One chat server, asked greedily. Threads may share it; it connects at the first question."""
 
     def __init__(self, server: ServerSettings, suite: str) -> None:
-        """Connect to nobody yet.
-
-        Args:
-            server: which, and which of its models.
-            suite: named in messages.
-        """
         self._server, self._suite = server, suite
         self._lock = threading.Lock()
         self._chat: ChatClient | None = None
@@ -96,12 +90,7 @@ class UserChat:
     """What a task's user and the agent said, as who plays the user is shown it."""
 
     def __init__(self, suite: str, talk: Talk | None) -> None:
-        """Nothing is said yet.
-
-        Args:
-            suite: named in messages.
-            talk: plays the user; None: nobody does, and every question is an `EnvError`.
-        """
+        """Without `talk` nobody plays the user, and every question is an `EnvError`."""
         self._suite, self._talk = suite, talk
         self._messages: list[Mapping[str, str]] = []
 

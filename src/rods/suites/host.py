@@ -67,12 +67,7 @@ class Host:
     """One process of one folder. Threads may share it; it starts at the first question."""
 
     def __init__(self, folder: Path, suite: str) -> None:
-        """Start nothing yet.
-
-        Args:
-            folder: where modules are imported from; it becomes the working directory.
-            suite: named in messages.
-        """
+        """`folder` is where modules are imported from; it becomes the working directory."""
         self._folder, self._suite = folder.absolute(), suite
         self._lock = threading.Lock()
         self._pipe: Connection | None = None

@@ -161,7 +161,7 @@ def verl_row(
         "initial_config": json.dumps(config, ensure_ascii=False),
         "involved_classes": list(start.owners),
         "ground_truth": truth,
-        "question": [_spoken(turn.user) for turn in task.turns],
+        "question": [[{"role": "user", "content": turn.user}] for turn in task.turns],
         "processed_question": later,
         "withheld": [list(turn.withheld) for turn in task.turns],
     }
@@ -252,9 +252,7 @@ def verl_schema() -> Any:
     truth = arrow.list_(texts)
     messages = arrow.list_(arrow.struct({"role": text, "content": text}))
     kwargs = {
-        "name": text,
-        "id": text,
-        "initial_config": text,
+        **dict.fromkeys(("name", "id", "initial_config"), text),
         "involved_classes": texts,
         "ground_truth": truth,
         "question": arrow.list_(messages),
@@ -263,11 +261,7 @@ def verl_schema() -> Any:
     }
     extra = {
         "index": arrow.int64(),
-        "split": text,
-        "task_id": text,
-        "task": text,
-        "original_id": text,
-        "dataset_type": text,
+        **dict.fromkeys(("split", "task_id", "task", "original_id", "dataset_type"), text),
         "need_tools_kwargs": arrow.bool_(),
         "interaction_kwargs": arrow.struct(kwargs),
     }
@@ -279,10 +273,6 @@ def verl_schema() -> Any:
         "extra_info": arrow.struct(extra),
     }
     return arrow.schema(list(columns.items()))
-
-
-def _spoken(text: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": text}]
 
 
 def _text(task: Task) -> str:

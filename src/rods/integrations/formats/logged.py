@@ -17,10 +17,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE
 from rods.env import TurnVerdict
 from rods.errors import TaskError
@@ -100,13 +101,24 @@ def read_rewards(path: Path, reading: LogFormat = FOUND) -> list[Logged]:
     return found
 
 
-def latest(rewards: Sequence[Logged]) -> list[Logged]:
-    """Of each task the rows of its newest step; all of a task whose rows say none."""
+def groups_of(rewards: Sequence[Logged], key: Callable[[Logged], str]) -> dict[str, list[Logged]]:
+    """The rows of each task's newest step, all of a task whose rows say none, by `key`."""
     newest: dict[str, int] = {}
     for row in rewards:
         if row.step is not None:
             newest[row.task] = max(row.step, newest.get(row.task, row.step))
-    return [row for row in rewards if row.step is None or row.step == newest[row.task]]
+    groups: dict[str, list[Logged]] = {}
+    for row in rewards:
+        if row.step is None or row.step == newest[row.task]:
+            groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def signals_of(rows: Sequence[Logged], settings: BoundarySettings) -> list[float | None]:
+    """What the boundary reads of each row: by `binary` only the reward of a success counts."""
+    if settings.signal == "binary":
+        return [None if r.reward is None else float(r.reward >= 1 - EDGE) for r in rows]
+    return [row.reward for row in rows]
 
 
 def _folder(folder: Path, reading: LogFormat) -> list[Logged]:

@@ -15,13 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rods.config import BoundarySettings
-from rods.curriculum.boundary import EDGE, Judgement, judge, select_seeds
+from rods.curriculum.boundary import Judgement, judge_values, select_seeds
 from rods.errors import TaskError
-from rods.integrations.formats.logged import MIN_GROUP, PROMPT, Logged, latest
-from rods.reward import Score
+from rods.integrations.formats.logged import MIN_GROUP, PROMPT, Logged, groups_of, signals_of
 from rods.task import Task
-from rods.trajectory import Group, Trajectory
-from rods.types import StopReason
 
 
 class SeedChoice(NamedTuple):
@@ -47,21 +44,17 @@ def choose_seeds(
         TaskError: a row's task is unknown or its name is ambiguous, or a task has one row alone.
     """
     names = _names(tasks)
-    groups: dict[str, list[Logged]] = {}
-    for row in latest(rewards):
-        groups.setdefault(_resolve(row, names).id, []).append(row)
+    groups = groups_of(rewards, lambda row: _resolve(row, names).id)
     by_id = {task.id: task for task in tasks}
-    judgements: list[Judgement] = []
-    unjudged: list[Task] = []
-    for task_id, rows in groups.items():
-        judgement = _judge(by_id[task_id], rows, settings)
-        if judgement is None:
-            unjudged.append(by_id[task_id])
-        else:
-            judgements.append(judgement)
+    judged = {key: _judge(by_id[key], rows, settings) for key, rows in groups.items()}
+    judgements = [judgement for judgement in judged.values() if judgement is not None]
     rng = random.Random(f"{rng_seed}/seeds")
     chosen = select_seeds(judgements, settings, {}, 0, rng)
-    return SeedChoice([by_id[s.judgement.task_id] for s in chosen.seeds], judgements, unjudged)
+    return SeedChoice(
+        [by_id[s.judgement.task_id] for s in chosen.seeds],
+        judgements,
+        [by_id[key] for key, judgement in judged.items() if judgement is None],
+    )
 
 
 def _names(tasks: Sequence[Task]) -> dict[str, list[Task]]:
@@ -97,28 +90,5 @@ def _judge(task: Task, rows: Sequence[Logged], settings: BoundarySettings) -> Ju
             f"{rows[0].where}: task {rows[0].task} has one trajectory; a group needs at least "
             f"{MIN_GROUP}. Log every trajectory of a group, or remove this row."
         )
-    scores = [_score(row, binary=settings.signal == "binary") for row in rows]
-    group = Group(task, [_blank(task, member) for member in range(len(rows))], 0)
-    return judge(group, scores, settings.model_copy(update={"signal": "progress"}), step=0)
-
-
-def _score(row: Logged, binary: bool) -> Score:
-    if row.reward is None:
-        return Score(0.0, valid=False, reason="the log has no reward")
-    return Score(float(row.reward >= 1 - EDGE) if binary else row.reward)
-
-
-def _blank(task: Task, member: int) -> Trajectory:
-    """The judgement reads scores alone; what happened stayed in the other trainer."""
-    return Trajectory(
-        task_id=task.id,
-        member=member,
-        policy_version=0,
-        seed=0,
-        messages=(),
-        steps=(),
-        verdicts=(),
-        n_turns=len(task.turns),
-        spans=(),
-        stop=StopReason.DONE,
-    )
+    values = signals_of(rows, settings)
+    return judge_values(task.id, task.category, values, settings, step=0, version=0)

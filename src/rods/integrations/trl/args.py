@@ -13,11 +13,19 @@ import os
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
-from rods.config import RunConfig
+from rods.config import ModelSettings, RunConfig
 from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
-from rods.trainers.loading import pick_device, uses_bfloat16
+from rods.trainers.adapters import adapters_at
+from rods.trainers.loading import (
+    load_model,
+    load_tokenizer,
+    path_or_name,
+    pick_device,
+    uses_bfloat16,
+)
+from rods.trainers.prepare import lora_config
 
 HOST = HostTrainer(
     "TRL's GRPOTrainer",
@@ -48,12 +56,7 @@ AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 
 
 def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
-    """The `GRPOConfig` of a recipe.
-
-    Args:
-        config: settings.
-        output_dir: TRL's folder.
-        others: arguments of `GRPOConfig`, which win.
+    """The `GRPOConfig` of a recipe; `others` are arguments of it, which win.
 
     Raises:
         ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how
@@ -143,6 +146,19 @@ def _of_settings(config: RunConfig, parts: _Parts) -> dict[str, Any]:
         "loss_type": "cispo" if cispo else AGGREGATIONS[train.aggregation],
         "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
         "save_steps": train.local.checkpoint_steps * steps,
+    }
+
+
+def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any) -> dict[str, Any]:
+    """Arguments of TRL's trainer: what is trained, that of the settings where none is given."""
+    if adapters is None and settings.lora_rank:
+        adapters = lora_config(settings.lora_rank)
+    if model is None and adapters_at(settings.name) is not None:
+        model, _ = load_model(settings)  # TRL would train on in these adapters
+    return {
+        "model": path_or_name(settings.name) if model is None else model,
+        "processing_class": tokenizer or load_tokenizer(settings),
+        "peft_config": adapters,
     }
 
 

@@ -2,7 +2,8 @@
 
 Owns what is put in the place of three parts of TRL: its data set (tasks are drawn when a batch is
 generated, so nothing lags), its generation (token in, token out, exact masks) and its advantages
-(those of the recipe). The loss, the optimiser, the ranks, the log and the checkpoints stay TRL's.
+(those of the recipe). The loss, the optimiser, the ranks, the log and the checkpoints stay TRL's;
+the run's state stands in each checkpoint as `rods.pt`.
 
     with rods.hosted(rods.load_config("rods", "quick")) as run:
         CurriculumGRPOTrainer(run, grpo_args(run.config, "out")).train()
@@ -10,8 +11,12 @@ generated, so nothing lags), its generation (token in, token out, exact masks) a
 
 from __future__ import annotations
 
+import importlib
+import io
+import pickle
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -19,24 +24,33 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 from transformers import TrainerCallback
 
-from rods.errors import ConfigError
-from rods.integrations.trl.args import require_same
-from rods.integrations.trl.shared import (
-    InCheckpoints,
-    engine_of,
-    start_of,
-    trl_module,
-)
+from rods.config import RunConfig
+from rods.engines import make_engine, require_trainable
+from rods.engines.hf import generation_stops
+from rods.engines.options import EngineOptions
+from rods.errors import ConfigError, PrerequisiteError, StoreError
+from rods.infra.files import write_atomic
+from rods.infra.install import install_line
+from rods.integrations.trl.args import require_same, start_of
+from rods.policy import Engine
+from rods.rollout.template import ChatTemplate
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import Dealt, HostedRun
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group
 
-T = TypeVar("T")
+try:
+    _GRPOTrainer: Any = importlib.import_module("trl").GRPOTrainer
+    _models: Any = importlib.import_module("trl.models")
+    _datasets: Any = importlib.import_module("datasets")
+except ImportError as error:
+    raise PrerequisiteError(f"the TRL adapter needs trl: {install_line('trl')}.") from error
 
-_GRPOTrainer: Any = trl_module("trl").GRPOTrainer
-_models: Any = trl_module("trl.models")
-_datasets: Any = trl_module("datasets")
+T = TypeVar("T")
+STATE = "rods.pt"
+"""Our state in each of TRL's checkpoints."""
+LIVE = "rods"
+"""Folder of the live files, in TRL's output folder."""
 
 
 def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | None]:
@@ -44,7 +58,7 @@ def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | N
     return list(reward)
 
 
-class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
+class CurriculumGRPOTrainer(_GRPOTrainer):
     """A GRPOTrainer whose tasks follow the policy."""
 
     def __init__(
@@ -143,7 +157,7 @@ class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
         with self._whole_model() as model:
             if rank < players:
                 if not self._run.begun:
-                    self._run.begin(*engine_of(self._run.config, self, model), players)
+                    self._run.begin(*_engine_of(self._run.config, self, model), players)
                 adapters = hasattr(model, "peft_config")
                 mine = self._run.play(dealt[rank::players], ModelWeights(model, adapters), version)
         played = gather_object(mine)
@@ -188,11 +202,71 @@ class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
         for name, value in figures.items():
             self._metrics["train"][f"rods/{name}"].append(float(value))
 
+    # -- checkpoints ------------------------------------------------------------------------
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        # Ours first: a checkpoint that TRL has finished is whole.
+        if self.accelerator.is_main_process:
+            folder = Path(self._get_output_dir(trial=trial))
+            folder = folder / f"checkpoint-{self.state.global_step}"
+            folder.mkdir(parents=True, exist_ok=True)
+            data = io.BytesIO()
+            torch.save(self._run.state_dict(), data)
+            write_atomic(folder / STATE, data.getvalue())
+        super()._save_checkpoint(model, trial)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)  # TRL reads its own state here, too
+        if checkpoint is not None:
+            self.open(Path(checkpoint))
+
+    def open(self, checkpoint: Path | None = None) -> None:
+        """Begin the curriculum again or from a checkpoint, unless it has begun; `train` does it."""
+        if self.accelerator.is_main_process and not self._run.opened:
+            state = None if checkpoint is None else read_state(checkpoint)
+            self._run.open(Path(self.args.output_dir) / LIVE, state)
+
     @property
     def finished(self) -> bool:
         """Whether the last batch of the last stage is trained on."""
         every = self.args.steps_per_generation * self.num_iterations
         return self._over and self._step % every == 0
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Our state in one of TRL's checkpoints.
+
+    Raises:
+        StoreError: there is none, or it is damaged.
+    """
+    path = checkpoint / STATE
+    if not path.is_file():
+        raise StoreError(
+            f"{path}: missing, so this checkpoint knows no curriculum. It was not made by "
+            "a trainer over one; resume from one that was, or start again."
+        )
+    try:
+        return torch.load(path, weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise StoreError(f"{path}: damaged: {error}. Use an older checkpoint.") from error
+
+
+def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, ChatTemplate]:
+    """What plays beside a trainer, with a copy of the weights, and the template of its model.
+
+    Raises:
+        ConfigError: nothing can be learned from it.
+    """
+    args, tokenizer = trainer.args, trainer.processing_class
+    template = ChatTemplate(tokenizer, generation_stops(model))
+    device, half = str(trainer.accelerator.device), args.bf16 and not args.use_cpu
+    # A copy of the weights: the optimiser and its wrappers hold the model's own.
+    if config.engine.traits.undecided:
+        settings = config.engine.model_copy(update={"name": "hf"})
+        config = config.model_copy(update={"engine": settings})
+    engine = make_engine(EngineOptions(config, template, model, device, half, None, share=False))
+    require_trainable(config, engine)
+    return engine, template
 
 
 def _played(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.config import ModelSettings, parse_config
@@ -27,7 +27,7 @@ from rods.rollout.groups import RolloutRunner
 from rods.rollout.template import ChatTemplate
 from rods.stops import Stops, StopStrings
 from rods.trainers.loading import load_stops
-from rods.trainers.samples import host_row
+from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import to_json
 from rods.types import FinishReason
@@ -67,7 +67,8 @@ class CurriculumAgentLoop(_AgentLoopBase):
         """
         filler = int(self.tokenizer.pad_token_id or 0)
         if not row[TOLD]:
-            return _output([filler], [filler], [0], [0.0], int(row["global_steps"]) - 1, {})
+            nothing = HostRow([filler], [filler], [0], [0.0], [0], [0.0])
+            return _output(nothing, [int(row["global_steps"]) - 1], {})
         dealt = dealt_of(row[TOLD])
         player = _seat(self.config, self.tokenizer).player(
             self.server_manager,
@@ -81,42 +82,27 @@ class CurriculumAgentLoop(_AgentLoopBase):
 
 
 def output_of(trajectory: Trajectory, filler: int = 0) -> Any:
-    """What verl takes of a trajectory; its reward is written when the driver has judged it.
+    """What verl takes of a trajectory, valid or not; `filler` as `host_row` has it.
 
-    Args:
-        trajectory: valid or not.
-        filler: id that stands for what must not be shown, see `host_row`.
+    Its reward is written when the driver has judged it.
     """
-    row = host_row(trajectory, None, filler)
     versions = [span.version for span in trajectory.spans if span.sampled]
     return _output(
-        row.prompt,
-        row.completion,
-        row.mask,
-        row.rollout_logprobs,
-        min(versions, default=trajectory.policy_version),
+        host_row(trajectory, None, filler),
+        versions or [trajectory.policy_version],
         {TRAJECTORY: json.dumps(to_json(trajectory))},
-        turns=len(trajectory.messages),
-        last=max(versions, default=trajectory.policy_version),
+        len(trajectory.messages),
     )
 
 
-def _output(
-    prompt: list[int],
-    response: list[int],
-    mask: list[int],
-    logprobs: list[float],
-    version: int,
-    extra: dict[str, Any],
-    turns: int = 0,
-    last: int | None = None,
-) -> Any:
-    versions = {"min_global_steps": version, "max_global_steps": version if last is None else last}
+def _output(row: HostRow, of: Sequence[int], extra: Mapping[str, str], turns: int = 0) -> Any:
+    """The row in verl's form, sampled under the weights `of` these updates."""
+    versions = {"min_global_steps": min(of), "max_global_steps": max(of)}
     return _loops.AgentLoopOutput(
-        prompt_ids=prompt,
-        response_ids=response,
-        response_mask=mask,
-        response_logprobs=logprobs,
+        prompt_ids=row.prompt,
+        response_ids=row.completion,
+        response_mask=row.mask,
+        response_logprobs=row.rollout_logprobs,
         reward_score=0.0,  # none yet; given, so that verl asks no reward worker for one
         num_turns=turns,
         metrics=_loops.AgentLoopMetrics(),
@@ -174,14 +160,7 @@ class ServerPolicy(Policy):
     """verl's servers as a policy."""
 
     def __init__(self, client: Any, version: int, template: ChatTemplate, longest: int) -> None:
-        """Sample nothing yet.
-
-        Args:
-            client: verl's `LLMServerClient`.
-            version: updates that the weights have seen.
-            template: ids that end a generation, and the text of ids.
-            longest: tokens of a context.
-        """
+        """`client` is verl's `LLMServerClient`, `longest` the tokens of a context."""
         self.client, self.longest = client, longest
         self.stop_ids = template.stop_ids
         self.stops = Stops(template.raw_decode)
@@ -274,13 +253,10 @@ class ServerSession:
         if stops is not None:
             for end in range(1, len(sampled) + 1):
                 if stops.completed_by([*self._generation, *sampled[:end]]):
-                    finish, sampled, logprobs = (
-                        FinishReason.STOP_STRING,
-                        sampled[:end],
-                        logprobs[:end],
-                    )
+                    finish, sampled = FinishReason.STOP_STRING, sampled[:end]
                     break
-        return Completion(tuple(sampled), tuple(logprobs), finish, self._version_of(output))
+        told = tuple(logprobs[: len(sampled)])
+        return Completion(tuple(sampled), told, finish, self._version_of(output))
 
     def _version_of(self, output: Any) -> int:
         """Of the weights that began a generation; verl's asynchronous modes may finish it by later

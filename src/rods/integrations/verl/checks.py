@@ -67,7 +67,6 @@ def require_same(config: RunConfig, given: Mapping[str, object], cfg: Any) -> No
     """Refuse overrides that say otherwise than the settings.
 
     Args:
-        config: settings.
         given: verl's names and the values that the settings give them.
         cfg: verl's configuration, with the overrides.
 

@@ -58,10 +58,8 @@ def compose(
     """verl's configuration of a recipe, checked by verl.
 
     Args:
-        config: settings.
         folder: of verl's checkpoints; our live files are in its folder `rods`.
         asked: overrides in Hydra's form, which win.
-        nodes: machines.
         gpus: of each machine.
         drift: a checkpoint of other settings may go on under these.
 
@@ -78,7 +76,7 @@ def compose(
         raise PrerequisiteError(f"`rods verl` needs verl: {install_line('verl')}.") from error
     errors: Any = importlib.import_module("hydra.errors")
     table = for_engine(given_to(config, folder, nodes, gpus), asked)
-    given = [f"{k}={_word(v)}" for k, v in table.items()]
+    given = [f"{k}={json.dumps(v)}" for k, v in table.items()]  # Hydra quotes as JSON does
     defaults = str(Path(verl.__file__).parent / "trainer" / "config")
     try:
         with hydra.initialize_config_dir(defaults, version_base=None):
@@ -94,11 +92,6 @@ def compose(
     require_same(config, table, cfg)
     require_accepted(cfg, errors.HydraException)
     return cfg
-
-
-def _word(value: object) -> str:
-    """A value in Hydra's form, which quotes as JSON does."""
-    return json.dumps(value)
 
 
 def given_to(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[str, object]:

@@ -33,7 +33,6 @@ class CurriculumDataset(Dataset[dict[str, Any]]):
     """The tasks that the curriculum draws, in the order in which verl asks."""
 
     def __init__(self, data_files: Any, tokenizer: Any, config: Any, **_: Any) -> None:
-        """As verl makes one; the files' names mean nothing here."""
         self._run: HostedRun | None = None
         self._folder = Path()
         self._version: Callable[[], int] = int
@@ -41,12 +40,9 @@ class CurriculumDataset(Dataset[dict[str, Any]]):
         """Draws that were given out and not judged, by ticket, in the order of the draws."""
 
     def bind(self, run: HostedRun, folder: Path, version: Callable[[], int]) -> None:
-        """Draw from this run.
+        """Draw from this run, which is opened with the first row, or from verl's checkpoint.
 
-        Args:
-            run: is opened with the first row, or from verl's checkpoint.
-            folder: of the live files.
-            version: of the policy that will play what is drawn now.
+        `folder` is that of the live files, `version` of the policy that plays what is drawn now.
         """
         self._run, self._folder, self._version = run, folder, version
 

@@ -27,7 +27,6 @@ class Flight:
     """Prompts on their way, by verl's id of them."""
 
     def __init__(self) -> None:
-        """Nothing is in flight."""
         self._tickets: dict[str, str] = {}
         self._lost: Counter[str] = Counter()
 
@@ -41,10 +40,7 @@ class Flight:
             self._tickets.pop(uid, None)
 
     def lost(self, known: Collection[str]) -> list[str]:
-        """Tickets of prompts that verl threw away; asked for once.
-
-        Args:
-            known: ids of the prompts that verl still has.
+        """Tickets of prompts that verl threw away; it still has the `known` ones. Asked for once.
 
         Raises:
             TrainError: one of the draws was lost for the `ATTEMPTS`th time.
@@ -63,11 +59,7 @@ class Flight:
 
 
 def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., Any]:
-    """verl's wait between two looks at what came back, which finds a dead worker, too.
-
-    Args:
-        poll: verl's own.
-        workers: handles of the actors that play.
+    """verl's wait (`poll`) between two looks at what came back, which finds a dead worker, too.
 
     Raises:
         TrainError: when called, and one of them died.

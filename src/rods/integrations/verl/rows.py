@@ -31,13 +31,7 @@ def ticket_of(dealt: Dealt) -> str:
 
 
 def row_of(dealt: Dealt | None, index: int, k: int) -> dict[str, Any]:
-    """The row of a draw; None: one that fills a batch up where no task is left.
-
-    Args:
-        dealt: what was drawn.
-        index: of the row in verl's data set.
-        k: trajectories that are played of it.
-    """
+    """The row of a draw of `k` trajectories; None: it fills a batch up where no task is left."""
     told, text = "", ""
     if dealt is not None:
         text = dealt.task.turns[0].user

@@ -37,10 +37,6 @@ WITH_VALUES = "AutoModelForCausalLMWithValueHead"
 def start(cfg: Any, hosted: Hosted) -> None:
     """Train to the end; verl goes on from the last checkpoint in its folder, if there is one.
 
-    Args:
-        cfg: what `compose` made.
-        hosted: makes the run in the task runner's process.
-
     Raises:
         PrerequisiteError: a TRL is installed that verl fails beside.
         StoreError: the training in its folder is finished.

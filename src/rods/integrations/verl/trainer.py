@@ -54,7 +54,6 @@ class CurriculumTrainer(_PPOTrainer):
     """Any of verl's trainers, whose tasks follow the policy; see `trainer_over`."""
 
     def __init__(self, run: HostedRun, config: Any) -> None:
-        """Make verl's trainer; tasks and rewards are the run's."""
         self._run = run
         self._rows: dict[str, HostRow] = {}
         """What the update trains on, by key; of the last step."""

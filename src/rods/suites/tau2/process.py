@@ -31,10 +31,7 @@ class Checkout:
     """One process; it starts at the first question."""
 
     def __init__(self, folder: Path, suite: str) -> None:
-        """Start nothing yet; `suite` is named in messages.
-
-        The interpreter is that of the folder's `.venv`, where it has one, else this program's.
-        """
+        """Its interpreter is that of the folder's `.venv`, if there is one, else this program's."""
         self._folder, self._suite, self._lock = folder.absolute(), suite, threading.Lock()
         own = self._folder / ".venv" / "bin" / "python"
         self.python = str(own) if own.exists() else sys.executable

@@ -48,11 +48,7 @@ class Tau2(SuiteRules):
     trials = True
 
     def __init__(self, config: RunConfig) -> None:
-        """Read nothing yet.
-
-        Raises:
-            ConfigError: no checkout is named.
-        """
+        """Read nothing yet; raises `ConfigError` where no folder is named."""
         settings = config.evaluation.suite
         if not settings.folder or not Path(settings.folder, "src", "tau2").is_dir():
             raise ConfigError(
@@ -171,7 +167,6 @@ class Tau2Environment(Environment):
     gives_up = True
 
     def __init__(self, suite: str, domain: str, checkout: Checkout, user: ServerSettings) -> None:
-        """Start nothing yet."""
         self.name, self.checkout, self.user, self._domain = suite, checkout, user, domain
 
     @cached_property
@@ -208,7 +203,6 @@ class Tau2World(TurnWorld):
     __slots__ = ("_failed", "_home", "_number")
 
     def __init__(self, task: Task, home: Tau2Environment, number: int) -> None:
-        """Ask nothing yet."""
         super().__init__(task)
         self._home, self._number, self._failed = home, number, 0
 
