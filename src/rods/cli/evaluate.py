@@ -34,7 +34,7 @@ def evaluate(
     model: Annotated[
         str, typer.Option(help="model.name: a folder (of adapters, too) or a name on a hub.")
     ] = "",
-    suite: Annotated[str, typer.Option(help="A published benchmark: docs/models.md.")] = "",
+    suite: Annotated[str, typer.Option(help="A published benchmark: docs/benchmarks.md.")] = "",
     trajectories: Annotated[
         Path | None, typer.Option(help="Score these saved ones of the suite; play nothing.")
     ] = None,
