@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,8 @@ from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
+from rods.task import Task, Turn
+from rods.types import ToolCall
 
 PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
@@ -126,3 +129,20 @@ def test_the_readme_s_python_works_and_keeps_the_profile_s_rate(
     exec(README.partition("```python\n")[2].partition("```")[0], {})
     assert [config.updates for config in configs] == [10]
     assert configs[0].train.lr == load_config("torl").train.lr
+
+
+def test_the_readme_s_class_is_an_environment() -> None:
+    block = README.partition("Write `desk.py`:\n\n")[2].partition("\nEach task")[0]
+    names: dict[str, Any] = {}
+    exec(textwrap.dedent(block), names)
+    turns = (
+        Turn("Book R-1 for two hours.", (ToolCall("book_room", {"room": "R-1", "hours": 2}),)),
+    )
+    state = {"classes": ["Desk"], "initial_config": {"Desk": {"rooms": {"R-1": 1}}}}
+    world = names["desk"].open(Task("desk", "base", turns, state))
+    world.begin_turn(0)
+    assert [tool.name for tool in world.offered()] == ["book_room"]
+    assert not world.call(turns[0].ground_truth[0]).failed
+    assert world.end_turn().solved
+    world.close()
+    assert names["Desk"]({"R-1": 1}).book_room("R-1", hours=2) == {"booked": 3}

@@ -13,7 +13,7 @@ import torch
 
 from rods.assemble import evaluated
 from rods.assemble.refusals import require_named
-from rods.cli.evaluate import _weights
+from rods.cli.evaluate import located
 from rods.config import RunConfig, load_config, parse_config
 from rods.errors import ConfigError, PolicyError
 from rods.integrations.verl.checks import require_known
@@ -186,11 +186,11 @@ def test_paths_of_ours_are_told_apart(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "checkpoint" / "step-000002" / "policy").mkdir(parents=True)
     (run / MANIFEST).write_text("{}")
-    assert _weights(str(run), None, "") == (run, "") == _weights("", run, "")
+    assert located(str(run), None, "") == (run, "") == located("", run, "")
     step = run / "checkpoint" / "step-000002"
-    assert _weights(str(step), None, "") == (None, str(step / "policy"))
-    assert _weights("tiny", None, "") == _weights("", None, "tiny") == (None, "tiny")
-    assert _weights("", tmp_path / "none", "") == (tmp_path / "none", "")
+    assert located(str(step), None, "") == (None, str(step / "policy"))
+    assert located("tiny", None, "") == located("", None, "tiny") == (None, "tiny")
+    assert located("", tmp_path / "none", "") == (tmp_path / "none", "")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "openai"])

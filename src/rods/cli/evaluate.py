@@ -61,7 +61,7 @@ def evaluate(
     named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
     if len(named) > 1:
         raise ConfigError(f"{' and '.join(named)}: each says what is evaluated; give one.")
-    run, model = _weights(path, run, model)
+    run, model = located(path, run, model)
     _refuse(suite, run, trajectories, save)
     asked = overrides(words, model) + given({"train.local.memory_gib": memory})
     if run is not None:
@@ -74,7 +74,7 @@ def evaluate(
         _held_out(config, run, as_json)
 
 
-def _weights(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
+def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
     """The run whose last checkpoint is evaluated, or else the name of a model."""
     if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
         return None, path or model

@@ -23,6 +23,7 @@ from rods.cli.demonstrate import demonstrate
 from rods.cli.doctor import doctor
 from rods.cli.evaluate import evaluate
 from rods.cli.experiment import experiment
+from rods.cli.export import export
 from rods.cli.hosts.trl import trl
 from rods.cli.hosts.verl import verl
 from rods.cli.inspect import inspect
@@ -63,7 +64,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "convert": convert,
         "demonstrate": demonstrate,
     },
-    "Serve and set up": {"serve-env": serve_env, "doctor": doctor},
+    "Serve and set up": {"export": export, "serve-env": serve_env, "doctor": doctor},
 }
 _VERBS = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
 

@@ -56,6 +56,18 @@ def _results(run: RunData) -> Table:
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
 
 
+def markdown_table(run: RunData) -> list[str]:
+    """The same in Markdown, a row a line."""
+    rows = result_rows(run.evaluation("before"), run.last_evaluation)
+    metrics = measured(rows)
+    lines = [["", "tasks", *(heading(metric, " ") for metric in metrics)]]
+    lines.append(["---"] * len(lines[0]))
+    for row in rows:
+        cells = [_change(row.cells[metric]).plain.replace("\n", ", ") for metric in metrics]
+        lines.append([_named(row), str(row.tasks), *cells])
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
 def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
 
@@ -81,14 +93,18 @@ def _table(
     for row in rows:
         if row.whole:
             table.add_section()
-        name = SETS.get(row.set, row.set) if row.whole else row.part.label
         table.add_row(
-            Text(re.sub("^Held-out | (tasks|messages)$", "", name)),
+            Text(_named(row)),
             str(row.tasks),
             *[cell(row.cells[metric]) for metric in metrics],
             style="bold" if row.whole else "",
         )
     return table
+
+
+def _named(row: ResultRow) -> str:
+    name = SETS.get(row.set, row.set) if row.whole else row.part.label
+    return re.sub("^Held-out | (tasks|messages)$", "", name)
 
 
 def _without(rows: Sequence[ResultRow]) -> bool:

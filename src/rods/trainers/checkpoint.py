@@ -67,6 +67,8 @@ class ModelWeights:
         )
         with quiet():
             cast("PreTrainedModel", self.model).save_pretrained(str(folder), **own)
+        if own:  # peft's card has nothing filled in
+            (folder / "README.md").unlink(missing_ok=True)
 
 
 def save_checkpoint(

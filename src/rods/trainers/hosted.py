@@ -7,7 +7,7 @@ updates weights, and knows no host.
     with hosted(config) as run:                     # rods.hosted
         run.open(folder, state)                     # in the first process
         dealt = run.deal(8, version)                # there too; the host hands them round
-        groups = run.play(dealt, model, tokenizer, weights, version)
+        groups = run.play(dealt, weights, version)
         scores = run.judge(dealt, groups)           # in the first process again
         state = run.state_dict()
 """
