@@ -21,7 +21,7 @@ def export(
         typer.Option(help="Of the weights; auto: float32 if the run computed in it."),
     ] = "auto",
 ) -> None:
-    """Write a trained model, adapters merged, for transformers or vLLM.
+    """Write a trained model, adapters merged, for other programs.
 
     Beside the weights: generation config, tokenizer, chat template, and a model card with the
     held-out results of the run.
