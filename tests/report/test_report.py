@@ -531,7 +531,7 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
     )
     assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
     row = next(r for r in comparison.rows if r.part == TaskSubset("variant"))
-    assert row.cells[1].paired == 110
+    assert row.cells[1].common == 110
     assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
     assert compare_runs([other, other]).warnings == ()
 
