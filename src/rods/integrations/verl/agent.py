@@ -255,8 +255,8 @@ class ServerSession:
                 if stops.completed_by([*self._generation, *sampled[:end]]):
                     finish, sampled = FinishReason.STOP_STRING, sampled[:end]
                     break
-        told = tuple(logprobs[: len(sampled)])
-        return Completion(tuple(sampled), told, finish, self._version_of(output))
+        kept = tuple(logprobs[: len(sampled)])
+        return Completion(tuple(sampled), kept, finish, self._version_of(output))
 
     def _version_of(self, output: Any) -> int:
         """Of the weights that began a generation; verl's asynchronous modes may finish it by later
