@@ -268,17 +268,17 @@ def _load(value: Any) -> Value:
     return value
 
 
-def write_tasks(path: Path, tasks: Iterable[Task]) -> int:
+def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
     """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
     count = 0
-    with replacing(path) as part, part.open("w", encoding="utf-8") as out:
+    with replacing(Path(path)) as part, part.open("w", encoding="utf-8") as out:
         for task in tasks:
             out.write(json_text(task.to_json()) + "\n")
             count += 1
     return count
 
 
-def read_tasks(path: Path) -> Iterator[Task]:
+def read_tasks(path: str | Path) -> Iterator[Task]:
     """Read tasks: JSON lines, or Parquet by the name's ending, of ours or that `carry` one of ours.
 
     Raises:
@@ -287,6 +287,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
         PrerequisiteError: a Parquet file, and pyarrow is not installed.
     """
     seen: dict[str, str] = {}
+    path = Path(path)
     table = is_parquet(path)
     rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path)
     for where, row in rows:

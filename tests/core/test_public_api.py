@@ -11,6 +11,9 @@ import pytest
 
 import rods
 from rods.abilities import Bounded, StepRule, Wrapper, ability, in_process
+from rods.envs.bfcl.tasks import load_tasks
+from rods.errors import StoreError
+from rods.task import read_tasks, write_tasks
 
 SIGNATURES = {
     "evaluate": "(config, run=None, progress)",
@@ -55,6 +58,16 @@ def test_the_list_is_sorted_and_complete() -> None:
 @pytest.mark.parametrize("name", sorted(SIGNATURES))
 def test_signatures(name: str) -> None:
     assert shown(getattr(rods, name)) == SIGNATURES[name]
+
+
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    tasks = load_tasks()[:3]
+    assert write_tasks(f"{tmp_path}/tasks.jsonl", tasks) == 3
+    assert list(read_tasks(f"{tmp_path}/tasks.jsonl")) == tasks
+    with pytest.raises(StoreError, match="nowhere"):
+        rods.train(rods.load_config(), resume=f"{tmp_path}/nowhere")
+    with pytest.raises(StoreError, match=r"tasks\.jsonl"):
+        rods.train(rods.load_config(), tmp_path / "tasks.jsonl")
 
 
 def test_an_environment_has_at_most_eight_members() -> None:

@@ -53,8 +53,8 @@ from rods.writers.assembly import PIPELINE
 
 def train(
     config: RunConfig,
-    folder: str = "",
-    resume: Path | None = None,
+    folder: str | Path = "",
+    resume: str | Path | None = None,
     start: Start | None = None,
     *,
     drift: bool = False,
@@ -73,9 +73,9 @@ def train(
     require_named(config)
     require(config, "training")
     if resume:
-        run = RunDirectory.resume(resume, config, start, drift=drift)
+        run = RunDirectory.resume(Path(resume), config, start, drift=drift)
     else:
-        run = start_run(config, folder, start)
+        run = start_run(config, str(folder), start)
     pipelined = run.config.rollout.schedule == "pipelined"
     display = TrainDisplay(run.path.resolve().name, run.config.updates, pipelined=pipelined)
     try:
