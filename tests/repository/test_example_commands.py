@@ -90,6 +90,7 @@ def test_the_guide_runs(
         (place / name).write_text(block)
     asked = commands(GUIDE)
     assert [words[:2] for words in asked] == [
+        ["rods", "init"],
         ["python", "tasks.py"],
         *(["rods", verb] for verb in ("check", "inspect", "synth", "train", "demonstrate", "sft")),
     ]
@@ -100,6 +101,7 @@ def test_the_guide_runs(
     assert list(read_tasks(place / "variants.jsonl"))
     assert len(list(read_parquet(place / "cold.parquet"))) == 6
     assert (place / "cold" / "model.safetensors").is_file()
+    assert (place / "my_agent" / "README.md").is_file()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, out, overrides_of
+from rods.cli.common import AsJson, Recipe, out, overrides_of
 from rods.config import ModelSettings, load_config
 from rods.errors import ConfigError, TaskError
 from rods.task import read_tasks
@@ -30,6 +30,7 @@ def check(
         str, typer.Option(help="With --template: how the model writes calls. [default: hermes]")
     ] = "",
     every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
+    recipe: Recipe = "rods",
     as_json: AsJson = False,
 ) -> None:
     """Replay every task's ground truth: can one train on it?
@@ -40,6 +41,7 @@ def check(
     """
     if template:
         others = ["--tasks"] * (tasks is not None) + ["--every"] * every + context.args
+        others += ["--recipe"] * (recipe != "rods")
         if others:
             raise ConfigError(
                 f"--template: looks at a chat template alone; leave out {' '.join(others)}."
@@ -52,7 +54,7 @@ def check(
     from rods.envs.originals import original_tasks, require_own
     from rods.evaluation.check import check_tasks
 
-    settings = load_config(overrides=overrides_of(context.args, "check", "env")).env
+    settings = load_config(recipe, overrides=overrides_of(context.args, "check", "env")).env
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
     if not rows:
         raise TaskError(f"{tasks}: holds no task.")

@@ -26,6 +26,7 @@ from rods.cli.experiment import experiment
 from rods.cli.export import export
 from rods.cli.hosts.trl import trl
 from rods.cli.hosts.verl import verl
+from rods.cli.init import init
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
 from rods.cli.report import report
@@ -64,7 +65,12 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "convert": convert,
         "demonstrate": demonstrate,
     },
-    "Serve and set up": {"export": export, "serve-env": serve_env, "doctor": doctor},
+    "Serve and set up": {
+        "init": init,
+        "export": export,
+        "serve-env": serve_env,
+        "doctor": doctor,
+    },
 }
 _VERBS = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
 

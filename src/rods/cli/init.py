@@ -1,0 +1,39 @@
+"""`rods init`: a project of one's own, which runs as it is.
+
+Owns the copy of `project/`. Its Python files end in `.tpl` there: they are data of this package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rods.cli.common import say
+from rods.errors import ConfigError
+from rods.infra.files import disk
+
+PROJECT = Path(__file__).with_name("project")
+"""The files of a new project."""
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="Folder that is made here; an empty one will do.")],
+) -> None:
+    """Write a project folder: tools, tasks, settings, tests.
+
+    It runs as it is; replace its tools and tasks by your own."""
+    name = name.rstrip("/") or name
+    target = Path(name)
+    if target.name != name or name in ("", "..") or not name.isprintable():
+        raise ConfigError(f"NAME {name!r}: expected the name of one new folder, such as my_agent.")
+    with disk(target, "making"):
+        there = target.exists() or target.is_symlink()
+        if there and not (target.is_dir() and not any(target.iterdir())):
+            raise ConfigError(f"{name}: is there and is no empty folder; choose another name.")
+        target.mkdir(exist_ok=True)
+        for path in sorted(PROJECT.iterdir()):
+            made = target / path.name.removesuffix(".tpl")
+            made.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    say(f"{name}/: the commands of {name}/README.md run in it, the first: cd {name}")

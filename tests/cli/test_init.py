@@ -1,0 +1,110 @@
+"""`rods init`: a new project runs as its README says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rods.cli.init import PROJECT
+from rods.store import RunDirectory
+from rods.task import read_tasks
+from rods.trajectory_codec import read_parquet
+from verbs import rods
+
+FILES = {"README.md", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
+VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "export")
+SMALL = {
+    "demonstrate": "--n 60 --model tiny",
+    "sft": "--model tiny --epochs 2 --lr 5e-3 --dtype float32 --threads 1",
+    "train": "--updates 2 --rollout.k 2 --rollout.tasks_per_step 2 --evaluation.variants 0 "
+    "--evaluation.samples 0 --model.dtype float32 --model.threads 1 --synthesis.drain_seconds 5",
+}
+"""What makes the commands of the README small: the bundled policy, a few conversations."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a new project, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert rods("init", "my_agent", monkeypatch=monkeypatch) == 0
+    monkeypatch.chdir("my_agent")
+    return tmp_path / "my_agent"
+
+
+def commands(readme: Path) -> list[list[str]]:
+    """Words of the README's commands, without the program's name."""
+    lines = re.findall(r"^ +rods (.+)$", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    return [shlex.split(line) for line in lines]
+
+
+def test_it_writes_tools_tasks_settings_and_tests(project: Path) -> None:
+    assert {path.name for path in project.iterdir()} == FILES
+    assert len((PROJECT / "README.md").read_text(encoding="utf-8").splitlines()) < 50
+    tasks = list(read_tasks(project / "tasks.jsonl"))
+    assert len(tasks) == 8 and {task.category for task in tasks} == {
+        "base", "miss_param", "miss_func",
+    }  # fmt: skip
+    assert {len(task.turns) for task in tasks} == {2, 3}
+    assert [words[0] for words in commands(project / "README.md")] == list(VERBS)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\nb"])
+def test_a_name_that_is_no_new_folder_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods("init", name, monkeypatch=monkeypatch) == 2
+    assert "expected the name of one new folder" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_with_files_is_refused_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "file").touch()
+    assert rods("init", "mine/", monkeypatch=monkeypatch) == 0, "an empty folder will do"
+    (tmp_path / "mine" / "tools.py").write_text("my own")
+    for name in ("mine", "file"):
+        assert rods("init", name, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said.count("is no empty folder; choose another name") == 2
+    assert (tmp_path / "mine" / "tools.py").read_text() == "my own"
+
+
+def test_the_tasks_can_be_trained_on(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("check", "--recipe", "recipe.toml", monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in shown
+    assert rods("train", "--recipe", "recipe.toml", "--dry-run", monkeypatch=monkeypatch) == 0
+    assert '"name": "./tools.py:bistro"' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_its_own_tests_pass(project: Path) -> None:
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "16 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_commands_of_its_readme_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All in order and in small: the bundled policy learns the tools and is trained."""
+    for verb, *words in commands(project / "README.md"):
+        more = shlex.split(SMALL.get(verb, ""))
+        assert rods(verb, *words, *more, monkeypatch=monkeypatch) == 0, [verb, *words]
+    assert len(list(read_tasks(project / "variants.jsonl"))) == 40
+    assert len(list(read_parquet(project / "cold.parquet"))) == 60
+    steps = [row for row in RunDirectory.open(project / "run").metrics() if row["kind"] == "step"]
+    assert [row["step"] for row in steps] == [1, 2]
+    assert (project / "agent" / "model.safetensors").is_file()
