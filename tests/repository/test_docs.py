@@ -82,7 +82,8 @@ def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n]+)", README, re.M)
+MODELS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n]+)", README + MODELS, re.M)
 SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
 COMMANDS += sorted(f"train {words}" for words in SETTINGS)
 
@@ -95,13 +96,14 @@ def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_the_readme_can_be_parsed(command: str) -> None:
+def test_commands_of_the_readme_and_of_the_guide_on_models_can_be_parsed(command: str) -> None:
     verb, *words = shlex.split(command)
     if words[-1:] in (["--profile"], ["--model"]):
         words.append("x")
     group: Any = get_command(app)
     context = group.commands[verb].make_context(verb, words, resilient_parsing=False)
-    named = [text.partition("=")[0] for text in overrides(context.args)]
+    path = verb in ("eval", "chat") and context.args[:1] and context.args[0][:2] != "--"
+    named = [text.partition("=")[0] for text in overrides(context.args[bool(path) :])]
     assert set(named) <= set(keys())
 
 
