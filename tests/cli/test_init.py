@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 FILES = {"README.md", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
-VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "export")
+VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "chat", "export")
 SMALL = {
     "demonstrate": "--n 60 --model tiny",
     "sft": "--model tiny --epochs 2 --lr 5e-3 --dtype float32 --threads 1",
@@ -98,8 +99,11 @@ def test_its_own_tests_pass(project: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
-def test_the_commands_of_its_readme_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_its_readme_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """All in order and in small: the bundled policy learns the tools and is trained."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Which starters are there?\n"))
     for verb, *words in commands(project / "README.md"):
         more = shlex.split(SMALL.get(verb, ""))
         assert rods(verb, *words, *more, monkeypatch=monkeypatch) == 0, [verb, *words]
@@ -107,4 +111,5 @@ def test_the_commands_of_its_readme_run(project: Path, monkeypatch: pytest.Monke
     assert len(list(read_parquet(project / "cold.parquet"))) == 60
     steps = [row for row in RunDirectory.open(project / "run").metrics() if row["kind"] == "step"]
     assert [row["step"] for row in steps] == [1, 2]
+    assert "you: Which starters are there?" in capsys.readouterr().out
     assert (project / "agent" / "model.safetensors").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import subprocess
@@ -53,6 +54,8 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(PolicyError, match="pretrained with other tools"):
             trained(words[2:])
         words += [] if "--dry-run" in words else ["--dry-run"]
+    if words[1] == "chat":
+        monkeypatch.setattr(sys, "stdin", io.StringIO("Book room R-1 for 2 hours.\n/quit\n"))
     if words[1] in ("demonstrate", "sft"):  # a few conversations, of a small model
         small = {"MODEL": "tiny", "2000": "6"}
         words = [small.get(word, word) for word in words]
@@ -93,10 +96,12 @@ def test_the_guide_runs(
         ["rods", "init"],
         ["python", "tasks.py"],
         *(["rods", verb] for verb in ("check", "inspect", "synth", "train", "demonstrate", "sft")),
+        ["rods", "chat"],
     ]
     for words in asked:
         run(words, monkeypatch)
     shown = capsys.readouterr().out
+    assert "you: Book room R-1 for 2 hours." in shown
     assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in " ".join(shown.split())
     assert list(read_tasks(place / "variants.jsonl"))
     assert len(list(read_parquet(place / "cold.parquet"))) == 6

@@ -94,6 +94,21 @@ async def examination_of(
 
 
 @asynccontextmanager
+async def ready_policy(
+    config: RunConfig, run: Path | None
+) -> AsyncGenerator[tuple[Engine, ChatTemplate]]:
+    """The started engine of what `evaluation_of` evaluates, and its chat template.
+
+    Raises as `evaluation_of`.
+    """
+    set_threads(config.model.threads)
+    model, template = _evaluated(config, run)
+    policy = engine_of(config, model, template)
+    async with _started(policy, model):
+        yield policy, template
+
+
+@asynccontextmanager
 async def _started(policy: Engine, model: Any) -> AsyncGenerator[None]:
     """An engine that is ready to play a model, closed at the end; None: what its server has."""
     try:

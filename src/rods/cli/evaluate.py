@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -54,24 +55,43 @@ def evaluate(
     The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
     --section.key VALUE.
     """
-    from rods.store import RunDirectory
-
-    words = list(context.args)
-    path = words.pop(0) if words and not words[0].startswith("--") else ""
-    named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
-    if len(named) > 1:
-        raise ConfigError(f"{' and '.join(named)}: each says what is evaluated; give one.")
-    run, model = located(path, run, model)
+    config, run = chosen(context.args, recipe, profile, run, model, memory)
     _refuse(suite, run, trajectories, save)
-    asked = overrides(words, model) + given({"train.local.memory_gib": memory})
-    if run is not None:
-        config = with_overrides(RunDirectory.open(run).config, asked)
-    else:
-        config = load_config(recipe, profile, asked)
     if suite:
         _suite(config, suite, run, trajectories, save, as_json)
     else:
         _held_out(config, run, as_json)
+
+
+def chosen(
+    args: Sequence[str],
+    recipe: str,
+    profile: str,
+    run: Path | None,
+    model: str,
+    memory: float | None,
+) -> tuple[RunConfig, Path | None]:
+    """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
+
+    Args:
+        args: a path or name of either at first, perhaps; then settings.
+        recipe, profile, run, model, memory: the options of these names.
+
+    Raises:
+        ConfigError: the policy is named twice, or a setting is wrong.
+    """
+    from rods.store import RunDirectory
+
+    words = list(args)
+    path = words.pop(0) if words and not words[0].startswith("--") else ""
+    named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
+    if len(named) > 1:
+        raise ConfigError(f"{' and '.join(named)}: each names the policy; give one.")
+    run, model = located(path, run, model)
+    asked = overrides(words, model) + given({"train.local.memory_gib": memory})
+    if run is not None:
+        return with_overrides(RunDirectory.open(run).config, asked), run
+    return load_config(recipe, profile, asked), None
 
 
 def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:

@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rods.cli.chat import chat
 from rods.cli.check import check
 from rods.cli.common import EXTRA, HELP, HELP_NAMES, say
 from rods.cli.compare import compare
@@ -54,6 +55,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Train": {"train": train, "trl": trl, "verl": verl, "sft": sft, "experiment": experiment},
     "Evaluate and look": {
         "eval": evaluate,
+        "chat": chat,
         "report": report,
         "compare": compare,
         "inspect": inspect,
