@@ -25,6 +25,8 @@ from rods.envs.remote.client import RemoteEnvironment
 from rods.envs.remote.messages import Hosted, remote_world
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.errors import ConfigError, EnvError
+from rods.evaluation.check import replaying
+from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.types import StopReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE, script
@@ -65,6 +67,21 @@ def test_bfcl_in_processes_is_bfcl_here() -> None:
         assert played(tasks, elsewhere, policy) == played(tasks, here, policy)
     finally:
         elsewhere.close()
+
+
+@pytest.mark.slow
+def test_tasks_that_withhold_tools_replay_elsewhere() -> None:
+    here = make_environment("bfcl")
+    tasks = [task for task in bfcl_tasks(here) if any(turn.withheld for turn in task.turns)]
+    assert tasks
+    there = ProcessEnvironment(here, local("bfcl", {}), processes=1, seconds=30)
+    try:
+        with served(here) as url:
+            for environment in (there, RemoteEnvironment(url)):
+                assert all_tools(environment, tasks[0]) == all_tools(here, tasks[0])
+                assert replaying(tasks, environment) == (tasks, [])
+    finally:
+        there.close()
 
 
 @pytest.mark.slow

@@ -205,6 +205,7 @@ def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
 
 def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
     with closing(environment.open(dataclasses.replace(task, turns=(Turn(""),)))) as world:
+        world.begin_turn(0)  # a world elsewhere learns its tools there
         return {spec.name: spec for spec in world.offered()}
 
 
