@@ -352,13 +352,10 @@ class Episode:
         self._messages.append(message)
         self._pending.append(message)
 
-    def _exceeded(
-        self, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
-    ) -> StopReason | None:
+    def _exceeded(self, **wanted: int) -> StopReason | None:
+        """Which budget does not allow so many more turns, calls or tokens, if one does not."""
         self._usage.seconds = self._owner.spent
-        return self._limits.exceeded(
-            self._usage, turns=turns, calls=calls, tokens=tokens, context=context
-        )
+        return self._limits.exceeded(self._usage, **wanted)
 
     def _trajectory(self, stop: StopReason, failure: str | None) -> Trajectory:
         return Trajectory(

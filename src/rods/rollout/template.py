@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from jinja2 import TemplateError
 
@@ -27,30 +27,6 @@ from rods.rollout.chat_rows import chat_rows, is_tag, opened_tags, tool_json
 from rods.types import Message, Role, ToolCall, ToolSpec
 
 _MARK = "rods0mark0of0the0assistant"
-
-
-class Tokenizer(Protocol):
-    """What is needed of a tokenizer of `transformers`."""
-
-    chat_template: Any
-    eos_token_id: int | None
-
-    @property
-    def all_special_ids(self) -> list[int]:
-        """Ids of special tokens."""
-        ...
-
-    def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> Any:
-        """Render a conversation."""
-        ...
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """Ids of a text; special tokens in it are recognised."""
-        ...
-
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-        """Text of ids."""
-        ...
 
 
 class ChatTemplate:
@@ -67,7 +43,7 @@ class ChatTemplate:
             PolicyError: there is no chat template, or it does not end an assistant turn with a
                 special token.
         """
-        self.tokenizer: Tokenizer = tokenizer
+        self.tokenizer = tokenizer
         if not getattr(tokenizer, "chat_template", None):
             where = getattr(tokenizer, "name_or_path", "") or "this tokenizer"
             raise PolicyError(

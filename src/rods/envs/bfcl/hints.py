@@ -1,7 +1,7 @@
 """What is known of failed calls of the benchmark's classes: which call or value would help.
 
-Owns the table of errors, the choices that documentation tells in words, and looking at the live
-tree of the file system. It reads live objects and changes nothing; a clause that names a function
+Owns the use of the table of errors (`errors.toml`), the choices that documentation tells in words,
+and looking at the live tree of the file system. It changes nothing; a clause that names a function
 which is not offered in this turn is left out. What can be known of any tool is `rods.envs.hints`'s.
 
     hint_of(ToolCall("startEngine", {"ignitionMode": "START"}), said, apis, offered)
@@ -13,8 +13,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any, cast
 
 from rods.dialects import signature
@@ -24,78 +26,13 @@ from rods.types import ToolCall, ToolSpec
 
 _CALLED = re.compile(r"\b(\w+)\(")
 _CHOICES = re.compile(r"(?:\[Enum\]:\s*\[?|[Oo]ptions are:\s*)([^\]]+)")
-_LOGIN = r"not authenticated|currently logged in"
 _UNKNOWN = re.compile(r"not found|Invalid stock|ot registered|No such")
 """Errors of a name that is not there: the nearest one helps."""
 
-_ERRORS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "TravelAPI": (
-        (r"[Tt]oken", "authenticate_travel() gives an access token"),
-        (
-            r"ard not registered|Balance not found",
-            "get_all_credit_cards() lists the cards; register_credit_card() adds one",
-        ),
-        (r"already registered", "get_all_credit_cards() shows it"),
-        (r"Booking not found", "get_booking_history() lists the bookings"),
-        (
-            r"Insufficient|less than budget",
-            "get_credit_card_balance() says what a card holds; get_flight_cost() what a flight "
-            "costs; get_all_credit_cards() lists other cards",
-        ),
-        (r"Exceeded budget", "set_budget_limit() sets another limit"),
-        (r"travel class", "get_flight_cost() takes the classes 'economy', 'business' and 'first'"),
-        (r"date format", "book_flight() takes dates as YYYY-MM-DD"),
-    ),
-    "VehicleControlAPI": (
-        (r"[Bb]rake", "pressBrakePedal(pedalPosition=1) presses it fully"),
-        (r"Fuel tank is empty", "fillFuelTank() fills it"),
-        (r"tank capacity", "displayCarStatus(option='fuel') says what is in it; it holds 50"),
-        (r"Start the engine", "startEngine(ignitionMode='START') starts it"),
-        (r"404", "get_outside_temperature_from_google() has it"),
-        (
-            r"distance not found",
-            "distances are between zip codes, of some pairs alone; get_zipcode_based_on_city() "
-            "gives that of a city",
-        ),
-    ),
-    "TradingBot": (
-        (_LOGIN, "trading_login() logs in"),
-        (
-            r"in watchlist",
-            "get_watchlist() shows what is in it; get_symbol_by_name() gives that of a company",
-        ),
-        (r"[Ss]tock.*symbol", "get_symbol_by_name() gives that of a company"),
-        (r"Order with ID", "get_order_history() lists the orders"),
-        (r"already completed", "get_order_details() shows it"),
-        (r"Market is closed", "get_current_time() tells the time"),
-        (
-            r"[Ii]nsufficient",
-            "get_account_info() shows the balance; fund_account() adds to it",
-        ),
-    ),
-    "TicketAPI": (
-        (_LOGIN, "ticket_login() logs in"),
-        (r"Ticket with ID .* not found", "get_user_tickets() lists the tickets"),
-        (r"already (closed|resolved)", "get_ticket() shows it"),
-    ),
-    "MessageAPI": (
-        (_LOGIN, "message_login() logs a user in"),
-        (
-            r"Receiver ID",
-            "list_users() lists the users; get_user_id() gives the ID of one; "
-            "view_messages_sent() shows who was written to",
-        ),
-        (r"User.*(not found|already exists)", "list_users() lists the users"),
-    ),
-    "TwitterAPI": (
-        (_LOGIN, "authenticate_twitter() logs in"),
-        (
-            r"Tweet with ID",
-            "get_user_tweets() lists tweets with their IDs; search_tweets() finds some",
-        ),
-    ),
-}
-"""By class: what its error matches, and clauses that help, separated by semicolons."""
+_ERRORS: Mapping[str, Mapping[str, list[str]]] = tomllib.loads(
+    Path(__file__).with_name("errors.toml").read_text("utf-8")
+)
+"""By class: what its error matches, and clauses that help."""
 
 
 def hint_of(call: ToolCall, said: str, apis: Apis, offered: Mapping[str, ToolSpec]) -> str:
@@ -114,8 +51,8 @@ def hint_of(call: ToolCall, said: str, apis: Apis, offered: Mapping[str, ToolSpe
         opened = [door for door, status in api.doorStatus.items() if status == "unlocked"]
         clauses += [f"lockDoors(unlock=False, door=[{quoted(opened)}]) locks what is open"]
     elif not clauses:
-        rules = _ERRORS.get(function.owner, ())
-        clauses += next((text.split("; ") for what, text in rules if re.search(what, error)), [])
+        rules = _ERRORS.get(function.owner, {}).items()
+        clauses += next((texts for what, texts in rules if re.search(what, error)), [])
     kept = [c for c in clauses if all(name in offered for name in _CALLED.findall(c))]
     if _UNKNOWN.search(error):
         state = {function.owner: apis.live_state(function.owner)}

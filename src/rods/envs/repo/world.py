@@ -12,9 +12,11 @@ come near the workplace: the patch is judged in another one (`environment.py`).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import NamedTuple, Protocol, cast
 
 from rods.env import TurnVerdict
@@ -23,7 +25,7 @@ from rods.envs.turns import TurnWorld
 from rods.errors import EnvError
 from rods.sandbox.shell import ShellResult
 from rods.task import Task
-from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
+from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
 BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
 STUCK = "stuck"
@@ -38,59 +40,8 @@ PATCH = (
     'g() { git -c core.fsmonitor=false -c core.quotePath=false "$@"; }; g add -A && '
     "g diff --cached --binary --no-color --no-ext-diff --no-textconv "
 )
-
-
-def _texts(**about: str) -> dict[str, Json]:
-    return {name: {"type": "string", "description": text} for name, text in about.items()}
-
-
-SPECS = (
-    ToolSpec(
-        BASH,
-        "Run a command in the repository's folder and read what it prints. Every command starts "
-        "there again; what it leaves running is ended.",
-        {
-            "type": "object",
-            "properties": _texts(command="What bash is to run."),
-            "required": ["command"],
-        },
-    ),
-    ToolSpec(
-        EDITOR,
-        "View, make and change files. str_replace wants a text that stands in the file once.",
-        {
-            "type": "object",
-            "properties": {
-                **_texts(
-                    command="One of view, create, str_replace, insert.",
-                    path="File or folder, from the repository's folder.",
-                    file_text="For create: the whole text.",
-                    old_str="For str_replace: the text to be replaced.",
-                    new_str="For str_replace and insert: the new text.",
-                ),
-                "insert_line": {
-                    "type": "integer",
-                    "description": "For insert: the line after which the text goes.",
-                },
-                "view_range": {
-                    "type": "array",
-                    "items": {"type": "integer"},
-                    "description": "For view: first and last line; -1 is the end.",
-                },
-            },
-            "required": ["command", "path"],
-        },
-    ),
-    ToolSpec(
-        FINISH,
-        "Say that the repository is repaired; nothing can be done after it.",
-        {
-            "type": "object",
-            "properties": _texts(message="What was done."),
-            "required": [],
-        },
-    ),
-)
+_ROWS = files("rods.envs.repo").joinpath("tools.json").read_text(encoding="utf-8")
+SPECS = tuple(ToolSpec(**row) for row in json.loads(_ROWS))
 """The agent's tools."""
 
 
@@ -218,14 +169,7 @@ class RepoWorld(TurnWorld):
         self._patch = self._diff()
         with self._running():
             solved = bool(self._patch) and self._judge(self._patch)
-        return TurnVerdict(
-            expects_calls=True,
-            calls=self._calls,
-            state=solved,
-            executed=solved,
-            official=solved,
-            answered=False,
-        )
+        return TurnVerdict(True, self._calls, solved, solved, solved, answered=False)
 
     def _diff(self) -> str:
         """What was changed since the start; nothing where the agent broke its own git."""
