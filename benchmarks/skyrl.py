@@ -26,8 +26,8 @@ from fake_tokenizer import FakeTokenizer
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RolloutSettings, load_config
 from rods.dialects import get_dialect
-from rods.envs.opening import environment_of
 from rods.envs.originals import split_tasks
+from rods.envs.remote.processes import environment_of
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import mutations
 from rods.policy import Completion

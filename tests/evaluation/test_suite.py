@@ -122,8 +122,7 @@ def test_samples_at_temperature_0_are_refused() -> None:
 @pytest.mark.slow
 def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -> None:
     from rods.assemble.tasks import held_out_tasks, sides_of
-    from rods.envs.opening import environment_of
-    from rods.envs.remote.processes import ProcessEnvironment, local
+    from rods.envs.remote.processes import ProcessEnvironment, environment_of, local
 
     told = ["evaluation.tasks=1", "evaluation.variants=6"]
     config = load_config("rods", "quick", told)

@@ -24,8 +24,7 @@ from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.config import load_config
 from rods.config.sections import RaySettings
 from rods.envs import make_environment
-from rods.envs.opening import environment_of
-from rods.envs.remote.processes import ProcessEnvironment, on
+from rods.envs.remote.processes import ProcessEnvironment, environment_of, on
 from rods.errors import ConfigError, EnvError, PrerequisiteError, WriterError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.synthesis.worker import actors

@@ -13,7 +13,7 @@ from rods.assemble.demonstrated import demonstrations_of
 from rods.assemble.tasks import sides_of
 from rods.config import RunConfig, load_config
 from rods.dialects import structured
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.errors import StoreError
 from rods.policies.ground_truth import (
     WORDINGS,

@@ -48,7 +48,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     from rods.assemble.tasks import sides_of
     from rods.curriculum.boundary import judge
     from rods.dialects import get_dialect
-    from rods.envs.opening import environment_of
+    from rods.envs.remote.processes import environment_of
     from rods.reward import score_group
     from rods.rewards import get_reward
     from rods.rollout.groups import run_groups

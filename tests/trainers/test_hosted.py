@@ -27,7 +27,7 @@ from pool_cases import config as small_config
 from rods.cli.hosts.verl import split
 from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError
 from rods.integrations.verl.config import require_known
 from rods.integrations.verl.rows import dealt_of, row_of

@@ -29,7 +29,7 @@ from rods.engines import require_trainable
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Suite
 from rods.evaluation.tool_metrics import step_metrics

@@ -14,7 +14,7 @@ from rods.assemble.tasks import sides_of
 from rods.config import RunConfig
 from rods.config.synthesis import ResampleSettings
 from rods.dialects import structured
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_stops, load_tokenizer

@@ -18,7 +18,7 @@ from rods.assemble.tasks import held_out_tasks, sides_of
 from rods.config import RunConfig
 from rods.dialects import get_dialect, structured
 from rods.engines.threads import set_threads
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules

@@ -26,7 +26,7 @@ from rods.config import RunConfig
 from rods.engines.threads import set_threads
 from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.errors import TaskError
 from rods.synthesis.collect import Collection
 from rods.synthesis.worker.client import SynthesisWorker

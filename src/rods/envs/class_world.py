@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from rods.abilities import InitialState
-from rods.envs.prepared import named
+from rods.envs.turns import named
 from rods.errors import TaskError
 from rods.task import Task
 from rods.types import Json

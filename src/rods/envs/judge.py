@@ -2,7 +2,7 @@
 
 Owns the traces of a ground truth and the comparison with one world: states of all classes equal,
 results of the turn contained in all results so far. Never shows a trace to a policy. What a world
-is made of is behind `Machine`.
+is made of is behind `Machine`. What worlds of one task share is kept for the next one.
 
     replay = play(machine, [turn.ground_truth for turn in task.turns])
     Judge(other_machine).state(replay.turns[0])
@@ -11,12 +11,21 @@ is made of is behind `Machine`.
 from __future__ import annotations
 
 import difflib
-from collections import Counter
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from functools import cached_property
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from rods.types import ToolCall, ToolResult
+from rods.env import Environment
+from rods.envs.turns import require_env
+from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+MOST = 1024
+"""Tasks that are kept, each with its start and the replay of its ground truth."""
 
 State: TypeAlias = Mapping[str, object]
 """Public attributes of one object, by name."""
@@ -121,6 +130,68 @@ class Judge:
             if not seen[2]:
                 return False
         return True
+
+
+class PreparedTask(ABC):
+    """A task made ready: its tools, and (on first use) its replay."""
+
+    def __init__(self, task: Task, specs: Mapping[str, ToolSpec]):
+        self.task, self.specs = task, specs
+        self._offers: dict[tuple[str, ...], tuple[tuple[ToolSpec, ...], frozenset[str]]] = {}
+
+    @abstractmethod
+    def machine(self) -> Machine:
+        """The live objects of a fresh world."""
+
+    def offer(self, turn: int) -> tuple[tuple[ToolSpec, ...], frozenset[str]]:
+        """Tools that may be called in a turn: their descriptions, and their names."""
+        withheld = self.task.turns[turn].withheld
+        if withheld not in self._offers:
+            offered = tuple(s for name, s in self.specs.items() if name not in withheld)
+            self._offers[withheld] = (offered, frozenset(s.name for s in offered))
+        return self._offers[withheld]
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The ground truth's trace; computed once, in this process."""
+        return play(self.machine(), [turn.ground_truth for turn in self.task.turns])
+
+
+Ready = TypeVar("Ready", bound=PreparedTask)
+
+
+class PreparedTasks(Environment, Generic[Ready]):
+    """Base of an environment that keeps the tasks which were last made ready; threads may share it.
+
+    Its worlds of one task share the tools of each turn, and the ground truth played once.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, Ready] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def make_ready(self, task: Task) -> Ready:
+        """Load what the worlds of a task share; raises `TaskError` where that cannot be done."""
+
+    def prepare(self, task: Task) -> Ready:
+        """The task made ready, kept for the next world; raises as `make_ready`."""
+        with self._lock:
+            found = self._found.get(task.id)
+            if found is not None:
+                self._found.move_to_end(task.id)
+                return found
+        require_env(task, self.name)
+        found = self.make_ready(task)
+        with self._lock:
+            self._found[task.id] = found
+            while len(self._found) > MOST:
+                self._found.popitem(last=False)
+        return found
+
+    def replay(self, task: Task) -> Replay:
+        """Results and states of the task's ground truth, played in a fresh world, cached."""
+        return self.prepare(task).replay
 
 
 def refusal(name: str, offered: Collection[str]) -> str:

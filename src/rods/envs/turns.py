@@ -11,7 +11,7 @@ what a call does or how a turn is judged.
 
 from __future__ import annotations
 
-from rods.errors import EnvError
+from rods.errors import EnvError, TaskError
 from rods.task import Task
 
 
@@ -58,3 +58,14 @@ class TurnWorld:
             raise EnvError(
                 f"task {self._task.id}: {what} outside of a turn; begin_turn comes first."
             )
+
+
+def require_env(task: Task, env: str) -> None:
+    """Raises `TaskError` for a task of another environment."""
+    if task.env != env:
+        raise TaskError(f"{named(task)}: env is {task.env!r}, expected {env!r}.")
+
+
+def named(task: Task) -> str:
+    """A task in messages."""
+    return f"task {task.id} ({task.provenance.origin or 'no origin'})"

@@ -460,7 +460,7 @@ def test_snapshots_are_values_of_their_own():
 
 
 def test_the_cache_of_replays_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rods.envs.prepared.MOST", 3)
+    monkeypatch.setattr("rods.envs.judge.MOST", 3)
     environment = BfclEnvironment()
     tasks = load_tasks()[:5]
     kept = [environment.prepare(task) for task in tasks]

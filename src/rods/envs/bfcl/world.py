@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import cast
 
 from rods.dialects.base import nested
-from rods.env import Environment, TurnVerdict
+from rods.env import TurnVerdict
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.apis import Apis, is_deep, prototype_of
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.tasks import load_tasks, specs
 from rods.envs.class_world import ClassTasks, ToolClassWorld
-from rods.envs.judge import Judge, Replay, TurnReplay, refusal
-from rods.envs.prepared import PreparedTask, PreparedTasks, named
-from rods.envs.turns import TurnWorld
+from rods.envs.judge import Judge, PreparedTask, PreparedTasks, TurnReplay, refusal
+from rods.envs.turns import TurnWorld, named
 from rods.split import Split, SplitKind, split
 from rods.task import LONG_CONTEXT, Task
 from rods.types import ToolCall, ToolResult, ToolSpec
@@ -82,7 +81,7 @@ def plain(value: object, depth: int = 0) -> object:
     return value
 
 
-class BfclEnvironment(ClassTasks, Environment):
+class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
     """Opens worlds for the benchmark's tasks and for their variants."""
 
     name = "bfcl"
@@ -95,9 +94,9 @@ class BfclEnvironment(ClassTasks, Environment):
             wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
             split: How original tasks are split.
         """
+        super().__init__()
         self._wheel = wheel
         self._split: SplitKind = split
-        self._kept = PreparedTasks(self.name, lambda task: PreparedWorld(task, wheel))
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The benchmark's 800; its own share is held out."""
@@ -129,13 +128,9 @@ class BfclEnvironment(ClassTasks, Environment):
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
         return BfclWorld(self.prepare(task))
 
-    def replay(self, task: Task) -> Replay:
-        """Results and states of the task's ground truth, played in a fresh world, cached."""
-        return self.prepare(task).replay
-
-    def prepare(self, task: Task) -> PreparedWorld:
-        """The task made ready, kept for the next world."""
-        return self._kept.get(task)
+    def make_ready(self, task: Task) -> PreparedWorld:
+        """The prototype of the task's world."""
+        return PreparedWorld(task, self._wheel)
 
 
 class BfclWorld(TurnWorld):

@@ -21,10 +21,9 @@ from pydantic import JsonValue
 from rods.config.env import QuestionSettings
 from rods.env import Environment, TurnVerdict, World
 from rods.envs.judge import refusal
-from rods.envs.prepared import require_env
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.questions.question import HELD_OUT, Question, is_generated
-from rods.envs.turns import TurnWorld
+from rods.envs.turns import TurnWorld, require_env
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, leniently, references, require_judges
 from rods.split import Split, sides

@@ -2,10 +2,11 @@
 
 Owns the processes: as many as `rollout.worlds.processes`, started once, replaced when they die. A
 world that hangs, crashes or eats its memory takes no other world along. Processes run on this
-machine (`local`), or on any machine of a Ray cluster (`on`).
+machine (`local`), or on any machine of a Ray cluster (`on`). Which of it, settings say.
 
     environment = ProcessEnvironment(inner, local("bfcl", {}), processes=8, seconds=60)
     world = environment.open(task)          # from a thread that may wait
+    environment_of(config)                  # with or without processes
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from rods.abilities import Wrapper
+from rods.config import RunConfig
 from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.remote.messages import (
@@ -294,3 +296,28 @@ class _Actor:
         """See `Worker`."""
         self.alive = False
         self._cluster.end(self._actor)
+
+
+def environment_of(config: RunConfig, players: int = 1) -> Any:
+    """The environment that `env.name` means, warmed up where that takes long.
+
+    Args:
+        config: settings.
+        players: processes that each play a part of the run, among which `ray.worlds` and
+            `rollout.worlds.processes` are shared out; at least one for each.
+
+    Raises:
+        ConfigError: it is not a bundled environment and cannot be imported.
+    """
+    made_of = config.env.name, config.env.arguments
+    environment = make_environment(*made_of)
+    worlds, ray = config.rollout.worlds, config.ray
+    seconds = worlds.call_seconds or config.rollout.seconds
+    if ray.worlds:
+        begin = on(Cluster.at(ray.address), *made_of, ray.cpus)
+        environment = ProcessEnvironment(environment, begin, -(-ray.worlds // players), seconds)
+    elif worlds.processes:
+        share, begin = -(-worlds.processes // players), local(*made_of)
+        environment = ProcessEnvironment(environment, begin, share, seconds, STARTING)
+    environment.warm_up()  # here, not within a trajectory's deadline
+    return environment

@@ -19,10 +19,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from rods.env import Environment, TurnVerdict
+from rods.env import TurnVerdict
 from rods.envs.class_world import ClassTasks, ToolClassWorld
-from rods.envs.judge import Judge, Replay, State, refusal
-from rods.envs.prepared import PreparedTask, PreparedTasks, named
+from rods.envs.judge import Judge, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     StateError,
@@ -34,7 +33,7 @@ from rods.envs.tool_classes.state import (
     plain,
     plain_state,
 )
-from rods.envs.turns import TurnWorld
+from rods.envs.turns import TurnWorld, named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import unless_ctrl_c
 from rods.task import Task
@@ -46,7 +45,7 @@ OUTAGES = (EnvError, ConnectionError, TimeoutError)
 MemoryError: an agent gets one by asking for too much."""
 
 
-class ToolClasses(ClassTasks, Environment):
+class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
     """An environment made of Python classes."""
 
     def __init__(
@@ -69,6 +68,7 @@ class ToolClasses(ClassTasks, Environment):
             ConfigError: no classes, a method without hints, a name that stands twice, state that
                 cannot be copied or compared.
         """
+        super().__init__()
         if not classes:
             raise ConfigError(
                 f"environment {name!r}: no classes were given; expected at least one."
@@ -96,21 +96,13 @@ class ToolClasses(ClassTasks, Environment):
             raise ConfigError(
                 f"environment {name!r}: hidden: no class has a method {unknown[0]!r}."
             )
-        self._kept = PreparedTasks(name, self._prepared)
 
     def open(self, task: Task) -> ToolWorld:
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
         return ToolWorld(self.prepare(task))
 
-    def replay(self, task: Task) -> Replay:
-        """Results and states of the task's ground truth, played in a fresh world, cached."""
-        return self.prepare(task).replay
-
-    def prepare(self, task: Task) -> PreparedObjects:
-        """The task made ready, kept for the next world."""
-        return self._kept.get(task)
-
-    def _prepared(self, task: Task) -> PreparedObjects:
+    def make_ready(self, task: Task) -> PreparedObjects:
+        """Objects in the task's initial state, to be copied."""
         where, world = named(task), ToolClassWorld.of(task)
         for name in [*world.classes, *world.initial_config]:
             if name not in self._kinds:

@@ -17,7 +17,7 @@ from typing import Any
 from rods.config import ModelSettings, parse_config
 from rods.dialects import get_dialect
 from rods.envs.hints import hinted
-from rods.envs.opening import environment_of
+from rods.envs.remote.processes import environment_of
 from rods.errors import PolicyError, PrerequisiteError
 from rods.infra.install import install_line
 from rods.integrations.verl.rows import AGENT, TOLD, TRAJECTORY, dealt_of
