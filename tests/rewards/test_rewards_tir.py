@@ -19,9 +19,9 @@ from rods.recipes.zerotir.repetition import ngram_repetition, repeatness
 from rods.reward import GroupReward, Score, score, score_group
 from rods.rewards import get_reward, rewards_of
 from rods.rewards.answers import final_answer, judge_answer
-from rods.rewards.otc import ppo_productivity
 from rods.rewards.reading import ending, prose
 from rods.rewards.sameness import own_verdict, same_text
+from rods.rewards.shared import ppo_productivity
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory

@@ -1,4 +1,4 @@
-"""The rewards that several recipes share: progress, accuracy, format, outcome.
+"""The rewards that several recipes share, and what rewards of one paper share.
 
 Owns the arithmetic over verdicts and steps: states and results were compared by the world, answers
 by `answers.py`. Pure functions of a trajectory, so stored ones can be scored again.
@@ -8,8 +8,15 @@ by `answers.py`. Pure functions of a trajectory, so stored ones can be scored ag
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from rods.errors import RewardError
 from rods.reward import Score
-from rods.rewards.answers import judge_answer, judged_parts
+from rods.rewards.answers import BOXED, judge_answer, judge_of, judged_parts
 from rods.rewards.reading import executed, prose
 from rods.task import Task
 from rods.trajectory import Trajectory
@@ -74,3 +81,62 @@ def _parts(trajectory: Trajectory) -> dict[str, float]:
         "state": sum(v.state for v in verdicts) / n,
         "executed": sum(v.executed for v in verdicts) / n,
     }
+
+
+# -- what the two rewards of ARTIST share (arXiv 2505.01441) --------------------------------------
+
+FORM = 0.5
+"""There is no released code, and the paper leaves the worth of the form open: this is ours."""
+
+
+@dataclass(frozen=True)
+class ArtistScoring:
+    """What the form of a response is worth (`rewards.artist`); it is paid in parts, or whole."""
+
+    form_weight: Annotated[float, Field(ge=0)] = FORM
+    partial: bool = True
+
+    def form(self, share: float) -> float:
+        """What a share of the form is worth."""
+        return self.form_weight * (share if self.partial else float(share >= 1))
+
+
+# -- what OTC-PPO and OTC-GRPO share (arXiv 2504.14870): fewer calls pay more ---------------------
+
+ALPHA = 1.0
+SMOOTH = 1.0
+"""Settings alpha and c (`rewards.otc`); 1 is not confirmed by the paper."""
+
+
+def ppo_productivity(calls: int, smooth: float = SMOOTH) -> float:
+    """r_tool of OTC-PPO, cos(m pi / (2m + c)): 1 without calls, falling towards 0.
+
+    Raises:
+        RewardError: a negative number of calls, or c not above 0.
+    """
+    check_calls(calls, smooth)
+    return math.cos(calls * math.pi / (2 * calls + smooth))
+
+
+def check_calls(calls: int, smooth: float) -> None:
+    """Refuse a negative number of calls, or c not above 0, with `RewardError`."""
+    if calls < 0 or not smooth > 0:
+        raise RewardError(
+            f"tool productivity needs calls >= 0 and c > 0, got {calls} and {smooth}."
+        )
+
+
+def correctness(task: Task, trajectory: Trajectory) -> Score:
+    """r_phi with its parts: in the search room the answer is tagged, in ToRL's it is boxed."""
+    judged = judge_answer(task, prose(trajectory), None if judge_of(task) == "text" else BOXED)
+    calls = float(len(executed(trajectory)))
+    return Score(float(judged.correct), {**judged_parts(judged), "calls": calls})
+
+
+def worth(right: Score, tool: float, alpha: float, additive: bool) -> Score:
+    """alpha * r_phi * r_tool, of correctness and productivity; only a right answer pays.
+
+    `additive`: r_phi + alpha * r_tool instead, the form that the paper found unstable.
+    """
+    value = right.value + alpha * tool if additive else alpha * tool * right.value
+    return Score(value, {**right.parts, "productivity": tool})

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rods.reward import Score
-from rods.rewards.artist import ArtistScoring
 from rods.rewards.reading import executed
+from rods.rewards.shared import ArtistScoring
 from rods.task import Task
 from rods.trajectory import Trajectory
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 from rods.reward import Score
 from rods.rewards.answers import judge_answer, judged_parts
-from rods.rewards.artist import ArtistScoring
 from rods.rewards.reading import executed, prose
+from rods.rewards.shared import ArtistScoring
 from rods.task import Task
 from rods.trajectory import Trajectory
 

@@ -2,7 +2,7 @@ r"""OTC-GRPO (arXiv 2504.14870): the fewest calls of a right answer to a questio
 
 Owns the tool productivity over whole groups and the running minimum of calls for each question. m
 is the number of executed calls, n the least m of any right answer to this question so far, r_phi is
-1 for a right answer and else 0. `rods.rewards.otc` holds what it shares with OTC-PPO.
+1 for a right answer and else 0. `rods.rewards.shared` holds what it shares with OTC-PPO.
 
     otc_grpo            alpha * r_phi * r_tool;  r_tool = 1 if m = n = 0;
                         cos(m pi / (2m + c)) if n = 0;  sin(f pi / 2n) otherwise, f = 2nm / (m + n)
@@ -23,8 +23,8 @@ from pydantic import Field
 
 from rods.errors import RewardError
 from rods.reward import Score, score
-from rods.rewards.otc import ALPHA, SMOOTH, check_calls, correctness, ppo_productivity, worth
 from rods.rewards.reading import executed
+from rods.rewards.shared import ALPHA, SMOOTH, check_calls, correctness, ppo_productivity, worth
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import Json

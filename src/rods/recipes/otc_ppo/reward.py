@@ -1,7 +1,7 @@
 """OTC-PPO (arXiv 2504.14870): a right answer is worth more the fewer tool calls it took.
 
 Owns the reward: alpha * r_phi * cos(m pi / (2m + c)) for m executed calls; r_phi is 1 for a right
-answer and else 0. `rods.rewards.otc` holds what it shares with OTC-GRPO.
+answer and else 0. `rods.rewards.shared` holds what it shares with OTC-GRPO.
 
     otc_ppo             as above
     otc_ppo_additive    r_phi + alpha * the cosine: the form that the paper found unstable
@@ -15,8 +15,8 @@ from typing import Annotated
 from pydantic import Field
 
 from rods.reward import Score
-from rods.rewards.otc import ALPHA, SMOOTH, correctness, ppo_productivity, worth
 from rods.rewards.reading import executed
+from rods.rewards.shared import ALPHA, SMOOTH, correctness, ppo_productivity, worth
 from rods.task import Task
 from rods.trajectory import Trajectory
 
