@@ -24,8 +24,8 @@ from rods.task import Task
 _LOG = logging.getLogger(__name__)
 
 
-def original_tasks(settings: EnvSettings) -> list[Task]:
-    """All original tasks.
+def original_tasks(settings: EnvSettings, environment: Environment | None = None) -> list[Task]:
+    """All original tasks; of `environment`, if it was made already.
 
     Raises:
         ConfigError: the environment has no tasks of its own and `env.tasks` names none, or they
@@ -33,7 +33,16 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
         PrerequisiteError: what judges their answers is not installed.
         TaskError: the file is missing, or a row of it is broken.
     """
-    return _originals(settings, _environment(settings))
+    if settings.tasks:
+        return tasks_of_files(settings, settings.tasks, "env.tasks")
+    environment = environment or make_environment(settings.name, settings.arguments)
+    own = list(environment.tasks(settings.held_out))
+    if not own:
+        raise ConfigError(
+            f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
+            "(--env.tasks FILE)."
+        )
+    return own
 
 
 def brings_tasks(settings: EnvSettings, environment: Environment) -> bool:
@@ -53,7 +62,7 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
         ConfigError: a file holds no task, or those of another environment.
         TaskError: a file is missing, or a row of it is broken.
     """
-    environment = _environment(settings)
+    environment = make_environment(settings.name, settings.arguments)
     name, found = environment.name, dict[str, Task]()
     for file in files:
         tasks = environment.load(Path(file))
@@ -80,22 +89,6 @@ def _of_another(where: str, theirs: str, setting: str, name: str) -> str:
     how = theirs if known else f"MODULE:ATTRIBUTE, where the environment {theirs!r} is made"
     what = f"{where} has tasks of environment {theirs!r}"
     return f"{what}, but env.name {setting!r} is called {name!r}. Give --env.name {how}."
-
-
-def _environment(settings: EnvSettings) -> Environment:
-    return make_environment(settings.name, settings.arguments)
-
-
-def _originals(settings: EnvSettings, environment: Environment) -> list[Task]:
-    if settings.tasks:
-        return tasks_of_files(settings, settings.tasks, "env.tasks")
-    own = list(environment.tasks(settings.held_out))
-    if not own:
-        raise ConfigError(
-            f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
-            "(--env.tasks FILE)."
-        )
-    return own
 
 
 def _key(task: Task) -> str:
@@ -131,8 +124,8 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
 
 
 def _split(settings: EnvSettings) -> Split:
-    environment = _environment(settings)
-    tasks = _originals(settings, environment)
+    environment = make_environment(settings.name, settings.arguments)
+    tasks = original_tasks(settings, environment)
     if not settings.tasks:
         return environment.part(tasks, None)
     if not settings.held_out:

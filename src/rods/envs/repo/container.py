@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import NamedTuple
 
 from rods.errors import EnvError
 from rods.sandbox.observed import Output
@@ -48,15 +47,6 @@ LOST = "container"
 """The limit of a command whose container does not run any more."""
 
 
-class EngineReply(NamedTuple):
-    """What the engine's command gave."""
-
-    output: str
-    code: int
-    limit: str
-    """time or output; empty: it ended by itself."""
-
-
 class Container:
     """One container; owned by one thread."""
 
@@ -76,8 +66,8 @@ class Container:
         self._id = done.output.split()[-1]
         self._lost = False
 
-    def _ask(self, words: Sequence[str], stdin: str = "", seconds: float = GRACE) -> EngineReply:
-        """Run the engine's command; one that takes or writes too much is ended, and that is said.
+    def _ask(self, words: Sequence[str], stdin: str = "", seconds: float = GRACE) -> ShellResult:
+        """Run the engine's command; one that takes or writes too much is ended (`limit`).
 
         Raises:
             EnvError: there is no such command.
@@ -100,7 +90,7 @@ class Container:
             limit = _read(output, time.monotonic() + seconds)
             if limit:
                 process.kill()
-            return EngineReply(output.text, process.wait(), limit)
+            return ShellResult(output.text, process.wait(), limit)
 
     def run(
         self,
@@ -124,7 +114,7 @@ class Container:
         within = ["timeout", "-k", "5", f"{most:g}", *argv]
         mark = secrets.token_hex(8)
         exec_in = ["exec", "-i", "-w", FOLDER, self._id, "sh", "-c", BEGIN, mark]
-        said = EngineReply("", 1, LOST)
+        said = ShellResult("", 1, LOST)
         if not self._lost:
             said = self._ask([*exec_in, *within], stdin, most + GRACE)
             self._sweep()
