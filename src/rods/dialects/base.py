@@ -10,6 +10,7 @@ matter. Names of required and unknown arguments are checked here, in nested call
 from __future__ import annotations
 
 import difflib
+import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import without_thought
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall
-from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
+from rods.types import Json, Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
 QUOTED = 200
 """Characters that feedback quotes of what was written."""
@@ -115,6 +116,8 @@ class PlainDialect(Dialect):
     """For messages."""
     _remedy: str
     """What the model reads beside what was wrong."""
+    _described = "TOOLS"
+    """What stands around the descriptions of tools."""
 
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
         """Read one generation; a leading `<think>` block is skipped."""
@@ -136,6 +139,11 @@ class PlainDialect(Dialect):
         Raises:
             CallSyntaxError: it is neither a call nor an answer; the policy reads why.
         """
+
+    def describe(self, specs: Sequence[ToolSpec]) -> str:
+        """One line of JSON for each tool: name, description, parameters."""
+        rows = (json.dumps(tool_row(spec), ensure_ascii=False) for spec in specs)
+        return self._described.replace("TOOLS", "\n".join(rows))
 
     def answer(self, text: str) -> str:
         """The text itself."""
@@ -241,6 +249,15 @@ def malformed(problem: str, remedy: str) -> Parsed:
 def short(text: str) -> str:
     """A text as feedback quotes it: what a model wrote may be long."""
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
+
+
+def tool_row(spec: ToolSpec) -> dict[str, Json]:
+    """The tool as JSON."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": dict(spec.parameters),
+    }
 
 
 def signature(spec: ToolSpec) -> str:

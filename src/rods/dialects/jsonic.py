@@ -160,15 +160,6 @@ def dump_call(call: ToolCall, arguments_key: str, dialect: str) -> str:
     return json.dumps({"name": call.name, arguments_key: dict(call.arguments)}, ensure_ascii=False)
 
 
-def describe_json(specs: Sequence[ToolSpec]) -> str:
-    """One line of JSON for each tool: name, description, parameters."""
-    rows = (
-        {"name": s.name, "description": s.description, "parameters": dict(s.parameters)}
-        for s in specs
-    )
-    return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-
-
 _LATE = re.compile(
     r'^[ \t]*(?:\[[ \t]*)?\{\s*"(?:name|type|function)"\s*:[^{}]*"(?:parameters|arguments)"\s*:',
     re.MULTILINE,
@@ -182,7 +173,7 @@ class Hermes(PlainDialect):
     """JSON with `name` and `arguments` in `<tool_call>` tags; text before them is allowed."""
 
     name = "hermes"
-
+    _described = "<tools>\nTOOLS\n</tools>"
     _remedy = (
         "Write each call as <tool_call>\n"
         '{"name": "function", "arguments": {"argument": "value"}}\n</tool_call>'
@@ -232,10 +223,6 @@ class Hermes(PlainDialect):
         return "\n".join(
             f"<tool_call>\n{dump_call(call, 'arguments', 'hermes')}\n</tool_call>" for call in calls
         )
-
-    def describe(self, specs: Sequence[ToolSpec]) -> str:
-        """One line of JSON for each tool, within `<tools>` tags."""
-        return f"<tools>\n{describe_json(specs)}\n</tools>"
 
 
 _OBJECT = re.compile(r"(?:\[\s*)?\{")
@@ -289,10 +276,6 @@ class Llama(PlainDialect):
     def write(self, calls: Sequence[ToolCall]) -> str:
         """JSON objects separated by `; `."""
         return "; ".join(dump_call(call, "parameters", "llama") for call in calls)
-
-    def describe(self, specs: Sequence[ToolSpec]) -> str:
-        """One line of JSON for each tool."""
-        return describe_json(specs)
 
 
 class Reasoned(PlainDialect):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP
-from rods.dialects.jsonic import CLOSE, OPEN, STRAY, describe_json
+from rods.dialects.jsonic import CLOSE, OPEN, STRAY
 from rods.dialects.marks import closes, next_tag, quoted
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
@@ -54,6 +54,7 @@ class Xml(PlainDialect):
     """`<function=...>` with `<parameter=...>` in `<tool_call>` tags; text before is allowed."""
 
     name = "xml"
+    _described = "<tools>\nTOOLS\n</tools>"
     _remedy = (
         f"Write each call as {OPEN}\n<function=name>\n<parameter=argument>\nvalue\n</parameter>\n"
         f"</function>\n{CLOSE}"
@@ -80,10 +81,6 @@ class Xml(PlainDialect):
     def write(self, calls: Sequence[ToolCall]) -> str:
         """One block for each call."""
         return "\n".join(_block_text(call) for call in calls)
-
-    def describe(self, specs: Sequence[ToolSpec]) -> str:
-        """One line of JSON for each tool, within `<tools>` tags."""
-        return f"<tools>\n{describe_json(specs)}\n</tools>"
 
 
 def _blocks(body: str) -> Iterator[_Written]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, check_calls
-from rods.dialects.jsonic import Reasoned, describe_json, read_json_calls
+from rods.dialects.jsonic import Reasoned, read_json_calls
 from rods.dialects.marks import unfence
 from rods.infra.pycall import CallSyntaxError
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
@@ -80,10 +80,6 @@ class Think(Reasoned):
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the functions, and the calls as a JSON list."""
         return f"{self._thought(calls)}\n<tool_call>[{', '.join(self._lines(calls))}]</tool_call>"
-
-    def describe(self, specs: Sequence[ToolSpec]) -> str:
-        """One line of JSON for each tool."""
-        return describe_json(specs)
 
     def results(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rods.dialects.base import tool_row
 from rods.types import Message, ToolCall, ToolSpec
 
 _TAG = re.compile(r"<(/?)([A-Za-z_]\w*)>")
@@ -58,14 +59,7 @@ def _call_json(index: int, call: ToolCall) -> dict[str, Any]:
 
 def tool_json(spec: ToolSpec) -> dict[str, Any]:
     """A tool in the form that chat templates read (`{"type": "function", "function": {...}}`)."""
-    return {
-        "type": "function",
-        "function": {
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": dict(spec.parameters),
-        },
-    }
+    return {"type": "function", "function": tool_row(spec)}
 
 
 def is_tag(text: str) -> bool:

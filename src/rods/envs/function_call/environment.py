@@ -19,11 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rods.dialects.base import tool_row
 from rods.env import Environment, World, load_environment
 from rods.envs.function_call.masking import masked
 from rods.envs.function_call.rows import COLUMNS, SingleStep, read_row
 from rods.envs.function_call.split import single_steps
-from rods.envs.function_call.world import FunctionCallWorld, tools_to_json
+from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import ConfigError, TaskError
 from rods.infra.rows import file_rows
 from rods.infra.text import encoded, require_whole
@@ -166,7 +167,7 @@ def _steps_of(address: str, arguments: str, held_out: float, result_chars: int) 
 
 
 def _task(step: SingleStep, env: str, row: str, number: int) -> Task:
-    world: dict[str, Json] = {"tools": tools_to_json(step.tools)}
+    world: dict[str, Json] = {"tools": [tool_row(spec) for spec in step.tools]}
     if step.response is not (not step.calls):
         world["response"] = step.response
     first = next((m.content for m in step.dialogue if m.role == "user"), step.user)

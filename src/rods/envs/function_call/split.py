@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from rods.dialects.base import has_nested
+from rods.dialects.base import has_nested, tool_row
 from rods.env import Environment
-from rods.envs.function_call.world import tools_to_json
 from rods.errors import TaskError
 from rods.rollout.episode import MORE_TOOLS, shortened
 from rods.synthesis.structure.oracle import DONE, abstention, steps
@@ -99,7 +98,7 @@ def _step(
     user: str,
     calls: tuple[ToolCall, ...],
 ) -> Task:
-    tools: list[Json] = tools_to_json(offered)
+    tools: list[Json] = [tool_row(spec) for spec in offered]
     origin = f"{task.provenance.origin or task.id}-{number}"
     provenance = dataclasses.replace(task.provenance, origin=origin)
     turn = Turn(user, calls)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from rods.env import TurnVerdict
@@ -83,14 +83,6 @@ def _tool(row: Mapping[str, Any]) -> ToolSpec:
     if not isinstance(name, str) or not isinstance(schema, dict):
         raise TypeError(f"{name!r} with parameters {schema!r:.60}")
     return ToolSpec(name, str(row.get("description", "")), cast("dict[str, Json]", schema))
-
-
-def tools_to_json(specs: Sequence[ToolSpec]) -> list[Json]:
-    """What `tools_of` reads."""
-    return [
-        {"name": s.name, "description": s.description, "parameters": dict(s.parameters)}
-        for s in specs
-    ]
 
 
 def key_of(call: ToolCall) -> str:

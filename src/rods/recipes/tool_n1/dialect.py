@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Parsed, check_calls
+from rods.dialects.base import Parsed, check_calls, tool_row
 from rods.dialects.jsonic import CLOSE, OPEN, Reasoned
 from rods.infra.pycall import CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec
@@ -41,11 +41,8 @@ class ToolN1Dialect(Reasoned):
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool, within `<tools>` tags."""
-        rows = (
-            {"name": s.name, "description": s.description, "parameters": dict(s.parameters)}
-            for s in specs
-        )
-        lines = (json.dumps({"type": "function", "function": r}, ensure_ascii=False) for r in rows)
+        rows = ({"type": "function", "function": tool_row(spec)} for spec in specs)
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         return "<tools>\n" + "\n".join(lines) + "\n</tools>"
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
