@@ -52,7 +52,7 @@ def made_by(name: str) -> tuple[Any, Callable[[], None]]:
         if LACKS:
             pytest.xfail("nothing can be locked")
         pool = SandboxPool(verifier.SIZE, preload=())
-        return pool.turn(), pool.close
+        return pool.turns, pool.close
     settings = LlmWriterSettings(url="http://127.0.0.1:1/v1", concurrency=verifier.SIZE)
     client = ChatClient(settings)
     return client._slots, client.close

@@ -203,7 +203,7 @@ def until(condition: object) -> bool:
 def test_a_killed_trainer_leaves_nothing(kind: str, zygote_too: bool, tmp_path: Path) -> None:
     before = set(os.listdir("/dev/shm"))
     with opened_as(kind, tmp_path, size=1) as pool:
-        wrap, python = pool._settings.wrap, pool._settings.python
+        wrap, python = pool._wrap, pool._python
         trainer = subprocess.Popen(
             [sys.executable, "-c", TRAINER, wrap, python], stdout=subprocess.PIPE, text=True
         )

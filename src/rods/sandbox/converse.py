@@ -14,12 +14,12 @@ import os
 import select
 import signal
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last_line
 from rods.sandbox.handle import ForkedChild, ZygoteLost
+from rods.sandbox.observed import Output
 from rods.sandbox.runner import DISK, HEADER, MEMORY, OK
 from rods.sandbox.zygote import ENDED, FAILED, LOCKED, Cause
 
@@ -48,6 +48,8 @@ class Dialogue:
     outgoing: memoryview
     token: str
     """What a session's answer must begin with."""
+    out: Output
+    err: Output
     locked: bool = False
     began: float = field(default_factory=time.monotonic)
     killed: Limit | Literal["channel"] = ""
@@ -59,8 +61,6 @@ class Dialogue:
     end: tuple[int, float, float, int] | None = None
     """Wait status, user and system seconds, why the zygote ended it: the zygote's word."""
     over: bool = False
-    out: bytearray = field(default_factory=bytearray)
-    err: bytearray = field(default_factory=bytearray)
 
     @property
     def deadline(self) -> float:
@@ -92,7 +92,8 @@ def converse(
     """Run a program in a child and wait for its end (of a session: for its answer)."""
     token = os.urandom(8).hex()
     message = memoryview(request(code, stdin, token))
-    talk = Dialogue(child, limits, stateful, message, token, locked)
+    out, err = Output(child.out, limits.output), Output(child.err, limits.output)
+    talk = Dialogue(child, limits, stateful, message, token, out, err, locked)
     poll = select.poll()
     for descriptor in (child.out, child.err, child.status, child.ended):
         poll.register(descriptor, select.POLLIN)
@@ -132,7 +133,11 @@ def _attend(talk: Dialogue, descriptor: int) -> bool:
         _drain(talk)
         talk.over = True
         return False
-    return _take(talk, descriptor)
+    output = talk.out if descriptor == child.out else talk.err
+    more = output.take()
+    if output.full:
+        talk.kill("output")
+    return more
 
 
 def _feed(talk: Dialogue) -> bool:
@@ -171,37 +176,16 @@ def _hung_up(descriptor: int) -> bool:
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
-def _take(talk: Dialogue, descriptor: int) -> bool:
-    try:
-        data = os.read(descriptor, CHUNK)
-    except BlockingIOError:
-        return True
-    if not _keep(talk, descriptor, data):
-        talk.kill("output")
-    return bool(data)
-
-
-def _keep(talk: Dialogue, descriptor: int, data: bytes) -> bool:
-    """Add to what was printed; False: it is more than may be."""
-    kept = talk.out if descriptor == talk.child.out else talk.err
-    room = talk.limits.output - len(kept)
-    kept += data[:room]
-    return len(data) <= room
-
-
 def _drain(talk: Dialogue) -> None:
     """Take what the pipes still hold; the child has ended or waits."""
-    for descriptor in (talk.child.out, talk.child.err):
-        left = CHUNK * 32  # more than a pipe holds
-        with suppress(BlockingIOError):
-            while left > 0 and (data := os.read(descriptor, CHUNK)):
-                left -= len(data)
-                if not _keep(talk, descriptor, data) and not talk.killed:
-                    talk.killed = "output"
+    for output in (talk.out, talk.err):
+        output.drain()
+        if output.full and not talk.killed:
+            talk.killed = "output"
 
 
 def _classify(talk: Dialogue, seconds: float) -> Execution:
-    stdout, stderr = talk.out.decode(errors="replace"), talk.err.decode(errors="replace")
+    stdout, stderr = talk.out.text, talk.err.text
     wait, user, system, cause = talk.end or (0, 0.0, 0.0, 0)
     code = talk.verdict if talk.verdict is not None else os.waitstatus_to_exitcode(wait)
     if not talk.locked:

@@ -3,7 +3,7 @@
 Owns the process, its socket, and the pipes of a child until they are closed. It never restarts
 anything: `ZygoteLost` says that this zygote is of no use any more, and the pool makes another.
 
-    handle = ZygoteHandle(settings)
+    handle = ZygoteHandle(config, "auto", sys.executable)
     with handle.fork(stateful=False) as child:
         child.request, child.out, child.err, child.status, child.ended   # our ends of the pipes
     handle.close()
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import select
 import shutil
@@ -24,12 +23,12 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from rods.errors import EnvError, PrerequisiteError
-from rods.sandbox.execution import Closing, SandboxLimits
+from rods.sandbox.execution import Closing
 from rods.sandbox.lockdown import PLACE
 from rods.sandbox.scratch import remove_tree
 
@@ -57,20 +56,6 @@ CREDENTIALS = struct.Struct("iii")
 
 class ZygoteLost(EnvError):
     """The zygote does not answer or has ended."""
-
-
-class ZygoteSettings(NamedTuple):
-    """How to start a zygote."""
-
-    limits: SandboxLimits
-    preload: tuple[str, ...]
-    seed: int | None
-    wrap: Wrap
-    python: str
-    size: int
-    """Children that run at once."""
-    sessions: int
-    """Children that may be at rest."""
 
 
 @dataclass(slots=True)
@@ -177,8 +162,8 @@ def wrapping(wrap: Wrap, python: str) -> list[str]:
 class ZygoteHandle:
     """One zygote process."""
 
-    def __init__(self, settings: ZygoteSettings) -> None:
-        self.settings = settings
+    def __init__(self, config: Mapping[str, object], wrap: Wrap, python: str) -> None:
+        """Start it; `config` is a `zygote.ZygoteConfig` that lacks `parent`."""
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._stderr = os.memfd_create("zygote-stderr")
@@ -188,9 +173,9 @@ class ZygoteHandle:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
-            self.wrapper = wrapping(settings.wrap, settings.python)
-            command = [*self.wrapper, settings.python]
-            config = self._config()
+            self.wrapper = wrapping(wrap, python)
+            command = [*self.wrapper, python]
+            config = {**config, "parent": PLACE if self.wrapper else plain_parent()}
             self.process = launch(command, BOOT, config, theirs, self._stderr, ENVIRONMENT)
         except (OSError, PrerequisiteError):
             self._socket.close()
@@ -211,19 +196,6 @@ class ZygoteHandle:
         """Whether the kernel bounds the scratch folders; else the zygote looks at them."""
         if not self.sized and not self.wrapper:
             self.root = ready["root"]
-
-    def _config(self) -> dict[str, object]:
-        """A `zygote.ZygoteConfig`."""
-        settings = self.settings
-        return {
-            **asdict(settings.limits),
-            "cpu": math.ceil(settings.limits.cpu),
-            "preload": settings.preload,
-            "parent": PLACE if self.wrapper else plain_parent(),
-            "size": settings.size,
-            "sessions": settings.sessions,
-            "seed": settings.seed,
-        }
 
     def _ready(self) -> dict[str, Any]:
         self._socket.settimeout(START_SECONDS)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 from collections.abc import Iterable
 
 GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
@@ -44,19 +43,23 @@ class Output:
     def take(self) -> bool:
         """Read what is there; False at the end."""
         try:
-            part = os.read(self.descriptor, 1 << 16)
+            return self._read()
         except BlockingIOError:
             return True
+
+    def drain(self) -> None:
+        """Read what is left of those who have ended, or wait: less than so many reads take."""
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(32):
+                if not self._read():
+                    return
+
+    def _read(self) -> bool:
+        part = os.read(self.descriptor, 1 << 16)
         if not self.full:
             self._parts.append(part)
         self._size += len(part)
         return bool(part)
-
-    def drain(self) -> None:
-        """Read what is left of those who have ended."""
-        while self.take() and not self.full:
-            if not select.select([self.descriptor], [], [], 0)[0]:
-                return
 
 
 def descendants(pid: int) -> list[int]:

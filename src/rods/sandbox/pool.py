@@ -13,18 +13,19 @@ locked: where the locks cannot be put on, `SandboxPool` raises PrerequisiteError
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.turns import FairPlaces
 from rods.sandbox.converse import Ended, converse, has_ended
 from rods.sandbox.execution import Closing, Execution, SandboxLimits
-from rods.sandbox.handle import ForkedChild, Wrap, ZygoteHandle, ZygoteLost, ZygoteSettings
+from rods.sandbox.handle import ForkedChild, Wrap, ZygoteHandle, ZygoteLost
 
 PROOF = """
 import mmap, os, socket
@@ -84,24 +85,20 @@ class SandboxPool(Closing):
         self.limits = limits or SandboxLimits()
         self.restarts = 0
         """How often a broken zygote was replaced."""
-        self._settings = ZygoteSettings(
-            limits=self.limits,
-            preload=tuple(preload),
-            seed=seed,
-            wrap=wrap,
-            python=python or sys.executable,
-            size=self.size,
-            sessions=sessions,
-        )
+        self._wrap: Wrap = wrap
+        self._python = python or sys.executable
+        more = {"preload": list(preload), "seed": seed, "size": self.size, "sessions": sessions}
+        self._config = asdict(self.limits) | {"cpu": math.ceil(self.limits.cpu)} | more
         self._retries = retries
         self._closed = False
         self._lock = threading.Lock()
-        self._slots = FairPlaces(self.size)
+        self.turns = FairPlaces(self.size)
+        """One is held while a program runs."""
         self._handle: ZygoteHandle | None = self._start()
 
     def _start(self) -> ZygoteHandle:
         """A zygote whose locks were seen to hold."""
-        handle = ZygoteHandle(self._settings)
+        handle = ZygoteHandle(self._config, self._wrap, self._python)
         try:
             with handle.fork(stateful=False) as child:
                 limits = replace(self.limits, seconds=PROOF_SECONDS, output=1 << 16)
@@ -157,10 +154,6 @@ class SandboxPool(Closing):
         """A child of a living zygote, for `SandboxSession`."""
         return self._current().fork(stateful)
 
-    def turn(self) -> FairPlaces:
-        """What is held while a program runs, for `SandboxSession`."""
-        return self._slots
-
     def execute(self, code: str, stdin: str = "") -> Execution:
         """Run a program to its end; blocks until it is its turn and while it runs."""
 
@@ -168,7 +161,7 @@ class SandboxPool(Closing):
             with self.fork(stateful=False) as child:
                 return converse(child, code, stdin, self.limits, False)
 
-        with self._slots:
+        with self.turns:
             return self.persist(once)
 
     def persist(self, once: Callable[[], Execution]) -> Execution:
@@ -220,7 +213,7 @@ class SandboxSession(Closing):
 
     def execute(self, code: str, stdin: str = "") -> Execution:
         """Run one more piece of the program."""
-        with self._lock, self.pool.turn():
+        with self._lock, self.pool.turns:
             return self.pool.persist(lambda: self._once(code, stdin))
 
     def _once(self, code: str, stdin: str) -> Execution:

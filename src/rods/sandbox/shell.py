@@ -119,8 +119,15 @@ class Shell(Closing):
         wrapper = _wrapping(wrap, python)
         self._socket, theirs = socket.socketpair()
         base: str = interpreter or getattr(sys, "_base_executable", python)
-        command, config = [*wrapper, python], self._config(base, bool(wrapper))
-        env = {"LC_ALL": "C.UTF-8"}
+        config: dict[str, object] = {  # a `keeper.KeeperConfig`
+            **asdict(self._limits),
+            "cpu": math.ceil(self._limits.seconds) * 2,
+            "source": str(SOURCE),
+            "parent": PLACE if wrapper else plain_parent(),
+            "processes_space": os.readlink("/proc/self/ns/pid"),
+            "python": os.path.realpath(base),
+        }
+        command, env = [*wrapper, python], {"LC_ALL": "C.UTF-8"}
         try:
             self._process = launch(command, BOOT, config, theirs, subprocess.PIPE, env)
         except OSError as error:
@@ -146,17 +153,6 @@ class Shell(Closing):
             self._root = str(Path(ready["root"]).parents[2])
         self.pid = self._process.pid
         """Of the keeper, or of bubblewrap around it."""
-
-    def _config(self, interpreter: str, wrapped: bool) -> dict[str, object]:
-        """A `keeper.KeeperConfig`."""
-        return {
-            **asdict(self._limits),
-            "cpu": math.ceil(self._limits.seconds) * 2,
-            "source": str(SOURCE),
-            "parent": PLACE if wrapped else plain_parent(),
-            "processes_space": os.readlink("/proc/self/ns/pid"),
-            "python": os.path.realpath(interpreter),
-        }
 
     def put(self, files: Mapping[str, str]) -> None:
         """Write files of ours; to be called before any command has run.
