@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -22,11 +23,15 @@ from typing import Any, cast
 
 from jinja2 import TemplateError
 
+from rods.dialects.base import tool_row
 from rods.errors import PolicyError
-from rods.rollout.chat_rows import chat_rows, is_tag, opened_tags, tool_json
 from rods.types import Message, Role, ToolCall, ToolSpec
 
 _MARK = "rods0mark0of0the0assistant"
+_TAG = re.compile(r"<(/?)([A-Za-z_]\w*)>")
+_LAST = re.compile(r"(?:</?[A-Za-z_]\w*>|\s)+\Z")
+_ROLES = ("assistant", "model", "bot")
+"""Headers that look like tags; they open nothing."""
 
 
 class ChatTemplate:
@@ -50,9 +55,12 @@ class ChatTemplate:
                 f"{where} has no chat template, so turns cannot be joined. Use the model's "
                 "instruction-tuned version, or put a chat_template.jinja into the model's folder."
             )
-        self.special_ids: frozenset[int] = frozenset(self._special_ids())
+        added = cast("Mapping[int, Any]", getattr(tokenizer, "added_tokens_decoder", {}))
+        special = [i for i, token in added.items() if getattr(token, "special", False)]
+        self.special_ids: frozenset[int] = frozenset([*tokenizer.all_special_ids, *special])
         """Ids that mark boundaries; text of the environment can never contain them."""
-        self._special_texts = self._texts_of(self.special_ids)
+        texts = {text for i in self.special_ids if len(text := self.raw_decode([i])) > 1}
+        self._special_texts = sorted(texts, key=lambda text: (-len(text), text))
         self._lost: dict[tuple[object, ...], str] = {}
         """The role whose text the template leaves out, by case; empty: none."""
         self.end_id: int = self._find_end()
@@ -86,13 +94,13 @@ class ChatTemplate:
         start = len(ids)
         while start and (ids[start - 1] not in self.special_ids or ids[start - 1] in self._tags):
             start -= 1
-        return opened_tags(self.raw_decode(ids[start:]))
+        return _opened_tags(self.raw_decode(ids[start:]))
 
     @cached_property
     def _tags(self) -> frozenset[int]:
         """Special tokens that are tags of messages, as `<think>` is one in some vocabularies."""
         texts = {self.raw_decode([i]): i for i in self.special_ids if i not in self.stop_ids}
-        pairs = ((text, f"</{text[1:]}") for text in texts if is_tag(text))
+        pairs = ((text, f"</{text[1:]}") for text in texts if _TAG.fullmatch(text))
         return frozenset(texts[t] for pair in pairs if pair[1] in texts for t in pair)
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[int]:
@@ -294,8 +302,8 @@ class ChatTemplate:
         """The template's text; `calls` are those of assistant messages that show none."""
         try:
             text = self.tokenizer.apply_chat_template(
-                chat_rows(messages, calls, self.neutral),
-                tools=[tool_json(spec) for spec in tools] or None,
+                _rows(messages, calls, self.neutral),
+                tools=[{"type": "function", "function": tool_row(t)} for t in tools] or None,
                 add_generation_prompt=generate,
                 tokenize=False,
             )
@@ -324,15 +332,61 @@ class ChatTemplate:
             raise PolicyError("the chat template does not show the text of assistant messages.")
         return tail
 
-    def _special_ids(self) -> Iterable[int]:
-        yield from self.tokenizer.all_special_ids
-        added = cast("Mapping[int, Any]", getattr(self.tokenizer, "added_tokens_decoder", {}))
-        yield from (index for index, token in added.items() if getattr(token, "special", False))
-
-    def _texts_of(self, ids: Iterable[int]) -> tuple[str, ...]:
-        texts = {self.raw_decode([index]) for index in ids}
-        return tuple(sorted((t for t in texts if len(t) > 1), key=lambda t: (-len(t), t)))
-
     def raw_decode(self, ids: Sequence[int]) -> str:
         """Text of ids as they are, special tokens included; what engines look for stops in."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=False)
+
+
+# -- what templates read, and the tags with which they begin the assistant's message ------------
+
+
+def _rows(
+    messages: Sequence[Message], calls: Sequence[ToolCall], neutral: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Messages as templates read them; a result has the name and the id of its call.
+
+    Args:
+        messages: in order.
+        calls: of assistant messages that show none.
+        neutral: makes a text harmless.
+    """
+    rows: list[dict[str, Any]] = []
+    answered = 0
+    for message in messages:
+        row: dict[str, Any] = {"role": message.role, "content": neutral(message.content)}
+        if message.role == "assistant":
+            calls, answered = message.calls or calls, 0
+            if message.calls:
+                row["tool_calls"] = [_call_json(i, c) for i, c in enumerate(message.calls)]
+        elif message.role == "tool" and calls:
+            call = min(answered, len(calls) - 1)
+            row |= {"name": calls[call].name, "tool_call_id": _call_id(call)}
+            answered += 1
+        rows.append(row)
+    return rows
+
+
+def _call_id(index: int) -> str:
+    """Nine letters and digits, which Mistral's templates ask for."""
+    return f"call{index:05d}"
+
+
+def _call_json(index: int, call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": dict(call.arguments)}
+    return {"type": "function", "id": _call_id(index), "function": function}
+
+
+def _opened_tags(header: str) -> str:
+    """The tags at the end of a header if one of them stays open; else an empty text.
+
+    Words after a tag close the search: they may be a user's, and those open nothing.
+    """
+    found = _LAST.search(header)
+    text = found[0].lstrip() if found else ""
+    held: list[str] = []
+    for close, name in _TAG.findall(text):
+        if not close:
+            held.append(name)
+        elif name in held:
+            held.remove(name)
+    return text if any(name not in _ROLES for name in held) else ""

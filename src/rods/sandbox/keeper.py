@@ -134,7 +134,11 @@ class Keeper:
         self._filter = lockdown.SyscallFilter(syscalls.for_command())
         self._me = os.getpid()
         self.sized = sized
-        self._furnish()
+        for name in ("repo", "home", "bin"):
+            os.mkdir(f"{self.box}/{name}", 0o700)
+        for name in ("python", "python3"):
+            os.symlink(os.path.realpath(config["python"]), f"{self.box}/bin/{name}")
+        self.root = f"{self.box}/repo"
 
     @staticmethod
     def _user(outer: list[str]) -> int | None:
@@ -143,13 +147,6 @@ class Keeper:
             return None
         user = random.SystemRandom().randrange(*USERS)
         return user if lockdown.could(lambda: lockdown.give_up_privileges(user)) else None
-
-    def _furnish(self) -> None:
-        for name in ("repo", "home", "bin"):
-            os.mkdir(f"{self.box}/{name}", 0o700)
-        for name in ("python", "python3"):
-            os.symlink(os.path.realpath(self._config["python"]), f"{self.box}/bin/{name}")
-        self.root = f"{self.box}/repo"
 
     # -- what it is asked -------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rods.envs.bfcl import assets
-from rods.envs.bfcl.apis import Apis, Function, prototype_of
-from rods.envs.bfcl.render import json_text
+from rods.envs.bfcl.apis import Apis, Function, json_text, prototype_of
 from rods.envs.bfcl.tasks import load_tasks, specs
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.types import ToolCall, Value

@@ -22,18 +22,9 @@ from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_cal
 from rods.task import LONG_CONTEXT, Provenance, Task, Turn
 from rods.types import Json, ToolCall, ToolSpec, Value
 
-_TYPES = {
-    "dict": "object",
-    "float": "number",
-    "tuple": "array",
-    "integer": "integer",
-    "string": "string",
-    "boolean": "boolean",
-    "array": "array",
-    "object": "object",
-    "number": "number",
-    "any": "string",
-}
+_SAME = ("integer", "string", "boolean", "array", "object", "number")
+_OTHER = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
+_TYPES = {name: name for name in _SAME} | _OTHER
 
 
 def load_tasks(wheel: str = "") -> list[Task]:

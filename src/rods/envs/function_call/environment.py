@@ -107,7 +107,7 @@ class FunctionCallEnvironment(Environment):
         """Steps of the other environment's own tasks by its sides, others by scenario."""
         if held_out is not None:
             return super().part(tasks, held_out)
-        source = self._source()
+        source = _environment(*self._other)
         theirs = source.part(source.tasks(0.0), None)
         out = {task.provenance.scenario for task in theirs.held_out}
         parts: tuple[list[Task], list[Task]] = ([], [])
@@ -115,18 +115,14 @@ class FunctionCallEnvironment(Environment):
             parts[task.provenance.scenario in out].append(task)
         return sides(*parts)
 
-    def _source(self) -> Environment:
-        """The environment whose tasks are split."""
-        return _environment(*self._other)
-
     def _ours(self, path: Path) -> list[Task]:
-        tasks = list(read_tasks(path))
-        source = self._source() if any(task.env != self.name for task in tasks) else None
         made: list[Task] = []
-        for task in tasks:
-            if task.env == self.name or source is None:
+        source: Environment | None = None
+        for task in list(read_tasks(path)):
+            if task.env == self.name:
                 made.append(task)
             else:
+                source = source or _environment(*self._other)
                 made += single_steps(task, source, self.name, self._result_chars)
         return self._marked(made)
 

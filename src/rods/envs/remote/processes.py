@@ -134,11 +134,11 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
         if not self._all:
             self.warm_up()
         worker, opened = self._opened(task, OPENINGS)
-        return remote_world(
-            opened,
-            lambda action: self._ask(worker, action),
-            lambda: self._end(worker),
-        )
+
+        def send(action: Action) -> Observation:
+            return checked(worker.ask(action, self._seconds))
+
+        return remote_world(opened, send, lambda: self._end(worker))
 
     def _opened(self, task: Task, left: int) -> tuple[Worker, Observation]:
         """A process that has the world, of so many at most that may die of it or had died."""
@@ -151,9 +151,6 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
             if worker.alive or hung or left == 1:
                 raise
         return self._opened(task, left - 1)
-
-    def _ask(self, worker: Worker, action: Action) -> Observation:
-        return checked(worker.ask(action, self._seconds))
 
     def _end(self, worker: Worker) -> None:
         """The world is closed; its process may play another."""
@@ -211,7 +208,6 @@ class _Process:
         return self._process.pid or 0
 
     def ask(self, action: Action, seconds: float) -> Observation:
-        """See `Worker`."""
         try:
             self._line.send(action)
             if self._line.poll(seconds):
@@ -223,7 +219,6 @@ class _Process:
         raise EnvError(f"a world's process gave no answer for {seconds:g} seconds and was ended")
 
     def end(self) -> None:
-        """See `Worker`."""
         self.alive = False
         self._process.kill()
         self._process.join(5)
@@ -284,7 +279,6 @@ class _Actor:
         self.alive = True
 
     def ask(self, action: Action, seconds: float) -> Observation:
-        """See `Worker`."""
         try:
             return self._cluster.get(self._actor.answer.remote(action), seconds)
         except ActorLost as error:
@@ -293,7 +287,6 @@ class _Actor:
             raise EnvError(f"a world's actor was lost: {error}") from error
 
     def end(self) -> None:
-        """See `Worker`."""
         self.alive = False
         self._cluster.end(self._actor)
 

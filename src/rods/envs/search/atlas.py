@@ -49,11 +49,9 @@ class Relation(NamedTuple):
     """Of a number."""
 
 
-def _read() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("relations.toml").read_text("utf-8"))
-
-
-_TABLES = _read()
+_TABLES: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("relations.toml").read_text("utf-8")
+)
 RANGES: dict[str, tuple[int, int]] = {
     row["name"]: tuple(row.pop("range")) for row in _TABLES["relations"] if "range" in row
 }

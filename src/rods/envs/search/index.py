@@ -23,7 +23,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from rich.console import Console
@@ -255,12 +255,9 @@ def digest(corpus: Path) -> str:
 # -- progress -----------------------------------------------------------------------------------
 
 
-class ProgressCallback(Protocol):
-    """Hears how far it is."""
-
-    def __call__(self, phase: str, share: float, documents: int) -> None:
-        """`phase`: reading, scoring, writing or done; `share`: of that phase, 0 to 1."""
-        ...
+ProgressCallback: TypeAlias = Callable[[str, float, int], None]
+"""Hears how far it is: the phase (reading, scoring, writing or done), its share from 0 to 1, and
+how many documents there are so far."""
 
 
 def silent(phase: str, share: float, documents: int) -> None:
