@@ -147,8 +147,8 @@ def refusing(folder: Path, *calls: tuple[int, int], argument: int | None = None)
 
     With `argument` they are refused only if that is their first.
     """
-    machine = syscalls.machine()
-    assert machine
+    column = syscalls.machine()
+    assert column is not None
     script = f"""#!{sys.executable}
 import os, sys
 sys.path.insert(0, {str(Path(lockdown.__file__).parents[2])!r})
@@ -158,7 +158,7 @@ value = {argument!r}
 which = [] if value is None else [step(0x20, 16), step(0x15, value, 0, 1)]
 deny = [*which, step(0x06, 0x00050001), step(0x06, 0x7FFF0000)]
 code = [step(0x20, 0)]
-for number in {[call[machine.column] for call in calls]!r}:
+for number in {[call[column] for call in calls]!r}:
     code += [step(0x15, number, 0, len(deny)), *deny]
 lockdown.SyscallFilter(b"".join([*code, step(0x06, 0x7FFF0000)])).install()
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])

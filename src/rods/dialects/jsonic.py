@@ -30,13 +30,6 @@ _ABSTAIN = (
 )
 
 
-class ReadCalls(NamedTuple):
-    """Calls that were read, and where in the text the reading ended."""
-
-    calls: list[ToolCall]
-    end: int
-
-
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON value")
 
@@ -44,21 +37,20 @@ def _refuse_constant(name: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = False) -> ReadCalls:
+def read_json_calls(
+    text: str, start: int, arguments_key: str, texts: bool = False
+) -> tuple[list[ToolCall], int]:
     """Decode one JSON object, or a list of them, that stands at `start` (white space skipped).
 
-    Args:
-        text: what was written.
-        start: where to begin.
-        arguments_key: under which the arguments stand.
-        texts: arguments may be a JSON text that holds an object, as some models write them.
+    Returns the calls, and where the reading ended. With `texts` arguments may be a JSON text that
+    holds an object, as some models write them.
 
     Raises:
         CallSyntaxError: no JSON, or no object with a name and an object of arguments.
     """
     data, end = _decode(text, _end(_BLANK, text, start))
     items = cast("list[Any]", data) if isinstance(data, list) else [data]
-    return ReadCalls([_call(item, arguments_key, texts) for item in items], end)
+    return [_call(item, arguments_key, texts) for item in items], end
 
 
 def _decode(text: str, start: int) -> tuple[Any, int]:
@@ -136,12 +128,11 @@ def _block(body: str, tag: re.Match[str], arguments_key: str, texts: bool) -> Bl
     calls: list[ToolCall] = []
     while not (close := _CLOSES[fenced].match(body, at)):
         try:
-            read = read_json_calls(body, at, arguments_key, texts)
+            read, at = read_json_calls(body, at, arguments_key, texts)
         except CallSyntaxError as error:
             missing = f"after the JSON {CLOSE} is missing"
             return Block([], missing if calls else f"within {OPEN}{CLOSE}: {error}", tag.end())
-        calls += read.calls
-        at = read.end
+        calls += read
     if at == tag.end():
         return Block([], f"the {OPEN}{CLOSE} pair is empty", close.end())
     return Block(calls, "", close.end())
@@ -211,12 +202,12 @@ class Hermes(PlainDialect):
             late = OPEN not in body and _LATE.search(body)
             return [Block([], missing, 0)] if late else []
         try:
-            read = read_json_calls(inside, 0, "arguments", texts=True)
+            calls, end = read_json_calls(inside, 0, "arguments", texts=True)
         except CallSyntaxError as error:
             return [Block([], str(error), 0)]
-        if inside is body or inside[read.end :].strip():
+        if inside is body or inside[end:].strip():
             return [Block([], missing, 0)]
-        return [Block(read.calls, "", 0)]
+        return [Block(calls, "", 0)]
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """One block for each call."""
@@ -257,9 +248,9 @@ class Llama(PlainDialect):
         calls: list[ToolCall] = []
         end = 0
         while end < len(inside):
-            read = read_json_calls(inside, end, "parameters", texts=True)
-            calls += read.calls
-            end = _end(_BETWEEN, inside, read.end)
+            read, end = read_json_calls(inside, end, "parameters", texts=True)
+            calls += read
+            end = _end(_BETWEEN, inside, end)
         if not calls:
             raise CallSyntaxError("there is no call after the tag")
         return check_calls(calls, offered)

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP
@@ -42,12 +42,8 @@ _CONSTANTS: Mapping[str, bool | float | None] = {
 """What Python and JSON write for values that JSON does not have."""
 
 
-class _Written(NamedTuple):
-    """One call as written: texts without types."""
-
-    name: str
-    texts: dict[str, str]
-    end: int
+_Written: TypeAlias = tuple[str, dict[str, str], int]
+"""One call as written: its name, texts without types, and where it ends."""
 
 
 class Xml(PlainDialect):
@@ -73,7 +69,7 @@ class Xml(PlainDialect):
         written = [*_blocks(body)]
         if OPEN not in body and _UNTAGGED.search(body):
             raise CallSyntaxError(f"the tags {OPEN}{CLOSE} around the call are missing")
-        calls = [_typed(call, offered.get(call.name)) for call in written]
+        calls = [_typed(name, texts, offered.get(name)) for name, texts, _ in written]
         if not calls:
             return Parsed(ParseVerdict.ANSWER, answer=body)
         return check_calls(calls, offered)
@@ -92,7 +88,7 @@ def _blocks(body: str) -> Iterator[_Written]:
         end = found.end()
         try:
             written = _read(body, end)
-            end = written.end
+            end = written[2]
             if not quoted(body, found.start(), end):
                 yield written
         except CallSyntaxError:
@@ -123,7 +119,7 @@ def _read(body: str, at: int) -> _Written:
         raise CallSyntaxError(f"{name}: expected <parameter=...> or </function>")
     if not body.startswith(CLOSE, closed.end()):
         raise CallSyntaxError(f"{name}: after </function> {CLOSE} is missing")
-    return _Written(name, texts, closed.end() + len(CLOSE))
+    return name, texts, closed.end() + len(CLOSE)
 
 
 def _unclosed(value: str) -> bool:
@@ -134,11 +130,10 @@ def _unclosed(value: str) -> bool:
     return opened > 0
 
 
-def _typed(written: _Written, spec: ToolSpec | None) -> ToolCall:
+def _typed(name: str, texts: dict[str, str], spec: ToolSpec | None) -> ToolCall:
     """The call with its texts as values of the types that the tool's schema names."""
     schemas = spec.properties if spec else {}
-    texts = written.texts.items()
-    return ToolCall(written.name, {key: _value(text, schemas.get(key)) for key, text in texts})
+    return ToolCall(name, {key: _value(text, schemas.get(key)) for key, text in texts.items()})
 
 
 def _value(text: str, schema: object) -> Value:

@@ -68,14 +68,14 @@ class Think(Reasoned):
         if not inside:
             raise CallSyntaxError("the <tool_call></tool_call> pair is empty")
         try:
-            read = read_json_calls(inside, 0, "arguments")
-            if inside[read.end :].strip():
+            calls, end = read_json_calls(inside, 0, "arguments")
+            if inside[end:].strip():
                 raise CallSyntaxError("text follows the JSON; put several calls into one list")
         except CallSyntaxError as error:
             raise CallSyntaxError(f"within <tool_call></tool_call>: {error}") from error
-        if not read.calls:
+        if not calls:
             raise CallSyntaxError("the list of calls is empty")
-        return check_calls(read.calls, offered)
+        return check_calls(calls, offered)
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the functions, and the calls as a JSON list."""

@@ -101,11 +101,8 @@ class PythonToolEnvironment(QuestionEnvironment):
             if not self._pools:
                 atexit.register(self.close)
             if bare not in self._pools:
-                self._pools[bare] = (
-                    SandboxPool(1, self._limits, preload=())
-                    if bare
-                    else SandboxPool(self._size, self._limits, self._preload)
-                )
+                size, preload = (1, ()) if bare else (self._size, self._preload)
+                self._pools[bare] = SandboxPool(size, self._limits, preload)
             return self._pools[bare]
 
     def execute(self, code: str, bare: bool = False) -> Execution:

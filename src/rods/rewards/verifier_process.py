@@ -25,7 +25,7 @@ import os
 import resource
 import signal
 import sys
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 WARM = (("\\frac{1}{2}", "2"), ("x^2+x", "x(x+1)"), ("x^2", "x(x+1)"), ("\\{1,2\\}", "(1,2)"))
 """Judged at the start, once for all: imports what is needed late, and fills the parser's tables."""
@@ -57,28 +57,25 @@ def near(gold: list[Any], answer: list[Any]) -> bool:
     return bool(apart <= size / 10_000 if size else not given.evalf(20))
 
 
-class Bounds(NamedTuple):
-    """Of one judgement."""
-
-    cpu: float
-    wall: float
-    memory: int
-
-
 def serve(
-    tool: Any, asked_for: BinaryIO, answers: BinaryIO, current: mmap.mmap, bounds: Bounds
+    tool: Any,
+    asked_for: BinaryIO,
+    answers: BinaryIO,
+    current: mmap.mmap,
+    bounds: tuple[float, float, int],
 ) -> None:
-    """Judge until the input ends."""
+    """Judge until the input ends; bounds of one judgement are seconds of both kinds, and bytes."""
+    cpu, wall, memory = bounds
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # elsewhere the limit is not kept, or refused
-        resource.setrlimit(resource.RLIMIT_AS, (bounds.memory, bounds.memory))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for line in iter(asked_for.readline, b""):
         asked = json.loads(line)
         current[:8] = int(asked["id"]).to_bytes(8, "little")
-        signal.setitimer(signal.ITIMER_PROF, bounds.cpu)
-        signal.setitimer(signal.ITIMER_REAL, bounds.wall)
+        signal.setitimer(signal.ITIMER_PROF, cpu)
+        signal.setitimer(signal.ITIMER_REAL, wall)
         try:
             verdict = judge(tool, asked)
         except MemoryError:
@@ -99,7 +96,7 @@ def say(answers: BinaryIO, number: int, verdict: str) -> None:
 def main() -> None:
     """Import, warm up, and keep one judging process alive until the input ends."""
     cpu, wall, memory = sys.argv[1:]
-    bounds = Bounds(float(cpu), float(wall), int(memory))
+    bounds = float(cpu), float(wall), int(memory)
     # What the package prints (its parser does) must not stand among the verdicts.
     answers = os.fdopen(os.dup(1), "wb")
     silent = os.open(os.devnull, os.O_WRONLY)

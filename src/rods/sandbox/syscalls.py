@@ -11,23 +11,11 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import NamedTuple
 
-
-class Processor(NamedTuple):
-    """A kind of processor as seccomp names it."""
-
-    audit: int
-    """AUDIT_ARCH_* of the calls; a call of another kind kills the program."""
-    column: int
-    """Which number of the table below."""
-
-
-MACHINES = {
-    "x86_64": Processor(0xC000003E, 0),
-    "aarch64": Processor(0xC00000B7, 1),
-    "arm64": Processor(0xC00000B7, 1),
-}
+COLUMNS = {"x86_64": 0, "aarch64": 1, "arm64": 1}
+"""Which number of the table below is a machine's."""
+AUDITED = (0xC000003E, 0xC00000B7)
+"""AUDIT_ARCH_* of a column's calls; a call of another kind kills the program."""
 
 # name, number on x86_64, number on aarch64; `-` where a machine has no such call.
 TABLE = """
@@ -119,6 +107,9 @@ def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("<HBBI", code, yes, no, value & 0xFFFFFFFF)
 
 
+_ALLOWED, _REFUSED = _step(_RETURN, ALLOW), _step(_RETURN, EPERM)
+
+
 def _argument(index: int, high: bool = False) -> bytes:
     """Load half of an argument; both machines are little-endian."""
     return _step(_LOAD, 16 + 8 * index + 4 * high)
@@ -132,7 +123,7 @@ def _guarded(number: int, body: list[bytes]) -> list[bytes]:
 def _one_of(index: int, values: tuple[int, ...]) -> list[bytes]:
     """Allow if an argument is one of these values."""
     tests = [_step(_EQUAL, v, len(values) - i) for i, v in enumerate(values)]
-    return [_argument(index), *tests, _step(_RETURN, EPERM), _step(_RETURN, ALLOW)]
+    return [_argument(index), *tests, _REFUSED, _ALLOWED]
 
 
 def _pretended(index: int, values: tuple[int, ...]) -> list[bytes]:
@@ -143,46 +134,19 @@ def _pretended(index: int, values: tuple[int, ...]) -> list[bytes]:
 
 def _unless(index: int, bit: int, mask: int, value: int) -> list[bytes]:
     """Refuse if an argument has this bit and, of these bits, this value."""
-    return [
-        _argument(index),
-        _step(_ANY_BIT, bit, 0, 2),
-        _step(_AND, mask),
-        _step(_EQUAL, value, 1, 0),
-        _step(_RETURN, ALLOW),
-        _step(_RETURN, EPERM),
-    ]
-
-
-def _open(index: int) -> list[bytes]:
-    """Refuse to empty a file that is opened for reading: old Landlock does not see that."""
-    return _unless(index, O_TRUNC, O_ACCMODE, 0)
+    test, masked = _step(_ANY_BIT, bit, 0, 2), _step(_AND, mask)
+    return [_argument(index), test, masked, _step(_EQUAL, value, 1, 0), _ALLOWED, _REFUSED]
 
 
 def _without_address(index: int) -> list[bytes]:
     """Allow if a pointer is null: data goes to the other end of a pair, never to an address."""
-    return [
-        _argument(index),
-        _step(_EQUAL, 0, 0, 3),
-        _argument(index, high=True),
-        _step(_EQUAL, 0, 0, 1),
-        _step(_RETURN, ALLOW),
-        _step(_RETURN, EPERM),
-    ]
+    low, high = _argument(index), _argument(index, high=True)
+    return [low, _step(_EQUAL, 0, 0, 3), high, _step(_EQUAL, 0, 0, 1), _ALLOWED, _REFUSED]
 
 
 def _without_bits(index: int, bits: int) -> list[bytes]:
     """Allow if an argument has none of these bits."""
-    return [
-        _argument(index),
-        _step(_ANY_BIT, bits, 0, 1),
-        _step(_RETURN, EPERM),
-        _step(_RETURN, ALLOW),
-    ]
-
-
-def machine() -> Processor | None:
-    """This computer's row, or None where the numbers are not known."""
-    return MACHINES.get(os.uname().machine)
+    return [_argument(index), _step(_ANY_BIT, bits, 0, 1), _REFUSED, _ALLOWED]
 
 
 def allowed(column: int, table: str = TABLE) -> list[int]:
@@ -206,18 +170,22 @@ def _tree(runs: list[tuple[int, int]]) -> list[bytes]:
     """A binary search: the kernel asks the filter about every call when it is put on."""
     if len(runs) == 1:
         low, high = runs[0]
-        refuse, allow = _step(_RETURN, EPERM), _step(_RETURN, ALLOW)
-        return [_step(_AT_LEAST, low, 0, 1), _step(_ABOVE, high, 0, 1), refuse, allow]
+        return [_step(_AT_LEAST, low, 0, 1), _step(_ABOVE, high, 0, 1), _REFUSED, _ALLOWED]
     middle = len(runs) // 2
     left, right = _tree(runs[:middle]), _tree(runs[middle:])
     return [_step(_AT_LEAST, runs[middle][0], len(left), 0), *left, *right]
+
+
+def machine() -> int | None:
+    """This computer's column of the table; None where the numbers are not known."""
+    return COLUMNS.get(os.uname().machine)
 
 
 def _column() -> int:
     here = machine()
     if here is None:
         raise OSError(f"no table of system calls for {os.uname().machine}")
-    return here.column
+    return here
 
 
 def for_zygote() -> bytes:
@@ -248,15 +216,16 @@ def for_command() -> bytes:
     steps = [_step(_LOAD, 0), *_guarded(OF_THE_ZYGOTE["prctl"][at], _one_of(0, PRCTL_COMMANDS))]
     for name, row in OF_THE_ZYGOTE.items():
         if name.startswith("landlock"):
-            steps += _guarded(row[at], [_step(_RETURN, EPERM)])
-    return b"".join([*steps, _step(_RETURN, ALLOW)])
+            steps += _guarded(row[at], [_REFUSED])
+    return b"".join([*steps, _ALLOWED])
 
 
 def _guards() -> list[tuple[tuple[int, int], list[bytes]]]:
     """Calls that are allowed for some arguments only."""
     return [
-        (OPEN, _open(1)),
-        (OPENAT, _open(2)),
+        # no file that is opened for reading is emptied: old Landlock does not see that
+        (OPEN, _unless(1, O_TRUNC, O_ACCMODE, 0)),
+        (OPENAT, _unless(2, O_TRUNC, O_ACCMODE, 0)),
         (FCNTL, _pretended(1, LOCK_COMMANDS) + _one_of(1, FCNTL_COMMANDS)),
         (IOCTL, _one_of(1, IOCTL_COMMANDS)),
         # shared memory without a name stays whole while a page of it is mapped: no limit counts it
@@ -271,13 +240,8 @@ def _guards() -> list[tuple[tuple[int, int], list[bytes]]]:
 def _filter(
     at: int, guards: list[tuple[tuple[int, int], list[bytes]]], numbers: list[int]
 ) -> bytes:
-    audit = next(machine.audit for machine in MACHINES.values() if machine.column == at)
-    steps = [
-        _step(_LOAD, 4),
-        _step(_EQUAL, audit, 1, 0),
-        _step(_RETURN, KILL_PROCESS),
-        _step(_LOAD, 0),
-    ]
+    kind = [_step(_LOAD, 4), _step(_EQUAL, AUDITED[at], 1, 0), _step(_RETURN, KILL_PROCESS)]
+    steps = [*kind, _step(_LOAD, 0)]
     for call, body in guards:
         steps += _guarded(call[at], body)
     return b"".join([*steps, *_tree(_runs(numbers))])
@@ -293,5 +257,5 @@ def for_program() -> bytes:
     for call in (KILL, TGKILL):
         steps += _guarded(call[at], _one_of(0, (ANYONE,)))
     for row in OF_THE_ZYGOTE.values():
-        steps += _guarded(row[at], [_step(_RETURN, EPERM)])
-    return b"".join([*steps, _step(_RETURN, ALLOW)])
+        steps += _guarded(row[at], [_REFUSED])
+    return b"".join([*steps, _ALLOWED])

@@ -173,22 +173,15 @@ def _extracted(path: Path) -> Path:
     return _complete(folder)
 
 
-def prepare(wheel: str = "") -> Path:
-    """Obtain the benchmark and make `bfcl_eval` importable; returns its folder."""
-    folder = obtain(wheel)
-    loaded = sys.modules.get("bfcl_eval")
-    if loaded is None and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    return folder
-
-
 def module(name: str, wheel: str = "") -> ModuleType:
     """Import one module of the benchmark by its dotted name.
 
     Raises:
         PrerequisiteError: another copy of `bfcl_eval` was imported already, or it cannot be loaded.
     """
-    folder = prepare(wheel)
+    folder = obtain(wheel)
+    if "bfcl_eval" not in sys.modules and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     try:
         found = importlib.import_module(name)
     except ImportError as error:

@@ -157,13 +157,13 @@ def _tool(kind: type[Any], name: str, function: Callable[..., object]) -> Tool:
 
 def _schema(hint: Any, where: str, *, nullable: bool = False) -> dict[str, Json]:
     """The schema of a hint; `nullable`: null is allowed whatever the hint says."""
-    bare = _bare(hint)
-    found = _schema_of(bare.hint, where)
-    if bare.nullable or nullable:
+    bare, note, optional = _bare(hint)
+    found = _schema_of(bare, where)
+    if optional or nullable:
         found["type"] = [found["type"], "null"]
         if "enum" in found:
             found["enum"] = [*cast("list[Json]", found["enum"]), None]
-    return {**found, "description": bare.note} if bare.note else found
+    return {**found, "description": note} if note else found
 
 
 def _schema_of(hint: Any, where: str) -> dict[str, Json]:
@@ -198,16 +198,8 @@ def _options(values: list[Any], where: str) -> dict[str, Json]:
     return {"type": kinds.pop(), "enum": values}
 
 
-class _Bare(NamedTuple):
-    """A hint without `Annotated` and without `None`."""
-
-    hint: Any
-    note: str
-    """The first text in `Annotated`: a description."""
-    nullable: bool
-
-
-def _bare(hint: Any) -> _Bare:
+def _bare(hint: Any) -> tuple[Any, str, bool]:
+    """A hint without `Annotated` and `None`; the first text in `Annotated`; whether None was in."""
     note, nullable = "", False
     while True:
         kind, inner = get_origin(hint), get_args(hint)
@@ -221,7 +213,7 @@ def _bare(hint: Any) -> _Bare:
             nullable = True
             hint = Literal[tuple(arg for arg in inner if arg is not None)]  # type: ignore[valid-type]
         else:
-            return _Bare(hint, note, nullable)
+            return hint, note, nullable
 
 
 def _default(value: object, where: str) -> Json:
@@ -274,7 +266,7 @@ def _plain(value: Value, where: str) -> str:
 
 
 def _converted(value: Value, hint: Any) -> Any:
-    hint = _bare(hint).hint
+    hint = _bare(hint)[0]
     inner = get_args(hint)
     if value is None:
         return None
