@@ -30,10 +30,8 @@ ENVIRONMENTS = Registry(
 def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:
     """The environment that a short name or `module:attribute` means.
 
-    Args:
-        name: of it.
-        arguments: of its factory, by name; one called `environment` names another environment, and
-            the factory gets that one's `module:attribute`.
+    Its factory gets the arguments by name. One called `environment` names another environment, and
+    the factory gets that one's `module:attribute`.
 
     Raises:
         ConfigError: there is none of this name, or its factory does not take the arguments.

@@ -103,7 +103,6 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     """Original tasks, split into a training and a held-out side.
 
     Args:
-        settings: what they come from.
         evaluation: files whose tasks are the held-out side (`evaluation.files`); a task of the
             training side that stands in them is left out, with a warning.
 

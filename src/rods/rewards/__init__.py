@@ -45,9 +45,7 @@ Constants: TypeAlias = Mapping[str, float | str | bool]
 def get_reward(name: str, constants: Constants | None = None) -> Reward:
     """A reward by its short name or `module:attribute`; a class is called for a new object.
 
-    Args:
-        name: of the reward.
-        constants: what a class is called with, by name; else its defaults.
+    A class is called with the constants, by name; else with its defaults.
 
     Raises:
         ConfigError: there is none of this name (the message has the nearest one), or it is called

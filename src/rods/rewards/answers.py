@@ -68,11 +68,7 @@ _PHRASE = re.compile(r"\banswer\s*(?:is\b|:|=)\s*:?[ \t]*", re.IGNORECASE)
 def last_boxed(text: str, bare: bool = True) -> str | None:
     """What the last complete `\\boxed{}` holds, inner braces included; None if there is none.
 
-    An empty one that comes after others only mentions the form.
-
-    Args:
-        text: what the policy wrote.
-        bare: `\\boxed 5` is read, too.
+    An empty one that comes after others only mentions the form. `bare`: `\\boxed 5` is read, too.
     """
     text = text[-TAIL:]
     starts = [match.end() for match in _BOX.finditer(text)]
@@ -113,9 +109,7 @@ def last_phrase(text: str) -> str | None:
 def final_answer(text: str, forms: Sequence[Form] = ANY) -> str | None:
     """The answer in the first of these forms that the text has; None if it has none.
 
-    Args:
-        text: what the policy wrote.
-        forms: in order of preference. A tag that holds a box gives what is in the box.
+    A tag that holds a box gives what is in the box.
     """
     for form in forms:
         found = _FINDERS[form](text)
@@ -168,19 +162,16 @@ def judge_of(task: Task) -> Judge:
     if named is None:
         named = JUDGES.get(task.env)
     if named is None:
-        return _by_family(task.world.get("family"))
+        family = task.world.get("family")
+        if not isinstance(family, str):
+            return "algebra"
+        return "exact" if family.startswith(GYM) else "value"
     if named not in get_args(Judge):
         raise RewardError(
             f"task {task.id}: world['judge'] is {named!r}, expected one of "
             f"{', '.join(get_args(Judge))}."
         )
     return cast("Judge", named)
-
-
-def _by_family(family: object) -> Judge:
-    if not isinstance(family, str):
-        return "algebra"
-    return "exact" if family.startswith(GYM) else "value"
 
 
 def leniently(task: Task) -> Task:
@@ -249,12 +240,9 @@ def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> 
 
 
 def compare(task: Task, answer: str, algebra: Algebra | None = None) -> JudgedAnswer:
-    """Compare a final answer with the task's references.
+    """Compare a final answer with the references of a question task.
 
-    Args:
-        task: a question task.
-        answer: what stands where the answer must stand.
-        algebra: who is asked about mathematics; None: `math_verdict`, which knows the question.
+    `algebra` is asked about mathematics; None: `math_verdict`, which knows the question.
 
     Raises:
         RewardError: the task has no reference answer, or its judge cannot compare with it.

@@ -69,10 +69,7 @@ def same_value(answer: str, reference: str) -> bool:
 def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     """Whether two answers are the same mathematics, by our judge or else by math-verify.
 
-    Args:
-        answer: what the policy gave.
-        reference: of the task.
-        question: what was asked; an answer that is copied from it is wrong.
+    An answer that is copied from the question is wrong.
 
     Raises:
         PrerequisiteError: math-verify has to be asked, and is not installed.

@@ -163,7 +163,6 @@ class RolloutRunner:
         """Play nothing yet.
 
         Args:
-            context: what all trajectories share.
             size: trajectories of a group.
             window: the last trajectories among which `rollout.max_invalid` counts.
             on_trajectory: called once for each finished trajectory, in the order of finishing.
@@ -181,12 +180,9 @@ class RolloutRunner:
         return self._context.policy.version
 
     async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
-        """A group of a task.
+        """A group of a task, its worlds played under a layer.
 
-        Args:
-            task: what is played.
-            visit: makes other noise for a task that is played again by the same policy version.
-            layer: what its worlds are played under.
+        `visit` makes other noise for a task that is played again by the same policy version.
 
         Raises:
             EnvError: too many of the last trajectories are invalid.

@@ -211,13 +211,9 @@ class Schedule:
         step: int = 0,
         rewards_state: Callable[[], Json] = lambda: None,
     ) -> None:
-        """Begin nothing yet.
+        """Begin nothing yet, after `step` updates that were made before.
 
-        Args:
-            player: rolls groups out.
-            plan: sizes and bounds.
-            step: updates that were made before.
-            rewards_state: state of the rewards; asked for whenever a batch is complete.
+        The state of the rewards is asked for whenever a batch is complete.
         """
         self._player, self._plan, self._rewards_state = player, plan, rewards_state
         self._handed, self._formed = step, step

@@ -345,10 +345,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Messages as templates read them; a result has the name and the id of its call.
 
-    Args:
-        messages: in order.
-        calls: of assistant messages that show none.
-        neutral: makes a text harmless.
+    `calls` are those of assistant messages that show none; `neutral` makes a text harmless.
     """
     rows: list[dict[str, Any]] = []
     answered = 0

@@ -118,7 +118,6 @@ def end_of(
     """Wait for a process whose socket was closed, which ends it, and clear up after one that hangs.
 
     Args:
-        process: that was started.
         seconds: until it is killed.
         root: its folder, which one that was killed could not remove; None: it has none.
         inner: process id of what it wraps, to be killed first; 0: it wraps nothing.

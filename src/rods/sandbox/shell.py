@@ -155,11 +155,7 @@ class Shell(Closing):
         """Of the keeper, or of bubblewrap around it."""
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Write files of ours; to be called before any command has run.
-
-        Args:
-            files: texts by path within the workplace.
-        """
+        """Write texts of ours by path; to be called before any command has run."""
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):
                 raise EnvError(f"{path!r} is not a path within a workplace.")
@@ -170,10 +166,7 @@ class Shell(Closing):
     ) -> ShellResult:
         """Run a program in the workplace, with all that it starts, until it ends.
 
-        Args:
-            argv: program and arguments.
-            stdin: what it may read.
-            seconds: wall clock; None: that of the limits.
+        Its seconds are wall clock; None: those of the limits.
 
         Raises:
             EnvError: the keeper was lost.

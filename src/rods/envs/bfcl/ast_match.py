@@ -45,11 +45,7 @@ def fault(
 ) -> str:
     """Why calls are not the accepted ones, in a few words; empty where they are.
 
-    Args:
-        calls: what was called, in order.
-        functions: their documentation as the benchmark has it.
-        accepted: the calls that are wanted.
-        category: calls of `parallel` ones may stand in any order.
+    `functions` is the benchmark's documentation. Calls of a parallel category may be in any order.
     """
     if len(calls) != len(accepted):
         return "wrong number of calls"
@@ -116,7 +112,7 @@ def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any])
     elif literal and kind is str:
         right = _bare(value) in [_bare(one) for one in accepted if isinstance(one, str)]
     elif literal and kind is list:
-        right = _bares(value) in [_bares(one) for one in accepted]
+        right = [*map(_bare, value)] in [[*map(_bare, one)] for one in accepted]
     else:
         right = value in accepted
     return "" if right else "a value is wrong"
@@ -159,10 +155,6 @@ def _objects_among(value: Sequence[Any], accepted: Sequence[Any]) -> bool:
         and all(_object_among(item, [wanted]) for item, wanted in zip(value, one, strict=True))
         for one in accepted
     )
-
-
-def _bares(items: Sequence[Any]) -> list[Any]:
-    return [_bare(item) for item in items]
 
 
 def _bare(value: Any) -> Any:

@@ -40,12 +40,7 @@ class _Names:
 
 
 def masked(task: Task, rng: random.Random) -> Task:
-    """The same step under new names.
-
-    Args:
-        task: a single step (`world["tools"]`).
-        rng: makes the names; no name is used twice in a step.
-    """
+    """The same single step (`world["tools"]`) under new names, none of which is used twice."""
     rows = cast("list[dict[str, Any]]", task.world["tools"])
     used: set[str] = set()
     names = _Names(

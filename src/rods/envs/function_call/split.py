@@ -29,8 +29,7 @@ def single_steps(
     """The steps of one task, in order; none where a call fails or is nested in another.
 
     Args:
-        task: of `environment`.
-        environment: plays its ground truth.
+        environment: plays the task's ground truth.
         env: name of the environment that the steps belong to.
         result_chars: longer results are shortened with a notice; 0: never.
 

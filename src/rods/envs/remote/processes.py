@@ -294,10 +294,8 @@ class _Actor:
 def environment_of(config: RunConfig, players: int = 1) -> Any:
     """The environment that `env.name` means, warmed up where that takes long.
 
-    Args:
-        config: settings.
-        players: processes that each play a part of the run, among which `ray.worlds` and
-            `rollout.worlds.processes` are shared out; at least one for each.
+    Of several `players`, processes that each play a part of the run, each gets its share of
+    `ray.worlds` or `rollout.worlds.processes`; at least one.
 
     Raises:
         ConfigError: it is not a bundled environment and cannot be imported.

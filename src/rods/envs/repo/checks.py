@@ -103,11 +103,10 @@ def _texts(output: str, jobs: int) -> list[Any]:
     except (ValueError, RecursionError):
         return nothing
     rows = cast("list[Any]", found) if isinstance(found, list) else []
-    return [row if _is_texts(row) else None for row in rows] if len(rows) == jobs else nothing
-
-
-def _is_texts(row: Any) -> bool:
-    return isinstance(row, list) and all(isinstance(text, str) for text in cast("list[Any]", row))
+    if len(rows) != jobs:
+        return nothing
+    whole = (isinstance(row, list) and all(isinstance(t, str) for t in row) for row in rows)
+    return [row if fine else None for row, fine in zip(rows, whole, strict=True)]
 
 
 def require_pass(name: str, checks: Sequence[Check], got: Sequence[str] | None) -> None:

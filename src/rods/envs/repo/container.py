@@ -99,13 +99,9 @@ class Container:
         seconds: float | None = None,
         whole: bool = False,
     ) -> ShellResult:
-        """Run a program; what it started is ended after it.
+        """Run a program for so many seconds (wall clock); what it started is ended after it.
 
-        Args:
-            argv: program and arguments.
-            stdin: what it may read.
-            seconds: wall clock.
-            whole: keep all of its output.
+        With `whole` all of its output is kept.
 
         Raises:
             EnvError: the engine does not answer.

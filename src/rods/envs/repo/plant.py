@@ -112,15 +112,10 @@ def plant(
 ) -> tuple[Task, ...]:
     """Tasks, their difficulties and repositories in turn; fewer where there are no more bugs.
 
-    Args:
-        count: how many.
-        difficulties: 1 to 5.
-        seed: same seed, same tasks.
-        names: of which repositories.
-        wide: bugs may be whatever could stand in a place, not slips alone.
+    With `wide` a bug may be whatever could stand in its place, not a slip alone.
 
     Raises:
-        ConfigError: there is no such difficulty.
+        ConfigError: a difficulty is none of 1 to 5.
         EnvError: a repository without a bug fails a check.
         PrerequisiteError: nothing can be run safely on this machine.
     """

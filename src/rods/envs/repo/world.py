@@ -77,11 +77,9 @@ class RepoWorld(TurnWorld):
         judge: Callable[[str], bool],
         seconds: float,
     ) -> None:
-        """Make the first commit.
+        """Make the first commit of the task's files, which are in the place.
 
         Args:
-            task: what is to be repaired.
-            place: with the files of the task in it.
             judge: whether the repository passes its hidden checks with a patch.
             seconds: of one command of the agent.
 

@@ -113,12 +113,7 @@ def question_of(task: Task) -> HopQuestion:
 
 
 def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> list[Task]:
-    """Generated tasks of one side, the same in every run.
-
-    Args:
-        hops: difficulties, taken in turns.
-        count: how many tasks.
-        held_out: the side for evaluation.
+    """Generated tasks of one side, the same in every run; difficulties (`hops`) take turns.
 
     Raises:
         ConfigError: so many are not there, or a difficulty is none.

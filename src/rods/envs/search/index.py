@@ -78,7 +78,6 @@ class Bm25Index:
         """The index of a file, built if there is none of exactly this text.
 
         Args:
-            corpus: JSON lines of documents.
             mapped: False: load the index into memory.
             progress: makes what is called with the progress, from the corpus and its size in bytes.
 
