@@ -16,11 +16,11 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from rods.env import Environment
-from rods.envs.turns import require_env
+from rods.env import Environment, TurnVerdict
+from rods.envs.turns import TurnWorld, require_env
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 
@@ -192,6 +192,38 @@ class PreparedTasks(Environment, Generic[Ready]):
     def replay(self, task: Task) -> Replay:
         """Results and states of the task's ground truth, played in a fresh world, cached."""
         return self.prepare(task).replay
+
+
+class JudgedWorld(TurnWorld, Generic[Ready]):
+    """Base of a single-use world whose turns are compared with the ground truth's."""
+
+    __slots__ = ("_judge", "_prepared")
+
+    def __init__(self, prepared: Ready, machine: Machine):
+        super().__init__(prepared.task)
+        self._prepared, self._judge = prepared, Judge(machine)
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the current turn (of the first one before any turn was begun)."""
+        return self._prepared.offer(max(self._turn, 0))[0]
+
+    def end_turn(self) -> TurnVerdict:
+        """Judge the current turn against the ground truth."""
+        self._leave_turn()
+        turn = self._prepared.replay.turns[self._turn]
+        expects = bool(self._task.turns[self._turn].ground_truth)
+        state, executed = self._judge.state(turn), self._judge.executed(turn)
+        right = self._right(turn, state and executed)
+        official = not expects or (self._calls > 0 and right)
+        return _verdict(expects, self._calls, state, executed, official)
+
+    def _right(self, turn: TurnReplay, right: bool) -> bool:
+        """Whether a turn is right by the benchmark's own rule, where an environment has one."""
+        return right
+
+
+_verdict = lru_cache(256)(TurnVerdict)
+"""Verdicts are values; most turns have one of a few."""
 
 
 def refusal(name: str, offered: Collection[str]) -> str:

@@ -75,12 +75,6 @@ class Dialogue:
             self.child.zygote.tell(self.child, "kill")
 
 
-def request(code: str, stdin: str, token: str) -> bytes:
-    """A program as a child reads it."""
-    body = json.dumps([code, stdin, token]).encode()
-    return HEADER.pack(len(body)) + body
-
-
 def converse(
     child: ForkedChild,
     code: str,
@@ -91,7 +85,8 @@ def converse(
 ) -> Execution:
     """Run a program in a child and wait for its end (of a session: for its answer)."""
     token = os.urandom(8).hex()
-    message = memoryview(request(code, stdin, token))
+    body = json.dumps([code, stdin, token]).encode()
+    message = memoryview(HEADER.pack(len(body)) + body)
     out, err = Output(child.out, limits.output), Output(child.err, limits.output)
     talk = Dialogue(child, limits, stateful, message, token, out, err, locked)
     poll = select.poll()

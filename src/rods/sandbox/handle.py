@@ -133,22 +133,21 @@ def end_of(
         remove_tree(root)
 
 
-def bubblewrap() -> list[str]:
-    """The command that goes before the zygote's: new namespaces, everything read-only."""
-    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--ro-bind", "/", "/"]
-    return [*command, "--dev", "/dev", "--proc", "/proc", "--"]
-
-
 def wrapping(wrap: Wrap, python: str) -> list[str]:
-    """The bubblewrap command if it is wanted and works here, else nothing or PrerequisiteError."""
-    if wrap == "off" or (wrap == "auto" and shutil.which("bwrap") is None):
+    """The bubblewrap command if it is wanted and works here, else nothing or PrerequisiteError.
+
+    It goes before the zygote's: new namespaces, everything read-only.
+    """
+    found, why = shutil.which("bwrap"), "bwrap is not installed"
+    if wrap == "off" or (wrap == "auto" and found is None):
         return []
-    why = "bwrap is not installed"
-    if shutil.which("bwrap") is not None:
-        trial = [*bubblewrap(), python, "-S", "-c", "open('/proc/self/statm').read()"]
+    if found is not None:
+        command = [found, "--unshare-all", "--ro-bind", "/", "/"]
+        command += ["--dev", "/dev", "--proc", "/proc", "--"]
+        trial = [*command, python, "-S", "-c", "open('/proc/self/statm').read()"]
         done = subprocess.run(trial, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode == 0:
-            return bubblewrap()
+            return command
         why = done.stderr.strip() or f"it ended with {done.returncode}"
     if wrap == "auto":
         return []

@@ -237,16 +237,12 @@ class MultiTurn(SuiteRules):
                             world.call(call)
                 verdict = world.end_turn()
                 if not verdict.official:
-                    return RuleOutcome(False, _why(verdict.calls, verdict.state))
+                    why = "a result is missing" if verdict.state else "the state differs"
+                    none = "no call in a turn that needs one"
+                    return RuleOutcome(False, why if verdict.calls else none)
         finally:
             world.close()
         return RuleOutcome(True)
-
-
-def _why(calls: int, state: bool) -> str:
-    if not calls:
-        return "no call in a turn that needs one"
-    return "a result is missing" if state else "the state differs"
 
 
 class HarnessEnvironment(BfclEnvironment):

@@ -30,8 +30,7 @@ _TYPES = {name: name for name in _SAME} | _OTHER
 def load_tasks(wheel: str = "") -> list[Task]:
     """All 800 tasks: base, miss_func, miss_param, long_context, each in the benchmark's order.
 
-    Args:
-        wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
+    `wheel` is as in `assets.obtain`.
 
     Raises:
         PrerequisiteError: the benchmark cannot be obtained.

@@ -12,30 +12,25 @@ interleaved in one thread. Never shows the ground truth: it stays in the replay.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from rods.dialects.base import nested
-from rods.env import TurnVerdict
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.apis import Apis, is_deep, prototype_of
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.tasks import load_tasks, specs
 from rods.envs.class_world import ClassTasks, ToolClassWorld
-from rods.envs.judge import Judge, PreparedTask, PreparedTasks, TurnReplay, refusal
-from rods.envs.turns import TurnWorld, named
+from rods.envs.judge import Judge, JudgedWorld, PreparedTask, PreparedTasks, TurnReplay, refusal
+from rods.envs.turns import named
 from rods.split import Split, SplitKind, split
 from rods.task import LONG_CONTEXT, Task
-from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.types import ToolCall, ToolResult
 
 HELD_OUT = 0.5
 """Share of the benchmark's scenarios that is held out."""
-
-_verdict = functools.lru_cache(256)(TurnVerdict)
-"""Verdicts are values; most turns have one of a few."""
 
 
 class PreparedWorld(PreparedTask):
@@ -133,16 +128,14 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
         return PreparedWorld(task, self._wheel)
 
 
-class BfclWorld(TurnWorld):
+class BfclWorld(JudgedWorld[PreparedWorld]):
     """One single-use world of one task."""
 
-    __slots__ = ("_apis", "_judge", "_log", "_names", "_prepared", "_shadow")
+    __slots__ = ("_apis", "_log", "_names", "_shadow")
 
     def __init__(self, prepared: PreparedWorld):
-        super().__init__(prepared.task)
-        self._prepared = prepared
         self._apis = Apis(prepared.prototype)
-        self._judge = Judge(self._apis)
+        super().__init__(prepared, self._apis)
         self._log: list[ToolCall] = []
         self._names: Container[str] = ()
         self._shadow: _Shadow | None = None
@@ -151,10 +144,6 @@ class BfclWorld(TurnWorld):
         """Enter turn `index`; turns are entered in order and each is ended before the next."""
         super().begin_turn(index)
         self._names = self._prepared.offer(index)[1]
-
-    def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools of the current turn (of the first one before any turn was begun)."""
-        return self._prepared.offer(max(self._turn, 0))[0]
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; one that is not offered in this turn is refused, never executed."""
@@ -186,19 +175,8 @@ class BfclWorld(TurnWorld):
         offered = {spec.name: spec for spec in self.offered()}
         return hint_of(call, result.content, self._apis, offered)
 
-    def end_turn(self) -> TurnVerdict:
-        """Judge the current turn against the ground truth."""
-        if not self._in_turn:
-            self._expect_turn("end_turn")
-        self._in_turn = False
-        turn = self._prepared.replay.turns[self._turn]
-        expects = bool(self._task.turns[self._turn].ground_truth)
-        state, executed = self._judge.state(turn), self._judge.executed(turn)
-        right = state and executed
-        if self._shadow is not None:
-            right = self._shadow.right(self._log, turn)
-        official = not expects or (self._calls > 0 and right)
-        return _verdict(expects, self._calls, state, executed, official)
+    def _right(self, turn: TurnReplay, right: bool) -> bool:
+        return right if self._shadow is None else self._shadow.right(self._log, turn)
 
     def snapshot(self) -> dict[str, object]:
         """Public state of every class as a value of its own."""

@@ -67,17 +67,9 @@ def shopping(difficulty: int, rng: random.Random) -> Question:
     pairs = _pairs(difficulty, rng)
     name, goods = rng.choice(NAMES), rng.sample(GOODS, len(pairs))
     bought = [f"{a} {what} for {b} coins each" for what, (a, b) in zip(goods, pairs, strict=True)]
-    text, whole = f"{name} buys {_list(bought)}.", _sum(pairs)
-    total = sum(a * b for a, b in pairs)
-    ask = f"What does {name} pay?"
-    if difficulty >= 4:
-        off = rng.randint(100, 999)
-        text, whole, total = f"{text} {off} coins are taken off.", f"{whole} - {off}", total - off
-    if difficulty >= 5:
-        given = total + rng.randint(1000, 99999)
-        text = f"{text} {name} gives {given} coins."
-        whole, total, ask = f"{given} - ({whole})", given - total, f"What does {name} get back?"
-    return Question(f"{text} {ask}", str(total), _work(pairs, whole))
+    asks = [f"What does {name} pay?"] * 2 + [f"What does {name} get back?"]
+    more = ("{} coins are taken off.", name + " gives {} coins.")
+    return _story(f"{name} buys {_list(bought)}.", pairs, asks, more, difficulty, rng)
 
 
 def travel(difficulty: int, rng: random.Random) -> Question:
@@ -85,23 +77,29 @@ def travel(difficulty: int, rng: random.Random) -> Question:
     pairs = _pairs(difficulty, rng)
     ride = rng.choice(RIDES)
     legs = [f"{a} hours at {b} km per hour" for a, b in pairs]
-    text, whole = f"A {ride} goes {_list(legs)}.", _sum(pairs)
-    total, ask = sum(a * b for a, b in pairs), "How many km is that?"
+    asks = ["How many km is that?", "How many km is it from its start?", "How many km are left?"]
+    more = ("It goes back {} km.", "The way is {} km.")
+    return _story(f"A {ride} goes {_list(legs)}.", pairs, asks, more, difficulty, rng)
+
+
+def _story(
+    text: str,
+    pairs: list[tuple[int, int]],
+    asks: list[str],
+    more: tuple[str, str],
+    difficulty: int,
+    rng: random.Random,
+) -> Question:
+    """A sum of products, from difficulty 4 with something off, at 5 what is left of a whole."""
+    whole, total = _sum(pairs), sum(a * b for a, b in pairs)
     if difficulty >= 4:
-        back = rng.randint(100, 999)
-        text, whole = f"{text} It goes back {back} km.", f"{whole} - {back}"
-        total, ask = total - back, "How many km is it from its start?"
+        off = rng.randint(100, 999)
+        text, whole, total = f"{text} {more[0].format(off)}", f"{whole} - {off}", total - off
     if difficulty >= 5:
-        way = total + rng.randint(1000, 99999)
-        text, whole = f"{text} The way is {way} km.", f"{way} - ({whole})"
-        total, ask = way - total, "How many km are left?"
-    return Question(f"{text} {ask}", str(total), _work(pairs, whole))
-
-
-WORDS = {
-    "shopping": Family("what a purchase costs", shopping),
-    "travel": Family("how far a journey goes", travel),
-}
+        given = total + rng.randint(1000, 99999)
+        text, whole = f"{text} {more[1].format(given)}", f"{given} - ({whole})"
+        total = given - total
+    return Question(f"{text} {asks[max(0, difficulty - 3)]}", str(total), _work(pairs, whole))
 
 
 HELD_OUT_PART = 4
@@ -170,7 +168,8 @@ FAMILIES: dict[str, Family] = {
     "multiply": Family("a product of two numbers", _multiply),
     "expression": Family("sums, differences and products with brackets", _expression),
     "remainder": Family("the remainder of a division", _remainder),
-    **WORDS,
+    "shopping": Family("what a purchase costs", shopping),
+    "travel": Family("how far a journey goes", travel),
 }
 """Our own families by name."""
 

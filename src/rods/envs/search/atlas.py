@@ -208,14 +208,10 @@ def _notes(province: Province, rng: random.Random) -> list[tuple[str, str]]:
     people = [e for e, kind in province.kinds.items() if kind == PERSON]
     towns = [e for e, kind in province.kinds.items() if kind == TOWN]
     houses = sorted({person.split()[-1] for person in people})
-    notes = [
-        (
-            f"The name {house}",
-            f"The name {house} is an old one. "
-            + " ".join(f"{p} bears it." for p in people if p.endswith(house)),
-        )
-        for house in houses
-    ]
+    notes: list[tuple[str, str]] = []
+    for house in houses:
+        bearers = " ".join(f"{p} bears it." for p in people if p.endswith(house))
+        notes.append((f"The name {house}", f"The name {house} is an old one. {bearers}"))
     first, second = rng.sample(towns, 2)
     road = f"The road from {first} to {second} is in good order. An inn stands half way."
     return [*notes, (f"The road to {second}", road)]

@@ -19,9 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from rods.env import TurnVerdict
 from rods.envs.class_world import ClassTasks, ToolClassWorld
-from rods.envs.judge import Judge, PreparedTask, PreparedTasks, State, refusal
+from rods.envs.judge import Judge, JudgedWorld, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     StateError,
@@ -33,11 +32,11 @@ from rods.envs.tool_classes.state import (
     plain,
     plain_state,
 )
-from rods.envs.turns import TurnWorld, named
+from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import unless_ctrl_c
 from rods.task import Task
-from rods.types import Json, ToolCall, ToolResult, ToolSpec
+from rods.types import Json, ToolCall, ToolResult
 
 _LOG = logging.getLogger(__name__)
 OUTAGES = (EnvError, ConnectionError, TimeoutError)
@@ -251,20 +250,14 @@ def _rendered(result: Json) -> ToolResult:
         return _failure(str(error))
 
 
-class ToolWorld(TurnWorld):
+class ToolWorld(JudgedWorld[PreparedObjects]):
     """One single-use world of one task."""
 
-    __slots__ = ("_judge", "_objects", "_prepared")
+    __slots__ = ("_objects",)
 
     def __init__(self, prepared: PreparedObjects):
-        super().__init__(prepared.task)
-        self._prepared = prepared
         self._objects = Objects(prepared)
-        self._judge = Judge(self._objects)
-
-    def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools of the current turn (of the first one before any turn was begun)."""
-        return self._prepared.offer(max(self._turn, 0))[0]
+        super().__init__(prepared, self._objects)
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; one that is not offered in this turn is refused, never executed."""
@@ -276,15 +269,6 @@ class ToolWorld(TurnWorld):
         result = self._objects.run(call)
         self._judge.add(result)
         return result
-
-    def end_turn(self) -> TurnVerdict:
-        """Judge the current turn against the ground truth."""
-        self._leave_turn()
-        turn = self._prepared.replay.turns[self._turn]
-        expects = bool(self._task.turns[self._turn].ground_truth)
-        state, executed = self._judge.state(turn), self._judge.executed(turn)
-        official = not expects or (self._calls > 0 and state and executed)
-        return TurnVerdict(expects, self._calls, state, executed, official)
 
     def snapshot(self) -> dict[str, object]:
         """Public state of every class as a value of its own."""
