@@ -108,9 +108,7 @@ class PythonToolEnvironment(QuestionEnvironment):
     def execute(self, code: str, bare: bool = False) -> Execution:
         """Run a program that stands alone.
 
-        Args:
-            code: the program.
-            bare: without NumPy and SymPy, in a sandbox that starts and runs faster.
+        `bare`: without NumPy and SymPy, in a sandbox that starts and runs faster.
 
         Raises:
             EnvError: the sandbox failed.

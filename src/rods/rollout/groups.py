@@ -163,7 +163,6 @@ class RolloutRunner:
         """Play nothing yet.
 
         Args:
-            size: trajectories of a group.
             window: the last trajectories among which `rollout.max_invalid` counts.
             on_trajectory: called once for each finished trajectory, in the order of finishing.
         """

@@ -39,7 +39,8 @@ def edit(arguments: Mapping[str, object]) -> Edited:
             str_replace, `insert_line` and `new_str` for insert, `view_range` (two lines, the last
             may be -1) for view.
     """
-    command, path = arguments.get("command"), _path(arguments.get("path"))
+    command, path = arguments.get("command"), arguments.get("path")
+    path = path if isinstance(path, str) and path and "\0" not in path else "."
     try:
         if command == "view":
             return Edited(_view(path, arguments.get("view_range")), False)
@@ -55,10 +56,6 @@ def edit(arguments: Mapping[str, object]) -> Edited:
         return Edited(f"Error: {error}.", True)
     except OSError as error:
         return Edited(f"Error: {path}: {error.strerror}.", True)
-
-
-def _path(given: object) -> str:
-    return given if isinstance(given, str) and given and "\0" not in given else "."
 
 
 def _text(arguments: Mapping[str, object], name: str, default: str | None = None) -> str:

@@ -37,11 +37,8 @@ def libraries() -> list[str]:
     whole = [f"/lib/{multiarch}", f"/usr/lib/{multiarch}"] if multiarch else []
     shared = ["/lib64", "/usr/lib64", "/usr/local/lib", f"{sys.base_prefix}/lib"]
     found = [path for folder in dict.fromkeys(shared) for path in inside(folder)]
-    return [*whole, *[path for path in found if _is_library(path)]]
-
-
-def _is_library(path: str) -> bool:
-    return bool(re.search(r"\.so(\.[0-9]+)*$", path)) and os.path.isfile(path)
+    named = [path for path in found if re.search(r"\.so(\.[0-9]+)*$", path)]
+    return [*whole, *filter(os.path.isfile, named)]
 
 
 def inside(folder: str) -> list[str]:

@@ -142,11 +142,9 @@ class CallError(CallSyntaxError):
 
 
 def parse_call(text: str, specs: Mapping[str, ToolSpec]) -> ToolCall:
-    """Read exactly one call.
+    """Read exactly one call, such as `cd(folder='x')`, of a declared function.
 
-    Args:
-        text: Such as `cd(folder='x')`; positional arguments are named by the signature.
-        specs: The declared functions; nested calls must be declared too.
+    Positional arguments are named by the signature; nested calls must be declared too.
 
     Raises:
         CallSyntaxError: not a plain call of literals (a `ValueError`).

@@ -83,12 +83,7 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
     knowledge: Path | None = Path(__file__).parent
 
     def __init__(self, wheel: str = "", split: SplitKind = "grouped"):
-        """The settings of `env.bfcl`.
-
-        Args:
-            wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
-            split: How original tasks are split.
-        """
+        """The settings of `env.bfcl`; the wheel is as in `assets.obtain`."""
         super().__init__()
         self._wheel = wheel
         self._split: SplitKind = split

@@ -53,11 +53,6 @@ def _sum(pairs: list[tuple[int, int]]) -> str:
     return " + ".join(f"{a} * {b}" for a, b in pairs)
 
 
-def _work(pairs: list[tuple[int, int]], whole: str) -> tuple[str, ...]:
-    """Each product, their sum, and the whole."""
-    return steps(*(f"{a} * {b}" for a, b in pairs), _sum(pairs), whole)
-
-
 def _list(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
@@ -99,7 +94,8 @@ def _story(
         given = total + rng.randint(1000, 99999)
         text, whole = f"{text} {more[1].format(given)}", f"{given} - ({whole})"
         total = given - total
-    return Question(f"{text} {asks[max(0, difficulty - 3)]}", str(total), _work(pairs, whole))
+    work = steps(*(f"{a} * {b}" for a, b in pairs), _sum(pairs), whole)
+    return Question(f"{text} {asks[max(0, difficulty - 3)]}", str(total), work)
 
 
 HELD_OUT_PART = 4
@@ -143,7 +139,8 @@ def _expression(difficulty: int, rng: random.Random) -> Question:
     if difficulty > 1:
         for place in rng.sample(range(operators), 1 + operators // 4):
             chosen[place] = "*"
-    terms = [(str(n), n) for n in (_operand(difficulty, rng) for _ in range(operators + 1))]
+    most = {1: 9, 2: 20, 3: 200, 4: 999, 5: 999}[difficulty]
+    terms = [(str(n), n) for n in (rng.randint(2, most) for _ in range(operators + 1))]
     work: list[str] = []
     while chosen:
         place = rng.randrange(len(chosen))
@@ -157,10 +154,6 @@ def _expression(difficulty: int, rng: random.Random) -> Question:
 def _number(digits: int, rng: random.Random) -> int:
     """A number of so many digits; of one digit: 2 to 9."""
     return rng.randint(2, 9) if digits == 1 else rng.randint(10 ** (digits - 1), 10**digits - 1)
-
-
-def _operand(difficulty: int, rng: random.Random) -> int:
-    return rng.randint(2, {1: 9, 2: 20, 3: 200, 4: 999, 5: 999}[difficulty])
 
 
 FAMILIES: dict[str, Family] = {

@@ -189,11 +189,8 @@ def environment_app(
 ) -> Guard:
     """The service of an environment, an ASGI application.
 
-    Args:
-        environment: whose worlds are played.
-        limits: what is taken.
-        token: clients must show it as a bearer.
-        hosts: what clients may call this machine; None: anything.
+    Clients must show the token as a bearer, and may call this machine what `hosts` says; None:
+    anything.
     """
     routes = _Routes(environment, limits)
 

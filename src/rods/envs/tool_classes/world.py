@@ -198,7 +198,9 @@ class Objects:
         for name, default in tool.defaults.items():  # a mutable default must not be shared
             if isinstance(default, list | dict | set) and name not in arguments:
                 arguments[name] = copy.deepcopy(cast("object", default))
-        method = getattr(self._object(tool.owner), call.name)
+        if tool.owner not in self._live:
+            self._live[tool.owner] = copied(self._prepared.start[tool.owner])
+        method = getattr(self._live[tool.owner], call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         try:
             result = method(**arguments)
@@ -208,11 +210,6 @@ class Objects:
             unless_ctrl_c(error)
             return _failure(_said(error))
         return _rendered(plain(result, f"the result of {tool.owner}.{call.name}"))
-
-    def _object(self, name: str) -> Any:
-        if name not in self._live:
-            self._live[name] = copied(self._prepared.start[name])
-        return self._live[name]
 
     def copy_state(self, name: str) -> State:
         """Public state of one class as plain values."""
