@@ -354,7 +354,11 @@ def _rows(
         if message.role == "assistant":
             calls, answered = message.calls or calls, 0
             if message.calls:
-                row["tool_calls"] = [_call_json(i, c) for i, c in enumerate(message.calls)]
+                said = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
+                row["tool_calls"] = [
+                    {"type": "function", "id": _call_id(i), "function": call}
+                    for i, call in enumerate(said)
+                ]
         elif message.role == "tool" and calls:
             call = min(answered, len(calls) - 1)
             row |= {"name": calls[call].name, "tool_call_id": _call_id(call)}
@@ -366,11 +370,6 @@ def _rows(
 def _call_id(index: int) -> str:
     """Nine letters and digits, which Mistral's templates ask for."""
     return f"call{index:05d}"
-
-
-def _call_json(index: int, call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": dict(call.arguments)}
-    return {"type": "function", "id": _call_id(index), "function": function}
 
 
 def _opened_tags(header: str) -> str:

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from rods.dialects.base import has_nested, mapped
 from rods.envs.bfcl import assets
@@ -89,19 +89,16 @@ class Function(NamedTuple):
     """Whether it leaves every public attribute as it is."""
 
 
-class Packed(NamedTuple):
-    """Attributes of an object as bytes, and what makes new ones of them."""
+Packed: TypeAlias = tuple[Callable[[bytes], dict[str, Any]], bytes]
+"""Attributes of an object as bytes, and what makes new ones of them."""
 
-    read: Callable[[bytes], dict[str, Any]]
-    data: bytes
 
-    @classmethod
-    def of(cls, attributes: dict[str, Any]) -> Packed:
-        """By `marshal`, which is faster, where all is plain data."""
-        try:
-            return cls(marshal.loads, marshal.dumps(attributes))
-        except ValueError:
-            return cls(pickle.loads, pickle.dumps(attributes, pickle.HIGHEST_PROTOCOL))
+def _packed(attributes: dict[str, Any]) -> Packed:
+    """By `marshal`, which is faster, where all is plain data."""
+    try:
+        return marshal.loads, marshal.dumps(attributes)
+    except ValueError:
+        return pickle.loads, pickle.dumps(attributes, pickle.HIGHEST_PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +156,7 @@ def prototype_of(
             api = kind()
             if name not in _STATELESS:
                 api._load_scenario(copy.deepcopy(config.get(name, {})), long_context=long_context)
-            packed[name] = Packed.of({k: v for k, v in vars(api).items() if k != "_random"})
+            packed[name] = _packed({k: v for k, v in vars(api).items() if k != "_random"})
         except CALL_ERRORS as error:
             raise TaskError(
                 f"{where}: world.initial_config.{name} cannot be loaded: "

@@ -118,7 +118,7 @@ def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
     if row.get("golden_answers") is not None:
         return _said(row["question"]), _texts(opened(row["golden_answers"], "golden_answers"))
     if row.get("reward_model") is not None:
-        question = row.get("question") or _unwrapped(_said(row["prompt"]))
+        question = row.get("question") or _DAPO.sub(r"\g<question>", _said(row["prompt"]))
         truth = _table(row["reward_model"], "reward_model")["ground_truth"]
         return _said(question), _texts(_table_or_text(truth))
     if row.get("0") is not None and row.get("1") is not None:  # a conversation from a table
@@ -209,11 +209,6 @@ def _answer(answer: object) -> str:
     if not math.isfinite(answer):
         raise ValueError(f"the answer is {answer}, which is not a number")
     return f"{Decimal(int(answer)) if answer.is_integer() else Decimal(repr(answer)):f}"
-
-
-def _unwrapped(text: str) -> str:
-    match = _DAPO.match(text)
-    return match["question"] if match else text
 
 
 def _task(row: QuestionRow, env: str, origin: str) -> Task:
