@@ -127,7 +127,7 @@ def check_calls(calls: int, smooth: float) -> None:
 
 
 def correctness(task: Task, trajectory: Trajectory) -> Score:
-    """r_phi with its parts: in the search room the answer is tagged, in ToRL's it is boxed."""
+    """r_phi with its parts: the answer is tagged where text is compared, else it is boxed."""
     judged = judge_answer(task, prose(trajectory), None if judge_of(task) == "text" else BOXED)
     calls = float(len(executed(trajectory)))
     return Score(float(judged.correct), {**judged_parts(judged), "calls": calls})

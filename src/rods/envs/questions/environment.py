@@ -107,11 +107,8 @@ class QuestionEnvironment(Environment):
         """Generated questions, the training side first."""
         whole = self._asked.count
         out = min(whole - 1, max(1, round(whole * held_out))) if held_out else 0
-        made = [
-            *self.generate(self._asked, whole - out, held_out=False),
-            *self.generate(self._asked, out, held_out=True),
-        ]
-        return self._marked(made)
+        train = self.generate(self._asked, whole - out, held_out=False)
+        return self._marked([*train, *self.generate(self._asked, out, held_out=True)])
 
     def load(self, path: Path) -> list[Task]:
         """Questions of a published data set, or our own JSON lines.
