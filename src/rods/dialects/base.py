@@ -1,8 +1,7 @@
 """What all dialects share: the protocol, the parsed value, and the check against offered tools.
 
-Owns feedback about tools and arguments, and the one bound of depth, size and values for all calls
-that a model writes. Never looks at the types of values: those are the world's matter. Names of
-required and unknown arguments are checked here, in nested calls too.
+Owns feedback about tools and arguments. Never looks at the types of values: those are the world's
+matter. Names of required and unknown arguments are checked here, in nested calls too.
 
     >>> check_calls((ToolCall("lss"),), {"ls": ToolSpec("ls", "", {})}).verdict
     <ParseVerdict.UNKNOWN_TOOL: 'unknown_tool'>
@@ -12,21 +11,17 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
+from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import without_thought
 from rods.errors import TaskError
-from rods.infra.pycall import MAX_BITS, MAX_CHARACTERS, MAX_DEPTH, CallSyntaxError, PyCall
-from rods.infra.text import inside
+from rods.infra.pycall import CallSyntaxError, PyCall
 from rods.types import Json, Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
-TOO_DEEP = f"the arguments are nested more than {MAX_DEPTH} deep"
-_UNREADABLE = re.compile("[\0\ud800-\udfff]")
 QUOTED = 200
 """Characters that feedback quotes of what was written."""
 
@@ -363,45 +358,4 @@ def _argument_fault(call: ToolCall, spec: ToolSpec) -> str:
     unknown = [name for name in call.arguments if name not in properties]
     if unknown and not open_ended:
         return f"there is no argument {unknown[0]}"
-    return ""
-
-
-# -- what calls may hold, whatever dialect they are written in ------------------------------------
-#
-# A deeper or larger value would end a tool, a judge or the file of a trajectory, not the attempt.
-
-
-def calls_fault(calls: Iterable[ToolCall]) -> str:
-    """What lies beyond the bound in some calls, or an empty text."""
-    return value_fault(list(calls), depth=-1)
-
-
-def value_fault(value: object, depth: int = 0, shape: bool = False) -> str:
-    """What lies beyond the bound in JSON with nested calls, or an empty text.
-
-    `depth` is that of the value itself; `shape`: look at depth and size alone.
-    """
-    size = 0
-    stack = [(value, depth)]
-    while stack:
-        one, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            return TOO_DEEP
-        texts, inner = inside(one)
-        size += 1 + sum(map(len, texts))
-        if size > MAX_CHARACTERS:
-            return f"the calls hold more than {MAX_CHARACTERS} characters and values"
-        if not shape and (fault := _odd(one, texts)):
-            return fault
-        stack += [(item, depth + 1) for item in inner]
-    return ""
-
-
-def _odd(value: object, texts: list[str]) -> str:
-    if any(_UNREADABLE.search(text) for text in texts):
-        return "a text holds NUL or half of a character (an unpaired surrogate)"
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        return "a number is too long"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "a number is infinite or not a number"
     return ""

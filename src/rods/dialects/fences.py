@@ -21,7 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from rods.dialects.base import Asked, Parsed, calls_fault
+from rods.dialects.base import Asked, Parsed
+from rods.dialects.bounds import calls_fault
 from rods.dialects.programs import between, dedented, last_block, printed
 from rods.errors import TaskError
 from rods.types import ParseVerdict, ToolCall, ToolResult

@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import TOO_DEEP, Parsed, PlainDialect, check_calls, require_flat
+from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
+from rods.dialects.bounds import TOO_DEEP
 from rods.dialects.marks import closes, next_tag, quoted, unfence
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError

@@ -13,7 +13,8 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Parsed, PlainDialect, calls_fault, check_calls, mapped, signature
+from rods.dialects.base import Parsed, PlainDialect, check_calls, mapped, signature
+from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import unfence
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall, parse_python_calls

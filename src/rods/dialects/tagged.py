@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from rods.dialects.base import TOO_DEEP, Parsed, PlainDialect, check_calls, require_flat
+from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
+from rods.dialects.bounds import TOO_DEEP
 from rods.dialects.jsonic import CLOSE, OPEN, STRAY
 from rods.dialects.marks import closes, next_tag, quoted
 from rods.errors import TaskError

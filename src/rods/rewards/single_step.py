@@ -13,7 +13,7 @@ import json
 import math
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from rods.dialects.base import TOO_DEEP, value_fault
+from rods.dialects.bounds import TOO_DEEP, value_fault
 from rods.errors import RewardError
 from rods.task import Task
 from rods.trajectory import Step, Trajectory

@@ -38,6 +38,7 @@ from rods.env import Layer
 from rods.errors import ConfigError
 from rods.policy import Engine
 from rods.reward import Score
+from rods.rollout.clock import BusyClock
 from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import hanging
 from rods.task import Task
@@ -149,41 +150,6 @@ class RolloutBatch:
     def scores(self) -> list[Sequence[Score]]:
         """Of each group, one a member."""
         return [s.scores for s in self.scored]
-
-
-class BusyClock:
-    """Seconds in which a side, rollouts or updates, was busy."""
-
-    def __init__(self) -> None:
-        self._busy, self._spent, self._since = 0, 0.0, 0.0
-        self._stopped = False
-
-    def enter(self) -> None:
-        """Count one more that is busy."""
-        self._count()
-        self._busy += 1
-
-    def leave(self) -> None:
-        """Count one less."""
-        self._count()
-        self._busy -= 1
-
-    def stop(self, stopped: bool) -> None:
-        """Stop or continue the clock, even if trainer or engine is busy."""
-        self._count()
-        self._stopped = stopped
-
-    def take(self) -> float:
-        """Seconds since the last call in which somebody was busy."""
-        self._count()
-        spent, self._spent = self._spent, 0.0
-        return spent
-
-    def _count(self) -> None:
-        now = time.perf_counter()
-        if self._busy and not self._stopped:
-            self._spent += now - self._since
-        self._since = now
 
 
 @dataclass(eq=False)

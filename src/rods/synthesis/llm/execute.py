@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from rods.dialects.base import value_fault
+from rods.dialects.bounds import value_fault
 from rods.env import Environment, called
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.llm.plan import CallPlan, Chat
