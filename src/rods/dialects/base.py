@@ -253,11 +253,8 @@ def short(text: str) -> str:
 
 def tool_row(spec: ToolSpec) -> dict[str, Json]:
     """The tool as JSON."""
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": dict(spec.parameters),
-    }
+    parameters = dict(spec.parameters)
+    return {"name": spec.name, "description": spec.description, "parameters": parameters}
 
 
 def signature(spec: ToolSpec) -> str:

@@ -28,12 +28,9 @@ def calls_fault(calls: Iterable[ToolCall]) -> str:
 
 
 def value_fault(value: object, depth: int = 0, shape: bool = False) -> str:
-    """What lies beyond the bound in a value, or an empty text.
+    """What lies beyond the bound in JSON with nested calls, or an empty text.
 
-    Args:
-        value: JSON, nested calls allowed.
-        depth: of the value itself.
-        shape: look at depth and size alone, not at texts and numbers.
+    `depth` is that of the value itself. `shape`: look at depth and size alone.
     """
     size = 0
     stack = [(value, depth)]

@@ -73,9 +73,8 @@ class HintedWorld(Wrapper[World]):
         self.inner.close()
 
 
-def hinted(world: World) -> HintedWorld:
-    """The world in a wrapper that gives hints; it must be in no turn yet."""
-    return HintedWorld(world)
+hinted = HintedWorld
+"""Puts a world, which must be in no turn yet, into a wrapper that gives hints."""
 
 
 @runtime_checkable

@@ -37,16 +37,8 @@ class Withheld(NamedTuple):
     """By file and function: the claims without which the test did not run."""
 
 
-class _Found(NamedTuple):
-    """A comparison of something with a literal."""
-
-    first: ast.expr
-    """From here to `last` it is replaced."""
-    last: ast.expr
-    actual: ast.expr
-    value: object
-
-
+_Found = tuple[ast.expr, ast.expr, ast.expr, object]
+"""A comparison with a literal: from what to what it is replaced, what is compared, the literal."""
 _Replacement = tuple[int, int, int, int, str]
 """First line and column, last line and the column after it, new text."""
 
@@ -65,15 +57,14 @@ def withhold(texts: Mapping[str, str]) -> Withheld:
         replacements: list[_Replacement] = []
         numbers: dict[ast.stmt, list[int]] = {}
         for node in ast.walk(tree):
-            for found in _comparisons(node):
-                claim = f"{CLAIM}({len(values)}, ({ast.get_source_segment(text, found.actual)}))"
+            for begin, end, actual, value in _comparisons(node):
+                claim = f"{CLAIM}({len(values)}, ({ast.get_source_segment(text, actual)}))"
                 if isinstance(node, ast.Expr):
                     claim += ", True"
-                begin, end = found.first, found.last
                 place = (begin.lineno, begin.col_offset, end.end_lineno or 0)
                 replacements.append((*place, end.end_col_offset or 0, claim))
                 numbers.setdefault(cast("ast.stmt", node), []).append(len(values))
-                values.append(found.value)
+                values.append(value)
         made[path] = _replaced(text, replacements)
         for name, function in _functions(tree, path):
             if not any(isinstance(inner, ast.Return) for inner in ast.walk(function)):
@@ -103,7 +94,7 @@ def _comparisons(node: ast.AST) -> Iterator[_Found]:
 def _sides(first: ast.expr, last: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[_Found]:
     for actual, expected in ((left, right), (right, left)):
         if not _is_literal(actual) and _is_literal(expected):
-            yield _Found(first, last, actual, ast.literal_eval(expected))
+            yield first, last, actual, ast.literal_eval(expected)
 
 
 def _is_literal(node: ast.expr) -> bool:
