@@ -9,6 +9,7 @@ import fcntl
 import functools
 import gc
 import os
+import resource
 import signal
 import ssl
 from collections.abc import Iterator
@@ -88,6 +89,18 @@ def worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     from worker_cases import ThreadProcess
 
     monkeypatch.setattr("rods.synthesis.worker.client.Popen", ThreadProcess)
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Descriptors that are opened now have numbers beyond what `select` can watch."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    yield
+    for descriptor in held:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture

@@ -48,6 +48,11 @@ SLOW = [
 """What takes the package minutes, or all memory."""
 
 
+@pytest.mark.usefixtures("hasty", "many_files")
+def test_a_process_with_many_open_files_judges() -> None:
+    assert ask("x^2+x", "x(x+1)") == "right"
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("bomb", SLOW)

@@ -227,6 +227,14 @@ def test_session_keeps_variables(pool: SandboxPool) -> None:
         assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined")
 
 
+@pytest.mark.usefixtures("many_files")
+def test_a_process_with_many_open_files_runs_programs() -> None:
+    with opened() as pool, pool.session() as session:
+        assert session.execute("x = 6").fresh
+        assert session.execute("print(x)").stdout == "6\n"
+        assert pool.execute("print(7)").stdout == "7\n"
+
+
 @pytest.mark.slow
 def test_session_rests_between_executions_and_ends_when_idle() -> None:
     with opened(replace(LIMITS, idle=0.5)) as pool, pool.session() as session:

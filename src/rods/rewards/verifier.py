@@ -17,11 +17,11 @@ import contextlib
 import importlib.util
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 from functools import cache
+from multiprocessing.connection import wait
 from typing import Literal, cast
 
 from rods.errors import EnvError, PrerequisiteError
@@ -128,7 +128,7 @@ class _Process:
         out = self._popen.stdout
         assert out is not None
         while True:
-            ready, _, _ = select.select([out], [], [], seconds)
+            ready = wait([out], seconds)
             line = out.readline() if ready else b""
             if not line:
                 self.end()

@@ -15,6 +15,7 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from typing import Literal
 
 from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last_line
@@ -212,6 +213,6 @@ def _limit_of(code: int, cpu: float, limits: SandboxLimits) -> Limit:
 
 def has_ended(child: ForkedChild) -> bool:
     """Whether an idle session is of no use: it ended, or said what it was not asked."""
-    said, _, _ = select.select([child.ended, child.status], [], [], 0)
+    said = wait([child.ended, child.status], 0)
     child.gone = child.ended in said
     return bool(said)

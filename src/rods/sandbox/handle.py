@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -24,6 +23,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,7 +81,7 @@ class ForkedChild(Closing):
         try:
             if not self.gone:
                 self.zygote.tell(self, "kill")
-                select.select([self.ended], [], [], END_SECONDS)
+                wait([self.ended], END_SECONDS)
         except ZygoteLost:
             return  # then the process ends with the zygote
         finally:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import json
 import secrets
-import select
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from multiprocessing.connection import wait
 
 from rods.errors import EnvError
 from rods.sandbox.observed import Output
@@ -168,6 +168,6 @@ def _read(output: Output, deadline: float) -> str:
         left = deadline - time.monotonic()
         if left <= 0:
             return "time"
-        if select.select([output.descriptor], [], [], left)[0] and not output.take():
+        if wait([output.descriptor], left) and not output.take():
             return ""
     return "output"
