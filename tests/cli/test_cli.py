@@ -59,7 +59,7 @@ def test_a_model_of_your_own_takes_the_full_setting(
     shown = json.loads(printed.out)
     assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
     assert "memory was not planned: model 'a/b'" in printed.err
-    assert "A folder with the model's config.json is enough for a plan." in printed.err
+    assert "Name a folder with the model's config.json to get a plan." in printed.err
 
 
 @pytest.mark.parametrize(("words", "status"), [([], 0), (["--memory", "24"], 2)])
@@ -311,7 +311,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
         assert rods(*words, *named, monkeypatch=monkeypatch) == 2
         assert "this run follows recipe rods, profile quick, not" in capsys.readouterr().err
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
-    assert "goes on in its own folder" in capsys.readouterr().err
+    assert "resumes in its own folder" in capsys.readouterr().err
 
 
 def test_resume_with_an_edited_recipe_names_what_was_edited(
@@ -330,7 +330,7 @@ def test_resume_with_an_edited_recipe_names_what_was_edited(
     assert rods(*drift, monkeypatch=monkeypatch) == 2
     assert "no resume can change: seed: 0 -> 7" in capsys.readouterr().err
     assert rods("train", "--allow-drift", monkeypatch=monkeypatch) == 2
-    assert "it belongs to --resume RUN" in capsys.readouterr().err
+    assert "has no effect without --resume RUN" in capsys.readouterr().err
     assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["train"]["lr"] == 1e-3, "by its own settings"
 
@@ -372,4 +372,4 @@ def test_the_template_is_checked_in_a_dialect(
     assert asked == ["compact", "torl"]
     capsys.readouterr()
     assert rods(*words, "--env.name", "bfcl", "--every", monkeypatch=monkeypatch) == 2
-    assert "leave out --every --env.name bfcl" in capsys.readouterr().err
+    assert "Leave out --every --env.name bfcl" in capsys.readouterr().err

@@ -84,7 +84,7 @@ def test_variants_are_judged_from_a_file_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert rods("inspect", monkeypatch=monkeypatch) == 2
-    assert "name the file of variants, or give --structure" in capsys.readouterr().err
+    assert "needs a file of variants, or --structure" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("way", [[], ["--structure"]])

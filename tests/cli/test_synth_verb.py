@@ -414,7 +414,7 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
 ) -> None:
     words = ["--seeds", SEED_FILE, "--n", "3", *SMALL, "--out", "v.jsonl"]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
-    assert "by: graph, and resample for 25% of the proposals" in capsys.readouterr().err
+    assert "by: graph, and resample for 25% of the candidates" in capsys.readouterr().err
     (folder / "v.jsonl").unlink()
     assert rods("synth", *words, "--writer", "resample", monkeypatch=monkeypatch) == 0
     assert "by: resample\n" in capsys.readouterr().err
@@ -423,7 +423,7 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
     shown = capsys.readouterr().out
     good = list(read_tasks(folder / "v.jsonl"))
     assert f"variant {good[0].id}" in shown and good[1].id not in shown
-    assert "3 variants: 3 pass every gate, 0 fail" in shown and "profile distance" in shown
+    assert "3 variants: 3 accepted, 0 rejected" in shown and "profile distance" in shown
     unknown = with_calls(good[0], 0, (ToolCall("fly_away", {}),))
     stranger = dataclasses.replace(
         good[1], provenance=dataclasses.replace(good[1].provenance, ancestors=("0" * 16,))

@@ -198,7 +198,7 @@ def command(folder: Path, *more: str) -> list[str]:
 def test_there_must_be_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
     words = [sys.executable, *command(tmp_path / "out", "--resume")]
     made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=300)
-    assert made.returncode == 2 and "there is no checkpoint to go on from" in made.stderr
+    assert made.returncode == 2 and "there is no checkpoint to resume" in made.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -207,7 +207,7 @@ def test_a_folder_with_checkpoints_is_not_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-9").mkdir()
     words = [sys.executable, *command(tmp_path)]
     made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=300)
-    assert made.returncode == 2 and "Add --resume to go on from the last one" in made.stderr
+    assert made.returncode == 2 and "Add --resume to continue from the last one" in made.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-9"]
 
 

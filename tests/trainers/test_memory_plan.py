@@ -175,7 +175,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     monkeypatch.setattr(machine, "is_here", lambda _: False)
     monkeypatch.setattr(settled, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
-    assert "its host's memory and disk were not looked at" in capsys.readouterr().err
+    assert "memory and disk of its host were not checked" in capsys.readouterr().err
 
 
 def test_room_on_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`rods check`: replay ground truths, or compare a chat template with its increments."""
+"""`rods check`: replay ground truths, or check a chat template."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 def check(
     context: typer.Context,
     tasks: Annotated[
-        Path | None, typer.Option(help="JSON lines of tasks; default: those of env.tasks.")
+        Path | None, typer.Option(help="JSON lines of tasks. [default: env.tasks]")
     ] = None,
     template: Annotated[
-        str, typer.Option(help="Check the chat template of this model instead (`tiny`, a folder).")
+        str, typer.Option(help="Check the chat template of this model instead: a name or folder.")
     ] = "",
     dialect: Annotated[
-        str, typer.Option(help="With --template: how the model writes calls. [default: hermes]")
+        str, typer.Option(help="With --template: syntax of the calls. [default: hermes]")
     ] = "",
     every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
     recipe: Recipe = "rods",
     as_json: AsJson = False,
 ) -> None:
-    """Replay every task's ground truth: can one train on it?
+    """Replay every task's ground truth, and list faulty tasks.
 
-    Each is replayed in a fresh world; exit status 1: one is at fault.
+    Each task gets a new world. Exit status 1: a task cannot be trained on.
 
     Your own environment: --env.name FILE.py:attribute --env.tasks FILE.
     """
@@ -44,12 +44,12 @@ def check(
         others += ["--recipe"] * (recipe != "rods")
         if others:
             raise ConfigError(
-                f"--template: looks at a chat template alone; leave out {' '.join(others)}."
+                f"--template checks a chat template, not tasks. Leave out {' '.join(others)}."
             )
         _template(template, dialect or "hermes", as_json)
         return
     if dialect:
-        raise ConfigError("--dialect: is read with --template MODEL alone; tasks have no dialect.")
+        raise ConfigError("--dialect has no effect without --template MODEL. Leave it out.")
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, require_own
     from rods.evaluation.check import check_tasks

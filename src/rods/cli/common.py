@@ -1,6 +1,6 @@
-"""What the verbs share: overrides from the command line, and where words go.
+"""Options that several verbs share, overrides from the command line, and output.
 
-Figures that a script may read go to standard output, everything else to standard error.
+Results that a script may read go to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
@@ -28,25 +28,22 @@ EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Profile = Annotated[str, typer.Option(help="Of the recipe; `small`: its first, `full`: none.")]
+Profile = Annotated[str, typer.Option(help="Settings of the recipe: small, full or another.")]
 Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
 Model = Annotated[
-    str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
+    str, typer.Option(help="Your own model: a folder or a Hugging Face name (model.name).")
 ]
 Memory = Annotated[
-    float | None, typer.Option(help="GiB of the device, here or (--dry-run) not; else all free.")
+    float | None, typer.Option(help="GiB of device memory to use or to plan. [default: all free]")
 ]
 Drift = Annotated[
-    bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
+    bool, typer.Option("--allow-drift", help="With --resume: accept settings that change results.")
 ]
 Format = Annotated[
-    str,
-    typer.Option(
-        "--format", help="jsonl, verl, trl, verifiers, or the environment's: bfcl, envtuning."
-    ),
+    str, typer.Option("--format", help="jsonl, verl, trl, verifiers, bfcl or envtuning.")
 ]
 PromptDialect = Annotated[
-    str, typer.Option("--dialect", help="How prompts ask for calls, where the format has them.")
+    str, typer.Option("--dialect", help="Syntax of tool calls in prompts that the format has.")
 ]
 """Options that several verbs have."""
 
@@ -57,21 +54,21 @@ def out() -> Console:
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
 
 
 @contextmanager
 def progress(what: str, total: float | None, done: float = 0) -> Generator[Callable[..., None]]:
-    """A bar on standard error; where none can be drawn, a line now and then.
+    """Draw a bar on standard error, or print a line every `QUIET` seconds without a terminal.
 
     Args:
-        what: is counted, in a word or two.
-        total: of it; None: said by the first update.
-        done: of it so far.
+        what: name of the things that are counted.
+        total: their number; None: the first update states it.
+        done: number at the start.
 
     Yields:
-        A function of how much is done, with a note, and the total where that was not known.
+        A function that takes the number done, a note, and the total if that was not known.
     """
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     said = time.monotonic()
@@ -91,7 +88,7 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
 
 
 def overrides(args: Sequence[str], model: str = "") -> list[str]:
-    """`--train.lr 1e-4` or `--train.lr=1e-4` as `train.lr=1e-4`, then `--model` as `model.name`.
+    """Return `--train.lr 1e-4` or `--train.lr=1e-4` as `train.lr=1e-4`; `model` comes last.
 
     Raises:
         ConfigError: an argument is not a setting, or has no value.
@@ -115,19 +112,19 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
 
 
 def given(options: Mapping[str, object]) -> list[str]:
-    """Overrides by the options that stand for settings; one that was left out is empty or None."""
+    """Return overrides for options that stand for settings; empty and None were left out."""
     return [f"{key}={json.dumps(v)}" for key, v in options.items() if v not in ("", None, [])]
 
 
 def overrides_of(args: Sequence[str], verb: str, section: str) -> list[str]:
-    """The same for a verb that reads one section alone; raises `ConfigError` for any other."""
+    """Return overrides of a verb that reads only one section; others raise `ConfigError`."""
     found = overrides(args)
     for text in found:
         key = text.partition("=")[0].strip()
         if key.partition(".")[0] != section:
             raise ConfigError(
-                f"--{key}: rods {verb} reads {section}.* alone, so this would have no effect. "
-                "Leave it out; it belongs to the program that trains or evaluates."
+                f"--{key} has no effect: rods {verb} reads only {section}.* settings. "
+                "Leave it out; it belongs to the verb that trains or evaluates."
             )
     return found
 
@@ -135,10 +132,10 @@ def overrides_of(args: Sequence[str], verb: str, section: str) -> list[str]:
 def writer_overrides(
     args: Sequence[str], writer: str = "", url: str = "", model: str = ""
 ) -> list[str]:
-    """All overrides of a command line, `--writer`, `--writer-url` and `--writer-model` included.
+    """Return all overrides of a command line, `--writer` and its server included.
 
-    A writer that is named works alone and nothing waits for a server: what a profile's own writer
-    came with (a share of `resample`, waiting at an epoch's start) is not taken over.
+    A named writer works without the profile's share of `resample`, and an epoch's start does not
+    wait for a server.
     """
     server = {"synthesis.llm.url": url, "synthesis.llm.model": model}
     found = [*overrides(args), *given({"synthesis.writer": writer, **server})]
@@ -152,8 +149,8 @@ def writer_overrides(
 
 
 def writers_of(settings: SynthesisSettings) -> str:
-    """Who writes the variants, in words: no writer mixes in another one unsaid."""
+    """Name the writers of variants in words, with the share of a second one."""
     share = resampled(settings)
     if not share:
         return settings.writer
-    return f"{settings.writer}, and resample for {share:.0%} of the proposals"
+    return f"{settings.writer}, and resample for {share:.0%} of the candidates"

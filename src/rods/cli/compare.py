@@ -12,11 +12,11 @@ from rods.cli.common import out, say
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Folders of runs, or summaries: two runs or more.")
+        list[Path], typer.Argument(help="Two or more folders of runs, or summary files.")
     ],
-    page: Annotated[Path | None, typer.Option(help="Also write an HTML page here.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
 ) -> None:
-    """Compare runs: results with paired intervals, curves."""
+    """Compare runs: results with paired intervals, and curves."""
     from rods.report.compare import compare_runs
 
     comparison = compare_runs(runs)

@@ -1,4 +1,4 @@
-"""`rods convert`: tasks from one format into another."""
+"""`rods convert`: write tasks in another format."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from rods.task import Task
 
 def convert(
     context: typer.Context,
-    target: Annotated[Path, typer.Option("--out", help="Where the tasks go; must be new.")],
+    target: Annotated[Path, typer.Option("--out", help="File or folder to write; must be new.")],
     files: Annotated[
         list[Path] | None,
-        typer.Option("--tasks", help="A file to read, may be repeated; default: all originals."),
+        typer.Option("--tasks", help="File to read; may be repeated. [default: all originals]"),
     ] = None,
     form: Format = "jsonl",
     side: Annotated[
-        Literal["all", "train", "held_out"], typer.Option(help="Of the tasks, as training parts.")
+        Literal["all", "train", "held_out"], typer.Option(help="Split of the tasks to write.")
     ] = "all",
-    categories: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
+    categories: Annotated[str, typer.Option(help="Only these categories: a,b")] = "",
     dialect: PromptDialect = "hermes",
 ) -> None:
-    """Write tasks in another format. The form of what is read is found by its rows.
+    """Write tasks in another format. The format of a file is detected from its rows.
 
-    --env.name says whose tasks they are (bfcl), so which published forms are understood: see
-    docs/interchange.md. Any setting of the environment: --env.key VALUE.
+    --env.name names the environment of the tasks (bfcl). It decides which published formats can be
+    read: see docs/interchange.md. Any setting of the environment: --env.key VALUE.
     """
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, split_tasks
@@ -63,7 +63,7 @@ def _of(tasks: Sequence[Task], categories: str) -> Sequence[Task]:
     known = {task.category for task in tasks}
     if wanted - known:
         raise ConfigError(
-            f"--categories: there is no task of {', '.join(sorted(wanted - known))}; there are "
-            f"{', '.join(sorted(known))}."
+            f"--categories: there is no task of {', '.join(sorted(wanted - known))}; expected some "
+            f"of {', '.join(sorted(known))}."
         )
     return [task for task in tasks if not wanted or task.category in wanted]

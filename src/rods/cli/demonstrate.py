@@ -1,4 +1,4 @@
-"""`rods demonstrate`: solved tasks, or generated questions answered with a tool, for `rods sft`."""
+"""`rods demonstrate`: write solved tasks, or generated questions with answers, for `rods sft`."""
 
 from __future__ import annotations
 
@@ -22,71 +22,69 @@ SEVERAL = 0.5
 Dialect = Annotated[
     str,
     typer.Option(
-        help="Tasks: how calls are written; empty: as model.dialect. Questions: torl, zerotir, "
-        "retool or artist: programs; search_r1: searches. [default: retool]"
+        help="Tasks: syntax of calls; empty: model.dialect. Questions: torl, zerotir, retool or "
+        "artist write programs, search_r1 writes searches. [default: retool]"
     ),
 ]
 Writers = Annotated[
     str,
     typer.Option(
-        help="Tasks: writers of variants, resample or graph, with commas; one that is named "
-        "twice writes twice as many. Empty: no variants."
+        help="Tasks: writers of variants, such as resample,graph; naming one twice doubles its "
+        "share. Empty: no variants."
     ),
 ]
 
 
 def share(text: str) -> Any:
-    """An option of a share, with its help."""
+    """Make an option for a share from 0 to 1."""
     return typer.Option(min=0, max=1, help=text)
 
 
 def demonstrate(
     context: typer.Context,
     target: Annotated[
-        Path, typer.Option("--out", help="Must be new. Tasks: .parquet; questions: JSON lines.")
+        Path, typer.Option("--out", help="New file: .parquet for tasks, JSON lines for questions.")
     ],
-    number: Annotated[int, typer.Option("--n", min=1, help="Demonstrations.")] = 2_000,
+    number: Annotated[int, typer.Option("--n", min=1, help="Number to write.")] = 2_000,
     model: Annotated[
-        str, typer.Option(help="Tasks: the model that will learn, whose token ids they are.")
+        str, typer.Option(help="Tasks: the model to train; its tokenizer gives the token ids.")
     ] = "",
     dialect: Dialect = "",
     writer: Writers = "",
     variants: Annotated[
         int,
-        typer.Option(
-            min=0, help="Tasks: number of different variants; 0: one for each conversation."
-        ),
+        typer.Option(min=0, help="Tasks: number of variants; 0: one for each conversation."),
     ] = 0,
-    originals: Annotated[float, share("Tasks: share of originals beside variants.")] = 0.25,
+    originals: Annotated[float, share("Tasks: share of originals among variants.")] = 0.25,
     families: Annotated[
-        str, typer.Option(help="Of programs: names with commas; empty: all of ours.")
+        str, typer.Option(help="Programs: families of questions, a,b; empty: all built-in ones.")
     ] = "",
     difficulties: Annotated[
-        str, typer.Option(help="Levels with commas (search_r1: hops); empty: all.")
+        str, typer.Option(help="Difficulty levels, 1,2 (search_r1: hops); empty: all.")
     ] = "",
-    one: Annotated[float, share("Share with one program, or the necessary searches.")] = 0.6,
+    one: Annotated[float, share("Share with one program, or only necessary searches.")] = 0.6,
     several: Annotated[
         float | None,
         share(
-            "Share with several programs, or one search too many [0.3]; tasks: with several calls "
-            "in a step where none waits for another [0.5]."
+            "Share with several programs, or one search too many [0.3]. Tasks: share with several "
+            "independent calls in one step [0.5]."
         ),
     ] = None,
     failing: Annotated[
         float, share("Share whose first program fails, or one search too few.")
     ] = 0.05,
     useless: Annotated[float, share("Share with a program or search that does not help.")] = 0.0,
-    results: Annotated[int, typer.Option(min=1, help="Documents that one search shows.")] = 3,
+    results: Annotated[int, typer.Option(min=1, help="Documents that one search returns.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: Recipe = "rods",
     profile: Profile = FULL,
 ) -> None:
     """Write solved conversations or answers, for `rods sft`.
 
-    Conversations of tasks need --model; without it, answers to generated questions.
+    With --model, it writes conversations of tasks. Without it, answers to generated questions.
 
-    Tasks are those that `rods train` trains on by the same settings (--section.key VALUE); none of
-    a held-out scenario is shown.
+    The tasks are those of `rods train` with the same settings (--section.key VALUE). No task of a
+    held-out scenario is written.
     """
     if target.exists():
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
@@ -105,23 +103,23 @@ def demonstrate(
 def _require_model(unread: Sequence[str]) -> None:
     if unread:
         raise ConfigError(
-            f"{unread[0]}: tasks are demonstrated to a model, whose chat template and tokens they "
-            "are in. Name it: --model."
+            f"{unread[0]}: conversations of tasks need a chat template and a tokenizer. Name the "
+            "model: --model."
         )
 
 
 def _tasks(
     config: RunConfig, target: Path, number: int, writer: str, mixture: tuple[int, float, float]
 ) -> None:
-    """Play the ground truth of the training side, and keep what is solved."""
+    """Roll out the ground truth of the training split, and write the solved trajectories."""
     from rods.assemble.demonstrated import demonstrations_of
     from rods.trajectory_codec import write_parquet
 
     if target.suffix != ".parquet":
-        raise ConfigError(f"--out {target}: conversations are trajectories; name it .parquet.")
+        raise ConfigError(f"--out {target}: expected a name that ends in .parquet, for tasks.")
     writers = [name.strip() for name in writer.split(",") if name.strip()]
     if mixture[0] and not writers:
-        raise ConfigError(f"--variants {mixture[0]}: name what makes them: --writer.")
+        raise ConfigError(f"--variants {mixture[0]} needs a writer. Add --writer NAME.")
     made, template = demonstrations_of(config, writers, *mixture)
     started, count = time.monotonic(), 0
 
@@ -143,13 +141,13 @@ def _tasks(
     if not count:
         target.unlink()
         raise PolicyError(
-            f"no ground truth was played to its end in {made.left_out.total()} tries. Raise the "
+            f"no ground truth was completed in {made.left_out.total()} tries. Raise the "
             "budgets (--rollout.context_tokens, --rollout.generated_tokens, "
-            "--rollout.steps_per_turn), or look with rods check."
+            "--rollout.steps_per_turn), or find the fault with rods check."
         )
     say(f"{count} demonstrations in {target}")
     if stopped() and count < number:
-        raise Interrupted(f"stopped after {count} of {number}; the file is whole.")
+        raise Interrupted(f"stopped after {count} of {number}; the file is complete.")
 
 
 def _questions(
@@ -162,7 +160,7 @@ def _questions(
     results: int,
     seed: int,
 ) -> None:
-    """Generated questions; the rest of the shares are direct answers."""
+    """Write answers to generated questions; the rest of the shares are direct answers."""
     from rods.envs.questions.families import FAMILIES
     from rods.policies.demonstrations import DIALECTS, Mixture, ProgramPlan, demonstrations
     from rods.policies.searches import BundledWorld, SearchPlan, search_demonstrations
@@ -170,16 +168,16 @@ def _questions(
     if dialect not in (*DIALECTS, SEARCH):
         names = ", ".join((*DIALECTS, SEARCH))
         raise ConfigError(
-            f"--dialect {dialect!r}: expected one of {names}; to show tasks, name a --model."
+            f"--dialect {dialect!r}: expected one of {names}. For tasks, name a --model."
         )
     if sum(shares) > 1:
         raise ConfigError("--one, --several, --failing and --useless add up to more than 1.")
     if families and dialect == SEARCH:
-        raise ConfigError(f"--families {families!r}: search questions have none; leave it out.")
+        raise ConfigError(f"--families {families!r}: search questions have none. Leave it out.")
     try:
         levels = tuple(int(word) for word in difficulties.split(",") if word)
     except ValueError as error:
-        raise ConfigError(f"--difficulties {difficulties!r}: expected 1,2,3 or so.") from error
+        raise ConfigError(f"--difficulties {difficulties!r}: expected such as 1,2,3.") from error
     mixture = Mixture(*shares)
     if dialect == SEARCH:
         searches = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)

@@ -1,4 +1,4 @@
-"""`rods doctor`: what is installed, what is missing, and how to get it."""
+"""`rods doctor`: list installed and missing packages, and how to install them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rods.infra.install import CORE, VERSION, extras, install_line, installed
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what is installed, what is missing, how to get it."""
+    """Show installed and missing packages, and how to install them."""
     found = {extra: {n: installed(n) for n in names} for extra, names in extras().items()}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if as_json:
@@ -41,7 +41,7 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
     from rods.envs import ENVIRONMENTS, make_environment
 
     for name in ENVIRONMENTS:
-        # One that cannot be made without settings, such as an address, needs nothing here.
+        # An environment that cannot be made without settings, such as an address, is skipped.
         try:
             fetching = ability(make_environment(name), Fetching)
             needs = fetching.needs() if fetching else ""

@@ -1,7 +1,7 @@
-"""`rods eval`: a policy on the held-out side or a published benchmark, without training.
+"""`rods eval`: evaluate a policy on held-out tasks or on a published benchmark.
 
-Owns what is printed and where a suite's trajectories go. A saved trajectory is scored by the same
-function as one that was just played.
+Owns the output and the file of a suite's trajectories. One function scores saved and new
+trajectories.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ def evaluate(
         Path | None, typer.Option(help="Evaluate the last checkpoint of this run, ours or TRL's.")
     ] = None,
     model: Annotated[
-        str, typer.Option(help="model.name: a folder (of adapters, too) or a name on a hub.")
+        str, typer.Option(help="Folder of a model or adapters, or a Hugging Face name.")
     ] = "",
-    suite: Annotated[str, typer.Option(help="A published benchmark: docs/benchmarks.md.")] = "",
+    suite: Annotated[str, typer.Option(help="A benchmark of docs/benchmarks.md.")] = "",
     trajectories: Annotated[
-        Path | None, typer.Option(help="Score these saved ones of the suite; play nothing.")
+        Path | None, typer.Option(help="Score the suite's trajectories in this file; no rollouts.")
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Keep the suite's trajectories in this Parquet file; the same call goes on."
+            help="Save the suite's trajectories in this Parquet file; the same command resumes."
         ),
     ] = None,
     memory: Memory = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one row per task.")] = False,
 ) -> None:
     """Evaluate a policy on held-out tasks, or on a suite.
 
     Held-out tasks are originals and variants.
 
-    The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
+    The first argument may be the folder of a run, a checkpoint, a model or adapters. Any setting:
     --section.key VALUE.
     """
     config, run = chosen(context.args, recipe, profile, run, model, memory)
@@ -86,7 +86,7 @@ def chosen(
     path = words.pop(0) if words and not words[0].startswith("--") else ""
     named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
     if len(named) > 1:
-        raise ConfigError(f"{' and '.join(named)}: each names the policy; give one.")
+        raise ConfigError(f"{' and '.join(named)}: each names the policy. Give one.")
     run, model = located(path, run, model)
     asked = overrides(words, model) + given({"train.local.memory_gib": memory})
     if run is not None:
@@ -95,7 +95,7 @@ def chosen(
 
 
 def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
-    """The run whose last checkpoint is evaluated, or else the name of a model."""
+    """Return the run whose last checkpoint is evaluated, or else the name of a model."""
     if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
         return None, path or model
     folder = run or Path(os.path.expanduser(path))
@@ -112,11 +112,11 @@ def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
 
 def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path | None) -> None:
     if not suite and (trajectories is not None or save is not None):
-        raise ConfigError("--trajectories and --save belong to a suite: add --suite NAME.")
+        raise ConfigError("--trajectories and --save need a suite. Add --suite NAME.")
     if trajectories is not None and (run is not None or save is not None):
-        raise ConfigError("--trajectories plays nothing: leave --run and --save out.")
+        raise ConfigError("--trajectories makes no rollouts. Leave --run and --save out.")
     if save is not None and (save.exists() or not save.absolute().parent.is_dir()):
-        raise ConfigError(f"--save {save}: expected a new file in a folder that is there.")
+        raise ConfigError(f"--save {save}: expected a new file in an existing folder.")
 
 
 def _held_out(config: RunConfig, run: Path | None, as_json: bool) -> None:
@@ -172,7 +172,7 @@ def _played(
         kept = Kept.open(save, config, rules.name, weights_of(run))
         there = sum(len(kept.of(task.id)) for task in tasks)
         if there:
-            say(f"{save}: goes on after {there} trajectories of a call that was broken off.")
+            say(f"{save}: resumes after {there} trajectories of an interrupted command.")
     with progress("trajectories", None) as show:
         playing = examination_of(
             config, run, rules, tasks, lambda done, total: show(done, total=float(total)), kept

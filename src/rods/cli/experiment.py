@@ -1,4 +1,4 @@
-"""`rods experiment`: a grid of arms x seeds, resumable, with one table and one page."""
+"""`rods experiment`: run a grid of arms and seeds, resumable, with one table and one page."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def experiment(
     context: typer.Context,
     file: Annotated[str, typer.Argument(help="A bundled experiment, or a .toml file.")] = "bfcl",
     folder: Annotated[
-        str, typer.Option("--out", help="Where the runs go. [default: runs/NAME]")
+        str, typer.Option("--out", help="Folder for the runs. [default: runs/NAME]")
     ] = "",
-    parallel: Annotated[int, typer.Option(min=1, help="Runs at once, a thread each.")] = 1,
-    seeds: Annotated[str, typer.Option(help="Other seeds than the file's: 0,1,2")] = "",
+    parallel: Annotated[int, typer.Option(min=1, help="Runs at once, one thread each.")] = 1,
+    seeds: Annotated[str, typer.Option(help="Seeds instead of the file's: 0,1,2")] = "",
     arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",
     baseline: Annotated[str, typer.Option(help="The arm to compare with. [default: FILE's]")] = "",
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is done.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show results so far.")] = False,
 ) -> None:
     """Run every arm with every seed, then compare them.
 
-    Finished runs are kept, others go on. Any setting, for all arms: --section.key VALUE.
+    Finished runs stay, unfinished runs resume. Any setting, for all arms: --section.key VALUE.
     """
     from rods.evaluation.grid import load_grid
     from rods.report.experiment import Experiment
@@ -53,7 +53,7 @@ def experiment(
         say(f"note: {note}")
     say(f"page: {found.write(where / 'experiment.html')}")
     if failed:
-        raise RodsError("; ".join(failed) + ". The same command goes on with what is missing.")
+        raise RodsError("; ".join(failed) + ". The same command runs what is missing.")
 
 
 def _numbers(seeds: str) -> list[int]:
@@ -64,7 +64,7 @@ def _numbers(seeds: str) -> list[int]:
 
 
 def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
-    """All runs that are not finished; what failed, in words."""
+    """Run all unfinished runs; return one text for each run that failed."""
     where.mkdir(parents=True, exist_ok=True)
     waiting = [cell for cell in grid.cells if not _finished(grid, cell, where)]
     say(f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already.")
@@ -82,12 +82,12 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
         except KeyboardInterrupt as stop:
             # The runs got the signal too: each stops at its next step, saved.
             pool.shutdown(wait=True, cancel_futures=True)
-            raise Interrupted("interrupted; the same command goes on.") from stop
+            raise Interrupted("interrupted. The same command resumes.") from stop
     return failed
 
 
 def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
-    """Whether a run is there to its end; one that was made with other settings is refused."""
+    """Return true if a run is finished; raises `StoreError` if its settings differ."""
     from rods.config.drift import FILES, LENGTH, MAY_CHANGE, deciding
 
     path = where / cell.name
@@ -100,14 +100,14 @@ def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     changed = deciding(run.config.changed(config), free)
     if changed:
         raise StoreError(
-            f"{path}: was made with other settings than the experiment says now: "
-            f"{'; '.join(changed)}. Take another --out, or remove that run."
+            f"{path}: the settings of this run differ from those of the experiment: "
+            f"{'; '.join(changed)}. Choose another --out, or remove that run."
         )
     return bool(run.manifest["finished"])
 
 
 def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
-    """One run in a process of its own; its words go to a log beside it."""
+    """Execute one run in its own process, with its output in a log beside it."""
     path = where / cell.name
     given = [*_with_variants(cell, where).arm.overrides]
     if alone and not any(text.startswith(f"{THREADS}=") for text in given):
@@ -127,7 +127,7 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
 
 
 def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
-    """Variants of the run's original tasks, made once by `rods synth`."""
+    """Make variants of the run's original tasks once, by `rods synth`."""
     from rods.assemble.tasks import sides_of
 
     target, seeds = _variants(cell, where), where / f"{cell.name}.originals.jsonl"
@@ -144,7 +144,7 @@ def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]
 
 
 def _with_variants(cell: GridRun, where: Path) -> GridRun:
-    """The cell whose run reads the variants that are made for it."""
+    """Return the cell with the variants that are made for it."""
     if not cell.arm.static_variants:
         return cell
     files = json.dumps([str(_variants(cell, where).resolve())])

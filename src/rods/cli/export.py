@@ -1,4 +1,4 @@
-"""`rods export`: a trained model as a folder for other programs."""
+"""`rods export`: write a trained model as a folder for other programs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rods.cli.common import say
 def export(
     source: Annotated[
         str,
-        typer.Argument(help="A run, a checkpoint, a model or its adapters: folder or name."),
+        typer.Argument(help="Folder or name of a run, a checkpoint, a model or adapters."),
     ],
-    target: Annotated[Path, typer.Option("--out", help="Folder that is made.")],
+    target: Annotated[Path, typer.Option("--out", help="Folder to write; must be new.")],
     dtype: Annotated[
         Literal["auto", "bfloat16", "float32"],
-        typer.Option(help="Of the weights; auto: float32 if the run computed in it."),
+        typer.Option(help="Precision of the weights; auto: float32 if the run computed in it."),
     ] = "auto",
 ) -> None:
     """Write a trained model, adapters merged, for other programs.
 
-    Beside the weights: generation config, tokenizer, chat template, and a model card with the
-    held-out results of the run.
+    The folder also holds the generation config, the tokenizer, the chat template, and a model
+    card with the held-out results of the run.
     """
     from rods.assemble.exported import export_model
     from rods.cli.evaluate import located

@@ -1,6 +1,6 @@
-"""`rods inspect`: variants as people read them, with the verdict of every gate, asked again now.
+"""`rods inspect`: print variants with the verdict of every gate, computed again.
 
-`--structure` shows what tasks are made of instead.
+`--structure` prints the structure of tasks instead.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from rods.synthesis.gates.keeper import Gatekeeper
 
 SEEDLESS = ("held_out_scenario", "offered", "held_out_overlap", "execution", "replay")
-"""Gates that can be asked where the seed is unknown."""
+"""Gates that need no seed task."""
 
 
 class VariantFinding(NamedTuple):
-    """What the gates say of one variant."""
+    """Verdicts of the gates on one variant."""
 
     variant: Task
     seed: Task | None
-    """None: unknown; gates that compare with it were not asked."""
+    """None: unknown, so the gates that compare with it did not run."""
     distance: float | None
     verdicts: Mapping[str, str | None]
-    """Gate to what is wrong, or None."""
+    """Name of the gate to its objection; None: accepted."""
 
     @property
     def faults(self) -> dict[str, str]:
-        """Gates that it does not pass."""
+        """Objections of the gates that reject it."""
         return {name: problem for name, problem in self.verdicts.items() if problem is not None}
 
 
@@ -51,34 +51,34 @@ def inspect(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(help="JSON lines of tasks. For --structure those of env.tasks will do."),
+        typer.Argument(help="JSON lines of variants. [default with --structure: env.tasks]"),
     ] = None,
-    number: Annotated[int, typer.Option("--n", min=0, help="Show so many; 0: all.")] = 5,
+    number: Annotated[int, typer.Option("--n", min=0, help="Number to show; 0: all.")] = 5,
     task: Annotated[
         str,
-        typer.Option(help="This one alone: name of an original, an id or its beginning, a line."),
+        typer.Option(help="Only this task: an original's name, an id or its start, a line number."),
     ] = "",
     structure: Annotated[
         bool,
-        typer.Option("--structure", help="No gates: calls, sources of arguments, edges of tasks."),
+        typer.Option("--structure", help="Show calls, sources of arguments and edges; no gates."),
     ] = False,
     seeds: Annotated[
-        Path | None, typer.Option(help="JSON lines of their seeds, beside the training side.")
+        Path | None, typer.Option(help="JSON lines of more seed tasks than the training split.")
     ] = None,
     as_json: AsJson = False,
     recipe: Recipe = "rods",
     profile: Profile = SMALL,
 ) -> None:
-    """Show variants and what each gate says of them.
+    """Show variants and each gate's verdict on them.
 
-    Exit status 1: a gate rejects one of them."""
+    Exit status 1: a gate rejects a variant."""
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
     from rods.writers.assembly import keeper_of
 
     config = load_config(recipe, profile, overrides(context.args))
     if file is None and not structure:
-        raise TaskError("rods inspect: name the file of variants, or give --structure.")
+        raise TaskError("rods inspect needs a file of variants, or --structure.")
     files = [file] if file else [Path(name) for name in config.env.tasks]
     where = ", ".join(map(str, files)) or "the benchmark"
     rows = [row for path in files for row in read_rows(path)]
@@ -113,7 +113,7 @@ def inspect(
 def judged(
     variants: Sequence[Task], known: Mapping[str, Task], keeper: Gatekeeper, only: str = ""
 ) -> Iterator[VariantFinding]:
-    """What all gates say of each variant; `novelty` compares with the earlier ones too."""
+    """Yield the verdicts on each variant; `novelty` also compares with the variants before it."""
     seen: dict[str, list[Prints]] = {}
     for variant in variants:
         mine = prints(variant)
@@ -148,7 +148,7 @@ def _judge(
 
 
 def _seed_of(variant: Task, known: Mapping[str, Task]) -> Task | None:
-    """The ancestor of the same origin and category that is known, the youngest first."""
+    """Return the youngest known ancestor of the same category, if possible of the same origin."""
     p = variant.provenance
     ancestors = [known[i] for i in reversed(p.ancestors) if i in known]
     near = [t for t in ancestors if t.category == variant.category]
@@ -174,11 +174,11 @@ def _summary(findings: Sequence[VariantFinding]) -> str:
     faults = Counter(name for finding in findings for name in finding.faults)
     failed = sum(1 for finding in findings if finding.faults)
     unknown = sum(1 for finding in findings if finding.seed is None)
-    text = f"{len(findings)} variants: {len(findings) - failed} pass every gate, {failed} fail"
+    text = f"{len(findings)} variants: {len(findings) - failed} accepted, {failed} rejected"
     if faults:
         text += " (" + ", ".join(f"{name} {count}" for name, count in faults.most_common()) + ")"
     if unknown:
-        text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} were asked"
+        text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} checked them"
     far = sorted(f.distance for f in findings if f.distance is not None)
     if far:
         text += f"; median profile distance {far[len(far) // 2]:.3f}"

@@ -1,7 +1,7 @@
-"""Entry point of `rods`: verbs, and how errors end.
+"""Entry point of `rods`: the verbs and the exit status of errors.
 
-A user's error is one message and exit status 2, Ctrl-C is 130, a bug shows its traceback. Each verb
-imports what it needs when it is called, so that `rods --help` is quick and needs no torch.
+A user's error prints one message and exits with 2, Ctrl-C exits with 130, a bug shows its
+traceback. Each verb imports what it needs when it runs, so `rods --help` needs no torch.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from rods.errors import ConfigError, Interrupted, RodsError
 from rods.infra.dotted import nearest
 from rods.infra.install import VERSION
 
-# Threads that spin while they wait for the others take the core from who they wait for, as soon as
-# another process runs; threads that sleep at once are no quicker together than one alone, because
-# products are short. So they spin for a moment (`engines/threads.py` takes one thread on a machine
-# that is shared). OpenMP reads this once, when torch is loaded.
+# A thread that spins while it waits can hold the core that the others need, once another process
+# runs. A thread that sleeps at once wakes too late, because matrix products are short. So threads
+# spin for a moment (`engines/threads.py` takes one thread on a shared machine). OpenMP reads this
+# once, when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
-# oneDNN keeps the kernels that it made for shapes of matrices, a thousand unless told, several
-# hundred MB in all; a decode step and an update have not so many that come again.
+# oneDNN caches a thousand kernels by default, one for each matrix shape: several hundred MB. A
+# decode step and an update repeat far fewer shapes.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
@@ -78,7 +78,7 @@ _VERBS = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items
 
 
 class _Program(TyperGroup):
-    """The verbs, listed by what they are for."""
+    """Lists the verbs by purpose."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
@@ -93,7 +93,7 @@ class _Program(TyperGroup):
 app = typer.Typer(
     name="rods",
     cls=_Program,
-    help="Train tool-using agents by reinforcement learning on tasks that follow the policy.",
+    help="Train tool-using agents by reinforcement learning, on tasks written during training.",
     no_args_is_help=True,
     add_completion=False,
     context_settings=HELP,
@@ -105,7 +105,7 @@ SETTINGS = RunConfig.model_fields
 
 
 class _Verb(TyperCommand):
-    """A verb that takes settings anywhere, and names the nearest to an unknown option."""
+    """Accepts settings anywhere on the line and suggests the nearest to an unknown option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.ignore_unknown_options:
@@ -154,7 +154,7 @@ def _program(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
-    """What stands before a verb."""
+    """Options that stand before a verb."""
 
 
 def main() -> None:

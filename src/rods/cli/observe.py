@@ -1,4 +1,4 @@
-"""`rods observe`: where another trainer's tasks lie, by the rewards that it logged."""
+"""`rods observe`: sort another trainer's tasks by difficulty, from the rewards that it logged."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def observe(
     context: typer.Context,
     log: Annotated[Path, typer.Argument(help="JSON lines, Parquet, a folder of them, or a run.")],
     target: Annotated[
-        Path | None, typer.Option("--out", help="All tasks, in a new .json or .csv.")
+        Path | None, typer.Option("--out", help="Write all tasks to this new .json or .csv file.")
     ] = None,
-    task_key: Annotated[str, typer.Option(help="Column of task ids; default: found.")] = "",
-    reward_key: Annotated[str, typer.Option(help="Column of rewards; default: found.")] = "",
+    task_key: Annotated[str, typer.Option(help="Column of task ids. [default: detected]")] = "",
+    reward_key: Annotated[str, typer.Option(help="Column of rewards. [default: detected]")] = "",
     span: Annotated[
-        str, typer.Option("--range", help="Rewards of a failure and of a success: -1,1.")
+        str, typer.Option("--range", help="Reward of a failure and of a success, such as -1,1.")
     ] = "0,1",
-    show: Annotated[int, typer.Option(min=0, help="Boundary tasks to print.")] = 20,
+    show: Annotated[int, typer.Option(min=0, help="Number of boundary tasks to print.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Say which tasks lie at the boundary, are mastered or hard. Edges: --boundary.low VALUE.
+    """Show which tasks are hard, at the boundary or mastered. Edges: --boundary.low VALUE.
 
-    Reads verl's rollout_data_dir, TRL's completions, our runs, or rows with task_id and reward.
+    Reads verl's rollout_data_dir, TRL's completions, runs of rods, or rows of task_id and reward.
     """
     from rods.integrations.formats.logged import LogFormat, read_rewards
     from rods.integrations.observe import observe as judged
@@ -62,7 +62,7 @@ def observe(
         out().print(rows)
     invalid = sum(task.members - task.valid for task in observed)
     if invalid:
-        say(f"{invalid} trajectories have no reward and do not count.")
+        say(f"{invalid} trajectories have no reward and are left out.")
     if target is not None:
         say(f"{len(observed)} tasks in {target}")
 

@@ -1,4 +1,4 @@
-"""`rods report`: build a run's page again."""
+"""`rods report`: build the page of a run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rods serve-env`: an environment behind HTTP, for `env.name = "remote"` on another machine."""
+"""`rods serve-env`: serve an environment by HTTP, for `env.name = "remote"` elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rods.infra.install import install_line
 from rods.infra.service import read_key
 
 App: TypeAlias = Callable[[Environment, EnvSettings, int], Any]
-"""Makes the service of an environment for so many sessions."""
+"""Makes the service of an environment for a number of sessions."""
 TOKEN = "RODS_ENV_TOKEN"
 """Environment variable of the token that clients must show."""
 
@@ -27,26 +27,26 @@ def serve_env(
     context: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8010,
-    sessions: Annotated[int, typer.Option(help="Worlds open at once.")] = 1024,
-    seconds: Annotated[float, typer.Option(help="Seconds of one action.")] = 60.0,
+    sessions: Annotated[int, typer.Option(help="Largest number of open worlds.")] = 1024,
+    seconds: Annotated[float, typer.Option(help="Seconds that one action may take.")] = 60.0,
     idle: Annotated[float, typer.Option(help="Seconds until an idle world is closed.")] = 600.0,
-    body: Annotated[int, typer.Option(help="Bytes of one request.")] = 16 << 20,
-    openenv: Annotated[bool, typer.Option("--openenv", help="For clients of OpenEnv.")] = False,
-    dialect: Annotated[str, typer.Option(help="Of OpenEnv's texts.")] = "hermes",
+    body: Annotated[int, typer.Option(help="Largest request, in bytes.")] = 16 << 20,
+    openenv: Annotated[bool, typer.Option("--openenv", help="Serve clients of OpenEnv.")] = False,
+    dialect: Annotated[str, typer.Option(help="With --openenv: syntax of calls.")] = "hermes",
 ) -> None:
     """Serve an environment to runs on other machines.
 
     Its settings: --env.name NAME, --env.NAME.setting.
 
-    Clients must show a token: that of the environment variable RODS_ENV_TOKEN, else one that is
-    made and printed. Without the variable it listens on this machine alone, and so it does with
-    --openenv, whose clients have the token in the address, where others may read it.
+    Clients must send a token, the environment variable RODS_ENV_TOKEN. Without the variable, the
+    service makes and prints a token, and listens only on this machine. With --openenv it also
+    listens only on this machine, because the address contains the token.
     """
     asked = overrides_of(context.args, "serve-env", "env")
     given = read_key(TOKEN)
     if not given and host not in LOCAL:
         raise ConfigError(
-            f"--host {host}: anybody who reaches it could run tools here. Put a token into the "
+            f"--host {host}: anybody on the network could run tools here. Put a token into the "
             f"environment variable {TOKEN}, or listen at 127.0.0.1."
         )
     token = given or new_token()
@@ -79,13 +79,13 @@ def serve_env(
 def _require_openenv(host: str, token: str) -> None:
     if host not in LOCAL:
         raise ConfigError(
-            f"--host {host}: clients of OpenEnv have their token in the address, so anybody who "
-            "sees one could run tools here. Listen at 127.0.0.1, behind a proxy that authenticates."
+            f"--host {host}: the address of an OpenEnv service contains the token, and anybody "
+            "with it could run tools. Listen at 127.0.0.1, behind a proxy that authenticates."
         )
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
         raise ConfigError(
-            f"{TOKEN}: clients of OpenEnv have the token in the address, so it may have letters, "
-            "digits and . _ ~ - only."
+            f"{TOKEN}: the address of an OpenEnv service contains the token. Use only letters, "
+            "digits and . _ ~ - in it."
         )
 
 

@@ -1,4 +1,4 @@
-"""`rods sft`: supervised training on good trajectories and on demonstrations (a cold start)."""
+"""`rods sft`: supervised training on good trajectories and demonstrations (a cold start)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KIND = "sft"
 CHECKPOINT_SECONDS = 180.0
 """Longest time between checkpoints, unless writing one takes over a twentieth of it."""
 RECENT = 50
-"""Updates that the card's first and last loss are means of, at most half of all."""
+"""Updates that the card averages for its first and last loss, at most half of all."""
 
 
 def sft(
@@ -34,50 +34,50 @@ def sft(
         typer.Argument(help="JSON lines of demonstrations, Parquet trajectories, or runs."),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--out", help="Where the model goes; must be new.")
+        Path | None, typer.Option("--out", help="Folder for the model; must be new.")
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Continue the training in this folder, with its settings.")
     ] = None,
     model: Annotated[
-        str, typer.Option(help="tiny, tiny-math, ..., smollm2, a folder, a .gguf file, a hub name.")
+        str, typer.Option(help="Bundled name, such as tiny; folder; .gguf file; Hugging Face name.")
     ] = "",
-    lora_rank: Annotated[int, typer.Option(min=0, help="0 trains all weights.")] = 0,
+    lora_rank: Annotated[int, typer.Option(min=0, help="Rank of LoRA; 0: all weights.")] = 0,
     adapter: Annotated[
-        bool, typer.Option("--adapter", help="Write the adapters alone, not merged weights.")
+        bool, typer.Option("--adapter", help="Write only the adapters, not merged weights.")
     ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16 arithmetic.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 2,
     updates: Annotated[
-        int, typer.Option(min=0, help="Updates at most; 0: all of the passes. Also with --resume.")
+        int, typer.Option(min=0, help="Stop after so many updates; 0: no limit. Also for --resume.")
     ] = 0,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens of an update.")] = 16_384,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in one update.")] = 16_384,
     microbatch_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens of a forward pass: fewer take less memory.")
+        int, typer.Option(min=1, help="Tokens in one forward pass; fewer need less memory.")
     ] = 4_096,
     lr: Annotated[
-        float | None, typer.Option(help="Peak learning rate. [default: 1e-5; of adapters 1e-3]")
+        float | None, typer.Option(help="Peak learning rate. [default: 1e-5; with LoRA 1e-3]")
     ] = None,
     schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
-    warmup: Annotated[float, typer.Option(min=0, max=1, help="Share of the updates.")] = 0.03,
+    warmup: Annotated[float, typer.Option(min=0, max=1, help="Share of warm-up updates.")] = 0.03,
     least: Annotated[
-        float, typer.Option(help="Least progress reward of a trajectory; 1: only solved ones.")
+        float, typer.Option(help="Lowest progress reward to learn from; 1: solved trajectories.")
     ] = 1.0,
     max_tokens: Annotated[
-        int, typer.Option(min=0, help="Longer examples are left out; 0: the model's context.")
+        int, typer.Option(min=0, help="Leave out longer examples; 0: the model's context.")
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the examples' order.")] = 0,
 ) -> None:
-    """Train on solved conversations, by supervision.
+    """Train a model on solved conversations (supervised).
 
     Only the assistant's messages of good trajectories and demonstrations carry loss."""
     if resume is not None:
         _resume(resume, updates)
         return
     if not data or target is None or not model:
-        raise ConfigError("rods sft needs data, --model and --out; or --resume FOLDER.")
+        raise ConfigError("rods sft needs data, --model and --out, or --resume FOLDER.")
     lr = (1e-3 if lora_rank else 1e-5) if lr is None else lr
     where = {"device": device, "dtype": dtype, "threads": threads}
     steps = {"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens}
@@ -94,7 +94,7 @@ def sft(
 
 def _require_known(chosen: dict[str, Any]) -> None:
     if chosen["adapter"] and not chosen["model"]["lora_rank"]:
-        raise ConfigError("--adapter: all weights are trained; give --lora-rank, or leave it out.")
+        raise ConfigError("--adapter: there are no adapters. Set --lora-rank, or leave it out.")
     device, dtype = chosen["model"]["device"], chosen["model"]["dtype"]
     schedule, lr = chosen["settings"]["schedule"], chosen["settings"]["lr"]
     if schedule not in ("cosine", "constant"):
@@ -106,7 +106,7 @@ def _require_known(chosen: dict[str, Any]) -> None:
 
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:
-    """Make the folder and learn from the beginning; a start that fails leaves nothing."""
+    """Make the folder and train from the start; a failed start leaves no folder."""
     require_free(target)  # before the model is loaded; two that start at once meet at the claim
     trainer, examples = _open(chosen)
     run = RunDirectory.begin(
@@ -118,7 +118,7 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
 
 
 def _resume(folder: Path, updates: int) -> None:
-    """Go on from the last checkpoint, to `updates` in all unless that is 0."""
+    """Continue from the last checkpoint, up to `updates` in all; 0: as planned."""
     made = RunDirectory.open(folder).manifest
     if made.get("kind") == KIND and made["finished"]:
         raise StoreError(
@@ -131,16 +131,16 @@ def _resume(folder: Path, updates: int) -> None:
     trainer, examples = _open(chosen)
     if run.manifest["digest"] != examples.digest():
         raise StoreError(
-            f"{folder}: the data are not those that this training began with "
-            f"({len(examples.samples)} examples, {run.manifest['examples']} before). Start "
-            "again."
+            f"{folder}: the data differ from those that this training began with "
+            f"({len(examples.samples)} examples, {run.manifest['examples']} before). Start a new "
+            "training."
         )
     checkpoint = run.latest_checkpoint()
     if checkpoint is not None:
         trainer.load(checkpoint.path / "policy")
     if trainer.step > trainer.total:
         raise ConfigError(
-            f"--updates {updates}: {folder} has made {trainer.step} already. Give at least as many."
+            f"--updates {updates}: {folder} has {trainer.step} updates. Give at least as many."
         )
     if updates:
         before: Any = run.manifest.get("changes") or []
@@ -180,7 +180,7 @@ def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
 def _learn(
     run: RunDirectory, chosen: dict[str, Any], trainer: SftTrainer, examples: Examples
 ) -> None:
-    """The updates that are left, and the finished policy."""
+    """Run the remaining updates and write the finished policy."""
     say(
         f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
@@ -196,7 +196,7 @@ def _learn(
                     trainer.save(folder / "policy")
             if stopped() and not last:
                 raise Interrupted(
-                    f"stopped after update {update.step}. Go on with: rods sft --resume {run.path}"
+                    f"stopped after update {update.step}. Continue: rods sft --resume {run.path}"
                 )
     figures: list[dict[str, Any]] = list(run.metrics())
     card = {**_card(chosen, trainer, examples, figures), "changes": run.manifest.get("changes", [])}
@@ -210,13 +210,13 @@ def _learn(
 
 
 class _Pace:
-    """What the line of progress states, over the updates of this process."""
+    """Progress of this process: speed and the time that is left."""
 
     def __init__(self) -> None:
         self._tokens, self._seconds, self._updates = 0, 0.0, 0
 
     def line(self, update: SftFigures) -> str:
-        """Loss, tokens a second, the time that is left, and the learning rate."""
+        """Return loss, tokens per second, the time that is left, and the learning rate."""
         self._tokens += update.tokens
         self._seconds += max(update.seconds, 1e-9)
         self._updates += 1
@@ -226,18 +226,18 @@ class _Pace:
 
 
 class _Due:
-    """When a checkpoint is written: after so many minutes, if writing is short."""
+    """Decides when a checkpoint is due: after some minutes, later if writing takes long."""
 
     def __init__(self) -> None:
         self._saved, self._took = time.monotonic(), 0.0
 
     def now(self) -> bool:
-        """Whether one is due."""
+        """Return true if a checkpoint is due."""
         return time.monotonic() - self._saved > max(CHECKPOINT_SECONDS, 20 * self._took)
 
     @contextmanager
     def saving(self) -> Generator[None]:
-        """Note what writing one takes."""
+        """Measure the time that writing a checkpoint takes."""
         started = time.monotonic()
         yield
         self._saved = time.monotonic()

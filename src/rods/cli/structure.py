@@ -1,4 +1,4 @@
-"""`rods inspect --structure`: what a task is made of, and how a task of a file is named."""
+"""`rods inspect --structure`: print the structure of tasks, and find a task of a file by name."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from rods.task import Task, read_tasks
 from rods.types import Json
 
 SHORTEST_PREFIX = 4
-"""Digits of a task id that are enough, if no other task's id begins with them."""
+"""Least number of digits that name a task by the start of its id."""
 
 
 class NumberedTask(NamedTuple):
-    """A task and the line where it stands in its file; 0 for one of no file."""
+    """A task and its line number in its file; 0: it has no file."""
 
     line: int
     task: Task
 
 
 def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None:
-    """Print what each task is made of, as a tree with figures below it or as JSON."""
+    """Print the structure of each task, as a tree with metrics below it or as JSON."""
     plain: list[Json] = []
     for task in tasks:
         traced = trace(environment, task)
@@ -55,7 +55,7 @@ def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None
 
 
 def read_rows(path: Path) -> list[NumberedTask]:
-    """Tasks of a file with their line numbers; raises `TaskError` where one cannot be read."""
+    """Read the tasks of a file with line numbers; raises `TaskError` for an unreadable one."""
     tasks = list(read_tasks(path))
     if is_parquet(path):
         return [NumberedTask(number, task) for number, task in enumerate(tasks, 1)]
@@ -65,10 +65,10 @@ def read_rows(path: Path) -> list[NumberedTask]:
 
 
 def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
-    """The task that is meant: its id, its original's name, its line, or the beginning of its id.
+    """Return the task with this id, original's name, line number or start of an id.
 
     Raises:
-        TaskError: there is none, or more than one.
+        TaskError: no task or more than one has it.
     """
     tasks = [row.task for row in rows]
     named = [t for t in tasks if t.provenance.origin == key]
@@ -85,7 +85,7 @@ def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
     if found:
         ids = ", ".join(t.id for t in found[:5]) + (", …" if len(found) > 5 else "")
         raise TaskError(
-            f"task {key!r}: {len(found)} tasks of {where} are meant: {ids}. Give an id."
+            f"task {key!r}: {len(found)} tasks of {where} have this name: {ids}. Give an id."
         )
     raise TaskError(_unknown(key, rows, where))
 
@@ -104,7 +104,7 @@ def _unknown(key: str, rows: Sequence[NumberedTask], where: str) -> str:
 def tree(
     task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument], profile: Profile
 ) -> Tree:
-    """Turns, their calls, and for each call its arguments and what it needs."""
+    """Draw the turns, their calls, and the arguments and dependencies of each call."""
     title = task.provenance.origin or "a task without a name"
     root = Tree(Text(f"{title} · {task.category} · id {task.id}", style="bold"))
     for index, turn in enumerate(task.turns):
@@ -128,7 +128,7 @@ def tree(
 
 
 def describe(argument: Argument, most: int = 90) -> str:
-    """`name = value <- source`; the value is shortened so that the whole fits, if it can."""
+    """Return `name = value <- source`, with the value shortened to fit if possible."""
     where = {
         Source.TURN: "this turn",
         Source.EARLIER_TURN: "turn",
@@ -147,12 +147,12 @@ def describe(argument: Argument, most: int = 90) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """At most so many characters; a cut is marked."""
+    """Cut a text to at most `most` characters; an ellipsis marks the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _needs(number: int, profile: Profile) -> list[str]:
-    """What a call takes from earlier calls and from earlier messages, and what it leaves."""
+    """Return lines on what a call takes from earlier calls and whether it changes the state."""
     lines: list[str] = []
     producers = sorted(e.producer for e in profile.value_edges if e.consumer == number)
     if producers:
@@ -174,7 +174,7 @@ def _calls(numbers: Sequence[int], profile: Profile) -> str:
 
 
 def figures(profile: Profile) -> str:
-    """The profile's figures, a line each."""
+    """Return the metrics of a profile, one line each."""
     sources = ", ".join(f"{s.value} {n}" for s, n in sorted(profile.arguments.items()))
     across = len(profile.across(profile.value_edges))
     lines = [
@@ -201,7 +201,7 @@ def _row(numbers: Sequence[int]) -> str:
 
 
 def to_json(task: Task, profile: Profile) -> dict[str, Json]:
-    """The profile as plain data; edges are pairs of call numbers, or of a turn and a call."""
+    """Return the profile as JSON; edges are pairs of call numbers, or of a turn and a call."""
     data: dict[str, Json] = {
         "id": task.id,
         "origin": task.provenance.origin,

@@ -1,4 +1,4 @@
-"""`rods synth`: verified variants of seed tasks, without any training."""
+"""`rods synth`: make verified variants of seed tasks, without training."""
 
 from __future__ import annotations
 
@@ -41,53 +41,53 @@ if TYPE_CHECKING:
 REDRAW = 0.5
 """Seconds between two bars."""
 QUEUE = "synthesis.sqlite"
-"""Name of the queue in the folder beside a data set that is not finished."""
+"""File name of the queue, in the folder beside an unfinished data set."""
 ANSWERS = "answers.sqlite"
-"""Name of the file of a chat server's answers, beside the queue."""
+"""File name of a chat server's answers, beside the queue."""
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
-"""What the table says of each stage of a writer that asks a server."""
+"""Metrics in the table for each stage of a writer with a server."""
 
 
 class Sources(NamedTuple):
-    """Where variants come from."""
+    """Tasks that variants are made from."""
 
     environment: Environment
     training: Sequence[Task]
-    """They may give words and turns."""
+    """Tasks that may give words and turns."""
     held_out: Sequence[Task]
-    """No variant may overlap them."""
+    """Tasks that no variant may overlap."""
     given: Sequence[Task]
     """Tasks that may be seeds."""
 
 
 def synth(
     context: typer.Context,
-    target: Annotated[Path, typer.Option("--out", help="Where the variants go; must be new.")],
+    target: Annotated[Path, typer.Option("--out", help="File or folder to write; must be new.")],
     seeds: Annotated[
-        Path | None, typer.Option(help="JSON lines of seed tasks; default: the training side.")
+        Path | None, typer.Option(help="JSON lines of seed tasks. [default: the training split]")
     ] = None,
-    number: Annotated[int, typer.Option("--n", min=1, help="Variants to make.")] = 100,
+    number: Annotated[int, typer.Option("--n", min=1, help="Number of variants.")] = 100,
     writer: Annotated[
-        str, typer.Option(help="resample, graph, llm or module:attribute (synthesis.writer).")
+        str, typer.Option(help="resample, graph, llm or module:attribute: synthesis.writer.")
     ] = "",
-    writer_url: Annotated[str, typer.Option(help="Its chat server (synthesis.llm.url).")] = "",
-    writer_model: Annotated[str, typer.Option(help="Its model (synthesis.llm.model).")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
+    writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
+    writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped command.")] = False,
     form: Format = "jsonl",
     dialect: PromptDialect = "hermes",
     log: Annotated[
         Path | None,
         typer.Option(
-            "--from-trajectories", help="Rollouts with rewards (or a run): seeds on the boundary."
+            "--from-trajectories", help="Take boundary tasks of this log or run as seeds."
         ),
     ] = None,
-    task_key: Annotated[str, typer.Option(help="Its column of task ids.")] = "",
-    reward_key: Annotated[str, typer.Option(help="Its column of rewards.")] = "",
+    task_key: Annotated[str, typer.Option(help="Log's column of task ids.")] = "",
+    reward_key: Annotated[str, typer.Option(help="Log's column of rewards.")] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     recipe: Recipe = "rods",
     profile: Profile = SMALL,
 ) -> None:
-    """Make verified variants. Any setting: --section.key VALUE."""
+    """Make verified variants of tasks. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, formats
     from rods.synthesis.chat.settings import split_address
 
@@ -116,7 +116,7 @@ def synth(
 
 
 def _free(target: Path, resume: bool) -> Path:
-    """The folder of the queue, once it is sure that nothing is overwritten."""
+    """Return the folder of the queue; raises `StoreError` if something would be overwritten."""
     folder = target.with_name(target.name + ".synthesis")
     begun = (folder / QUEUE).exists()
     if not target.parent.is_dir():
@@ -125,15 +125,15 @@ def _free(target: Path, resume: bool) -> Path:
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     if begun and not resume:
         raise StoreError(
-            f"{folder}: an unfinished data set of this name is here. Go on with --resume, or "
-            "remove it."
+            f"{folder}: an unfinished data set of this name is here. Continue it with --resume, "
+            "or remove it."
         )
     return folder
 
 
 @contextmanager
 def _claimed(folder: Path) -> Generator[None]:
-    """Hold the folder of the queue; one that another process holds is left as it is."""
+    """Lock the folder of the queue; raises `StoreError` if another process holds it."""
     with disk(folder, "making"):
         folder.mkdir(exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
@@ -154,7 +154,7 @@ def _claimed(folder: Path) -> Generator[None]:
 
 
 def _clear(folder: Path) -> int:
-    """Remove the queue and its files; a server's answers stay. Returns how many those are."""
+    """Remove the queue and its files, but no server's answers; return the number of answers."""
     from rods.synthesis.chat.settings import ResponseCache
 
     answers = 0
@@ -186,7 +186,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     sides = split_tasks(config.env, config.evaluation.files)
     train = sides.train
     if config.env.tasks:
-        train, _ = without_broken(train, environment, "env.tasks, training side")
+        train, _ = without_broken(train, environment, "env.tasks, training split")
     return Sources(environment, train, sides.held_out, given or train)
 
 
@@ -203,13 +203,13 @@ def _boundary_seeds(
         others = {row.task for row in rows} - known
         prompts = sum(name.startswith(PROMPT) for name in others)
         if prompts:
-            say(f"{log}: {prompts} prompts stand there without a task's id; they are left out.")
+            say(f"{log}: {prompts} prompts have no task id and are left out.")
         if len(others) > prompts:
-            what = f"{len(others) - prompts} tasks are not among the seeds (variants of the run's)"
-            say(f"{log}: {what}; they are left out.")
+            what = f"{len(others) - prompts} tasks are variants of the run, not among the seeds,"
+            say(f"{log}: {what} and are left out.")
         if not rewards:
-            how = "log ids and name their column: --task-key" if prompts else "name them: --seeds"
-            raise TaskError(f"{log}: none of its tasks is among the seeds; {how}.")
+            how = "Log ids and name their column: --task-key" if prompts else "Name them: --seeds"
+            raise TaskError(f"{log}: none of its tasks is among the seeds. {how}.")
     choice = choose_seeds(rewards, tasks, config.boundary, seed)
     out().print(_regions(choice))
     if not choice.seeds:
@@ -237,17 +237,17 @@ def _regions(choice: SeedChoice) -> Table:
 
 
 def _not_held_out(chosen: Sequence[Task], sources: Sources) -> Sequence[Task]:
-    """Seeds that the gates could ever accept a variant of."""
+    """Return the seeds outside held-out scenarios; no gate accepts a variant of the others."""
     ours = {task.provenance.scenario for task in sources.training}
     theirs = {task.provenance.scenario for task in sources.held_out} - ours
     free = [task for task in chosen if task.provenance.scenario not in theirs]
     if not free:
         raise TaskError(
             f"all {len(chosen)} seeds are of held-out scenarios (first: task {chosen[0].id}, "
-            f"{chosen[0].provenance.scenario}); no variant may overlap those."
+            f"{chosen[0].provenance.scenario}). No variant may overlap those: give other seeds."
         )
     if len(free) < len(chosen):
-        say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and left alone.")
+        say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     return free
 
 
@@ -282,14 +282,14 @@ def _make(
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
-            what = f"{answers} answers of the server are" if answers else "nothing is"
+            what = f"{answers} answers of the server are" if answers else "no file is"
             say(f"{what} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
-        raise SynthesisError(f"no variant was accepted in {tried} proposals; the table says why.")
+        raise SynthesisError(f"none of {tried} candidates was accepted; the table shows why.")
     if len(collection.accepted) < number:
         say(
-            f"only {len(collection.accepted)} of {number}: the seeds gave no more in so many "
-            "proposals."
+            f"only {len(collection.accepted)} of {number} variants: the seeds gave no more in "
+            f"{tried} candidates."
         )
     return collection.accepted
 
@@ -297,14 +297,14 @@ def _make(
 def _run(collection: Collection, target: Path) -> None:
     kept = collection.taken_over
     if kept:
-        say(f"{kept} variants are there already.")
+        say(f"{kept} variants exist already.")
     if target.exists() and not collection.finished:
         raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
         with progress("variants", collection.n, kept) as show:
             collection.run(_shown(show))
     except KeyboardInterrupt as stop:
-        raise Interrupted(f"interrupted; {_kept(collection)}") from stop
+        raise Interrupted(f"interrupted. {_kept(collection)}") from stop
     except RodsError:
         say(_kept(collection))
         raise
@@ -312,12 +312,12 @@ def _run(collection: Collection, target: Path) -> None:
 
 def _kept(collection: Collection) -> str:
     if not collection.accepted:
-        return "no variant was made yet."
-    return f"{len(collection.accepted)} variants are kept. Go on with --resume."
+        return "No variant was made yet."
+    return f"{len(collection.accepted)} variants are kept. Continue with --resume."
 
 
 def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
-    """Tells of a collection after each outcome, and now and then while one is waited for."""
+    """Return a callback that shows a collection's progress after each outcome and each wait."""
     from rods.report.live import synthesis_line
 
     drawn, pause = 0.0, None
@@ -340,11 +340,11 @@ def _table(collection: Collection) -> Table:
     accepted = max(counted.accepted, 1)
     table = Table("outcome", "count", "share")
     tried = max(counted.tried, 1)
-    table.add_row("proposals", str(counted.tried), "")
+    table.add_row("candidates", str(counted.tried), "")
     table.add_row("accepted", str(counted.accepted), f"{counted.accepted / tried:.1%}")
     for (stage, reason), count in counted.rejected.most_common():
         table.add_row(f"{stage}: {reason}", str(count), f"{count / tried:.1%}")
-    table.add_row("seconds per accepted", f"{counted.seconds / accepted:.3f}", "")
+    table.add_row("seconds per accepted variant", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         middle = sorted(counted.distances)[len(counted.distances) // 2]
         table.add_row("median profile distance", f"{middle:.3f}", "")

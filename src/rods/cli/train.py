@@ -1,4 +1,4 @@
-"""`rods train`: the closed loop, from nothing or from where a run stopped."""
+"""`rods train`: start the closed loop, or continue a run that stopped."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ def train(
     profile: Annotated[
         str,
         typer.Option(
-            help="A profile of the recipe; `small`: its first; `full`: all of it. "
+            help="Settings of the recipe: `small`, `full` or another of its profiles. "
             "[default: small; full with --model]"
         ),
     ] = "",
     curriculum: Annotated[
         str,
         typer.Option(
-            help="`rods`; the fixed pool with the same budget: `static`, or with hints `envtuning`."
+            help="`rods`, or a fixed pool with the same budget: `static`, with hints `envtuning`."
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",
     resume: Annotated[
-        Path | None, typer.Option(help="A run to go on with, by its own settings.")
+        Path | None, typer.Option(help="Continue this run with its own settings.")
     ] = None,
     drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option(help="Print the settings and what they need of memory and disk; stop.")
+        bool, typer.Option(help="Print the settings and the memory and disk they need; stop.")
     ] = False,
     memory: Memory = None,
     track: Annotated[
         list[str] | None,
-        typer.Option(help="tensorboard, wandb, mlflow or trackio; may be repeated: track.names."),
+        typer.Option(help="Log to tensorboard, wandb, mlflow or trackio; may be repeated."),
     ] = None,
-    writer: Annotated[str, typer.Option(help="What writes variants: synthesis.writer.")] = "",
-    writer_url: Annotated[str, typer.Option(help="Its chat server: synthesis.llm.url.")] = "",
+    writer: Annotated[str, typer.Option(help="Writer of variants: synthesis.writer.")] = "",
+    writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
@@ -58,7 +58,7 @@ def train(
     named = {"model.name": model, "seed": seed, "track.names": track}
     asked += given({**named, "train.local.memory_gib": memory})
     if drift and resume is None:
-        raise ConfigError("--allow-drift: it belongs to --resume RUN, whose settings may differ.")
+        raise ConfigError("--allow-drift has no effect without --resume RUN. Add it, or leave out.")
     if resume is not None:
         start, config = _own_settings(resume, recipe, profile, asked, folder)
     else:
@@ -72,9 +72,9 @@ def train(
 
 
 def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
-    """Print the settings, and what the run would hold; raises `ConfigError` where it cannot fit.
+    """Print the settings and the planned memory; raises `ConfigError` if it does not fit.
 
-    Where the model's sizes are not known, that is an error if a plan was `asked_for`.
+    Unknown sizes of the model are an error if a plan was `asked_for`, and a notice otherwise.
     """
     from rods.assemble.engines import with_engine
     from rods.assemble.refusals import require_named
@@ -90,7 +90,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     try:
         shape = shape_of(load_architecture(config.model))
     except PolicyError as error:
-        how = "A folder with the model's config.json is enough for a plan."
+        how = "Name a folder with the model's config.json to get a plan."
         said = f"memory was not planned: {str(error).rstrip('.')}. {how}"
         if asked_for:
             raise PolicyError(said) from error
@@ -105,7 +105,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
         say(line)
     if not is_here(device):
         require_fit(shape, config, device)
-        say("the GPU is not in this machine: its host's memory and disk were not looked at")
+        say("the GPU is not in this machine, so memory and disk of its host were not checked")
         return
     new = Path(folder or "runs") / "new"  # other runs beside it are not its own
     device = with_room(device, resume or new)
@@ -116,14 +116,14 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
 def _own_settings(
     run: Path, recipe: str, profile: str, asked: list[str], folder: str
 ) -> tuple[Start, RunConfig]:
-    """What a run was started with, and what this command line changes of it.
+    """Return the start of a run and its settings with the changes of this command line.
 
-    Its recipe may be named: then it is read again, under what the run was started with.
+    If the recipe is named, its file is read again below the overrides of the start.
     """
     from rods.store import RunDirectory
 
     if folder and Path(folder).resolve() != run.resolve():
-        raise ConfigError(f"--out {folder}: a run goes on in its own folder, {run}. Leave --out.")
+        raise ConfigError(f"--out {folder}: a run resumes in its own folder, {run}. Leave --out.")
     made = RunDirectory.open(run)
     made.require_version()
     began = made.start or Start("rods", "", [])
@@ -135,7 +135,7 @@ def _own_settings(
     if (Path(recipe).stem, profile) != (Path(began.recipe).stem, began.profile):
         raise ConfigError(
             f"{run}: this run follows {_words(began.recipe, began.profile)}, not "
-            f"{_words(recipe, profile)}. It goes on by its own settings: leave --recipe and "
+            f"{_words(recipe, profile)}. A run resumes with its own settings. Leave --recipe and "
             "--profile out, or start a new run."
         )
     return start, load_config(recipe, profile, start.overrides)
@@ -153,7 +153,7 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     if config.curriculum == "rods":
         say(f"variants are written by: {writers_of(config.synthesis)}")
         if config.envtuning.hints:
-            say("no hints: envtuning.hints is at work with --curriculum envtuning alone")
+            say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
     run = run_training(config, folder, resume, start, drift=drift)
     page = run.path / "report.html"
     out().print(summary(run.path, page))

@@ -1,4 +1,4 @@
-"""`rods trl`: a recipe inside TRL's GRPOTrainer, also under `torchrun` and `accelerate launch`."""
+"""`rods trl`: train inside TRL's GRPOTrainer, also with `torchrun` and `accelerate launch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
 OWN = "trl."
-"""Arguments of GRPOConfig follow this: `--trl.logging_steps 5`."""
+"""Prefix of GRPOConfig's arguments: `--trl.logging_steps 5`."""
 
 
 def trl(
@@ -24,16 +24,16 @@ def trl(
     profile: Profile = "",
     folder: Annotated[str, typer.Option("--out", help="TRL's output folder.")] = "runs/trl",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
+        bool, typer.Option("--resume", help="Continue from the last checkpoint in --out.")
     ] = False,
     drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option(help="Print GRPOConfig as the recipe sets it; stop.")
+        bool, typer.Option(help="Print the GRPOConfig of the recipe; stop.")
     ] = False,
 ) -> None:
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
     if drift and not resume:
-        raise ConfigError("--allow-drift: it belongs to --resume, whose settings may differ.")
+        raise ConfigError("--allow-drift has no effect without --resume. Add it, or leave out.")
     asked = overrides(context.args, model)
     theirs: dict[str, Any] = {}
     for text in asked:
@@ -56,11 +56,11 @@ def trl(
         say(str(args))
         return
     if resume and not _saved(folder):
-        raise StoreError(f"{folder}: there is no checkpoint to go on from. Leave out --resume.")
+        raise StoreError(f"{folder}: there is no checkpoint to resume. Leave out --resume.")
     if not resume and _saved(folder):
         raise StoreError(
-            f"{folder}: a training has checkpoints there. Add --resume to go on from the last one, "
-            "or choose another --out."
+            f"{folder}: a training has checkpoints there. Add --resume to continue from the last "
+            "one, or choose another --out."
         )
     if resume:
         require_unfinished(Path(folder), max(_saved(folder)), args.max_steps, config.updates)
@@ -68,20 +68,20 @@ def trl(
         try:
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
         except KeyboardInterrupt as stop:
-            again = f"From the last checkpoint: rods trl --out {folder} --resume"
+            again = f"Continue from the last checkpoint: rods trl --out {folder} --resume"
             last = again if _saved(folder) else "There is no checkpoint yet."
             raise Interrupted(f"interrupted. {last}") from stop
     say(f"done. Checkpoints: {folder}")
 
 
 def _saved(folder: str) -> list[int]:
-    """Steps of TRL's checkpoints in a folder."""
+    """Return the steps of TRL's checkpoints in a folder."""
     names = [path.name.rpartition("-")[2] for path in Path(folder).glob("checkpoint-*")]
     return [int(name) for name in names if name.isdigit()]
 
 
 def _planned(config: RunConfig, rows: int, dry_run: bool) -> list[str]:
-    """Warnings of memory; a dry run does without the model's config."""
+    """Return warnings about memory; a dry run does without the model's config."""
     from rods.trainers.memory.hosts import trl_memory
 
     try:

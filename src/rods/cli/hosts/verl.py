@@ -1,4 +1,4 @@
-"""`rods verl`: a recipe inside verl's trainer on Ray."""
+"""`rods verl`: train inside verl's trainer on Ray."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def verl(
     recipe: Recipe = "rods",
     model: Model = "",
     profile: Profile = "",
-    folder: Annotated[str, typer.Option("--out", help="Folder of verl's checkpoints.")] = (
+    folder: Annotated[str, typer.Option("--out", help="Folder for verl's checkpoints.")] = (
         "runs/verl"
     ),
-    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of each machine.")] = 8,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs in each machine.")] = 8,
     drift: Annotated[
         bool,
         typer.Option(
-            "--allow-drift", help="Settings that decide may differ from the checkpoint's."
+            "--allow-drift", help="Resume with settings that change the checkpoint's results."
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option(help="Print verl's configuration, checked by verl; stop.")
+        bool, typer.Option(help="Print verl's configuration after verl's checks; stop.")
     ] = False,
 ) -> None:
     """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
 
-    A training whose folder has a checkpoint goes on from it (trainer.resume_mode=disable: again).
+    Resumes from a checkpoint in the folder; trainer.resume_mode=disable starts again.
     """
     ours, theirs = split(context.args)
     asked = overrides(ours, model)
@@ -56,7 +56,7 @@ def verl(
     try:
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
-        raise Interrupted("interrupted. The same words go on from the last checkpoint.") from stop
+        raise Interrupted("interrupted. The same command resumes the last checkpoint.") from stop
 
 
 def _require_context(config: RunConfig, dry_run: bool) -> None:
@@ -69,11 +69,11 @@ def _require_context(config: RunConfig, dry_run: bool) -> None:
     except PolicyError as error:
         if not dry_run:
             raise
-        say(f"the context was not compared with the model's positions: {error}")
+        say(f"the length of the context was not checked: {error}")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words of our settings (`--key value`, `--key=value`), and of verl's (`key=value`)."""
+    """Separate our settings (`--key value`, `--key=value`) from verl's (`key=value`)."""
     ours, theirs = list[str](), list[str]()
     rest = list(words)
     while rest:
