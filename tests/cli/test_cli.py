@@ -290,7 +290,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     words = ["train", "--resume", "mine"]
     assert rods(*words, "--train.lr", "1", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
-    assert "differ from the run's: train.lr: 0.002 -> 1.0. Resume without" in said
+    assert "differ from those of the run: train.lr: 0.002 -> 1.0. Resume without" in said
     assert rods(*words, "--dry-run", "--model.threads", "2", monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["model"]["threads"], shown["rollout"]["k"], shown["updates"]) == (2, 4, 3)
@@ -306,7 +306,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
         assert json.loads(capsys.readouterr().out)["rollout"]["k"] == 4
         assert rods(*words, *named, "--train.lr", "1", monkeypatch=monkeypatch) == 2
         said = capsys.readouterr().err
-        assert "differ from the run's: train.lr: 0.002 -> 1.0. Resume without" in said
+        assert "differ from those of the run: train.lr: 0.002 -> 1.0. Resume without" in said
     for named in (["--recipe", "torl"], ["--profile", "full"]):
         assert rods(*words, *named, monkeypatch=monkeypatch) == 2
         assert "this run follows recipe rods, profile quick, not" in capsys.readouterr().err
@@ -325,7 +325,7 @@ def test_resume_with_an_edited_recipe_names_what_was_edited(
     recipe.write_text("updates = 4\n[train]\nlr = 2e-3\n[model]\nthreads = 2\n")
     words = ["train", "--resume", "mine"]
     assert rods(*words, "--recipe", "own.toml", monkeypatch=monkeypatch) == 2
-    assert "the run's: train.lr: 0.001 -> 0.002. Resume without" in capsys.readouterr().err
+    assert "the run: train.lr: 0.001 -> 0.002. Resume without" in capsys.readouterr().err
     drift = (*words, "--recipe", "own.toml", "--allow-drift", "--seed", "7")
     assert rods(*drift, monkeypatch=monkeypatch) == 2
     assert "no resume can change: seed: 0 -> 7" in capsys.readouterr().err

@@ -144,7 +144,7 @@ VAIN = {
     "train.filtering.window=[0.1,0.9]": 'train.filter = "zerotir"',
     "train.gae.lam=0.9": 'train.advantage = "gae"',
     "engine.vllm.memory=0.3 engine.name=hf": 'engine.name = "vllm"',
-    "engine.timeout=5 engine.name=hf": "which ask a server",
+    "engine.timeout=5 engine.name=hf": "which use a server",
     "engine.vllm.options.seed='3' engine.name=hf": 'engine.name = "vllm"',
     "engine.folder=/w engine.name=vllm": 'engine.name = "openai"',
     "train.dual_clip=3.0 train.loss=cispo": 'train.loss = "clipped"',
@@ -192,7 +192,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"stages": []}, "at least one stage is needed, got none"),
     ({"envtuning": {"hints": "b"}}, "no stage is called 'b'. Name some of ['all']"),
     ({"env": {"held_out": 0}}, "leaves nothing to evaluate on"),
-    ({"train": {"filtering": {"window": [0.5, 0.5]}}}, "no group would train. Swap them"),
+    ({"train": {"filtering": {"window": [0.5, 0.5]}}}, "otherwise no group trains. Swap them"),
     ({"train": {"credit": "turn", "advantage": "gae"}}, 'got "gae"'),
     ({"train": {"credit": "turn", "kl_in": "reward"}}, 'Set train.kl_in = "loss"'),
     ({"train": {"advantage": "gae", "mask_env_tokens": False}}, "Set it to true"),
@@ -204,7 +204,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"engine": {"name": "vllm", "weights": "folder"}}, "takes fixed or lora. Leave"),
     (
         {"engine": {"name": "openai", "url": "http://x", "weights": "lora"}},
-        "Set engine.folder to one that the server sees too",
+        "Set engine.folder to one that the server can read",
     ),
 ]
 

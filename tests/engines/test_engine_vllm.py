@@ -175,7 +175,7 @@ def test_the_local_trainer_gives_a_server_adapters_alone(
     settings: dict[str, str], rank: int, tmp_path: Path
 ) -> None:
     values = {"engine": settings, "model": {"lora_rank": rank}}
-    with pytest.raises(ConfigError, match=r"LoRA adapters alone.*`rods trl` or `rods verl`"):
+    with pytest.raises(ConfigError, match=r"only give LoRA adapters.*`rods trl` or `rods verl`"):
         train(parse_config(values, "test"), str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     if settings.get("weights") != "folder":

@@ -115,7 +115,7 @@ def test_samples_can_be_left_out() -> None:
 
 
 def test_samples_at_temperature_0_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"for greedy alone set evaluation\.samples = 0"):
+    with pytest.raises(ConfigError, match=r"for only greedy rollouts set evaluation\.samples = 0"):
         load_config("rods", "quick", ["evaluation.temperature=0"])
 
 

@@ -172,7 +172,7 @@ def test_a_copy_of_a_recipe_is_read_and_a_changed_provides_is_refused(tmp_path: 
     own.write_text(text)
     assert load_config(str(own), "smoke") == load_config("toolrl", "smoke")
     own.write_text(text.replace('toolrl = "reward:ToolRlReward"', 'mine = "reward:Mine"'))
-    with pytest.raises(ConfigError, match=r"own\.toml: only bundled recipes have \[provides\]"):
+    with pytest.raises(ConfigError, match=r"own\.toml: only bundled recipes may have \[provides\]"):
         load_config(str(own), "smoke")
 
 

@@ -83,7 +83,7 @@ def test_the_others_are_not_refused_by_their_settings() -> None:
         if config.rollout.k > 1:
             require_named(config)
             continue
-        with pytest.raises(ConfigError, match=r"rollout\.k = 1 shows one reward of a task"):
+        with pytest.raises(ConfigError, match=r"rollout\.k = 1 a group has one reward"):
             require_named(config)
 
 
@@ -151,4 +151,4 @@ def test_hints_that_are_not_at_work_are_told(
     for curriculum, told in (("rods", True), ("envtuning", False)):
         assert rods(*words, curriculum, monkeypatch=monkeypatch) == 2
         said = capsys.readouterr().err
-        assert ("no hints: envtuning.hints" in said) is told and "stopped here" in said
+        assert ("envtuning.hints has no effect" in said) is told and "stopped here" in said

@@ -1,9 +1,9 @@
-"""Every setting, every check of settings, and what a resume may change. Nothing imports torch.
+"""All settings, their checks, and the changes that a resume allows. Nothing here imports torch.
 
     config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
     config.digest()          # what `--resume` compares
 
-A module for each section holds its settings, `checks.py` what they must not ask for together.
+A module for each section holds its settings. `checks.py` holds the combinations it refuses.
 """
 
 from rods.config.curriculum import BoundarySettings, ReplaySettings, StageSettings

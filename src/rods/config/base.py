@@ -1,6 +1,6 @@
-"""What all sections of a configuration share.
+"""Base of all sections of a configuration.
 
-Owns their base and what reads a field. Nothing here imports torch.
+Owns the base class and the readers of fields. Nothing here imports torch.
 
     class MySettings(Settings): ...
 """
@@ -24,7 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def one_or_many(value: object) -> object:
-    """A list may be given as its one text or number; an empty text: none."""
+    """Read a single text or number as a list of one; an empty text gives an empty list."""
     return [value] * (value != "") if isinstance(value, str | int) else value
 
 

@@ -1,4 +1,4 @@
-"""Names of the bundled models, and the folders that they stand for: whole policies, or adapters."""
+"""Names of the bundled models and their folders: whole policies, or adapters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
 TINY_SEARCH, TINY_REPO = _POLICIES / "tiny_search", _POLICIES / "tiny_repo"
 SMOLLM2_BFCL = _POLICIES / "smollm2_bfcl"
-"""LoRA adapters of `smollm2` by a cold start on BFCL's training side."""
+"""LoRA adapters of `smollm2`, from a cold start on BFCL's training split."""
 BUNDLED = {
     "tiny": TINY,
     "tiny-math": TINY_MATH,
@@ -21,5 +21,5 @@ BUNDLED = {
 
 
 def local_path(name: str) -> Path:
-    """Where a bundled model or a folder of this name would be; a hub name leads nowhere."""
+    """Return the folder of a bundled model or of a path; a hub name gives a missing folder."""
     return BUNDLED.get(name) or Path(os.path.expanduser(name))

@@ -1,8 +1,8 @@
-"""The one table of checks of settings: which settings contradict each other, and why.
+"""Table of all checks of settings: contradictions and their messages.
 
-Owns every refusal that follows from settings alone, and which settings ask of a host trainer what
-it may lack. Settings that are merely not read are in `unread.py`, because that depends on where
-they were set. What depends on files, the model or the machine is checked where those are known.
+Owns every refusal that needs only the settings, and the settings that a host trainer may not
+support. Settings without effect are in `unread.py`, because the layer that sets them matters.
+Checks that need files, the model or the machine are where those are known.
 
     faults(config, "settings")              # [] where nothing contradicts
     require(config, "training")             # raises ConfigError
@@ -23,25 +23,25 @@ from rods.infra.dotted import shown
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
-"""Advantages that compare within a group alone, so that they can within other sets of peers."""
+"""Advantages that only compare within a group, so that they also fit other sets of peers."""
 Where: TypeAlias = Literal["settings", "run", "training"]
-"""`settings`: always. `run`: of whatever plays tasks. `training`: of the local trainer."""
+"""`settings`: always. `run`: before all rollouts. `training`: before the local trainer."""
 Need: TypeAlias = Callable[[Sections], str]
-"""Names the settings that ask for something; empty: none does."""
+"""Names the settings that need a feature; empty: none does."""
 
 
 def faults(config: Sections, where: Where) -> list[str]:
-    """Return the message of each check of a place that the settings do not pass."""
+    """Return the messages of the failed checks of `where`."""
     return [text for check in CHECKS[where] for text in check(config)]
 
 
 def require(config: Sections, where: Where) -> None:
-    """Raise `ConfigError` with one line for each fault of a place."""
+    """Raise `ConfigError` with one line for each fault of `where`."""
     if found := faults(config, where):
         raise ConfigError("\n".join(found))
 
 
-# -- what the settings of one thing ask for ------------------------------------------------------
+# -- contradictions of settings ------------------------------------------------------------------
 
 
 def _pool(config: Sections) -> Iterator[str]:
@@ -83,13 +83,13 @@ def _growth(config: Sections) -> Iterator[str]:
     if not config.grows:
         yield (
             'curriculum = "rods": no stage has expand = true, so no variant would ever be made. '
-            "Set it in the stages that are to grow (stages.N.expand), or train with "
+            "Set stages.N.expand = true where the pool must grow, or train with "
             "--curriculum static."
         )
     if config.rollout.k == 1:
         yield (
-            'curriculum = "rods": rollout.k = 1 shows one reward of a task at a time, so no mean '
-            "that would lie at the boundary. Set rollout.k to 4 or more."
+            'curriculum = "rods": with rollout.k = 1 a group has one reward, and no mean can lie '
+            "at the boundary. Set rollout.k to 4 or more."
         )
 
 
@@ -105,8 +105,8 @@ def _importable(config: Sections) -> Iterator[str]:
         if module == "__main__" and other:
             leave = ", or train with --curriculum static" if other == worker else ""
             yield (
-                f"{key} = {name!r}: a notebook or a script is known to this process alone, and "
-                f"{other} is another one. Write it into a file and name FILE.py:{attribute}{leave}."
+                f"{key} = {name!r}: {other} is another process and cannot import a notebook or a "
+                f"script. Write it into a file and name FILE.py:{attribute}{leave}."
             )
             return
 
@@ -117,7 +117,7 @@ def _update(config: Sections) -> Iterator[str]:
     if low >= high:
         yield (
             f"train.filtering.window = [{low:g}, {high:g}]: its first number must be below its "
-            "second, or no group would train. Swap them."
+            "second, otherwise no group trains. Swap them."
         )
     if config.rollout.k == 1 and train.advantage not in ALONE:
         yield (
@@ -127,25 +127,25 @@ def _update(config: Sections) -> Iterator[str]:
     among_peers = train.advantage in AMONG_PEERS and train.mask_env_tokens
     if train.credit != "trajectory" and not among_peers:
         yield (
-            f'train.credit = "{train.credit}" compares peers and spreads that over sampled tokens. '
+            f'train.credit = "{train.credit}" compares peers and gives credit to sampled tokens. '
             f'It needs train.advantage of {", ".join(AMONG_PEERS)}, got "{train.advantage}", and '
             f'train.mask_env_tokens = true. Set those, or train.credit = "trajectory".'
         )
     elif train.credit == "turn" and train.kl and train.kl_in == "reward":
         yield (
-            'train.credit = "turn" reads rewards of turns, and train.kl_in = "reward" changes that '
-            'of the whole trajectory. Set train.kl_in = "loss", or train.kl = 0.'
+            'train.credit = "turn" reads rewards of turns, and train.kl_in = "reward" changes only '
+            'the reward of the trajectory. Set train.kl_in = "loss", or train.kl = 0.'
         )
     if train.advantage == "gae" and not train.mask_env_tokens:
         yield (
             'train.advantage = "gae" has no value for tokens of the environment, and '
-            "train.mask_env_tokens = false trains on them. Set it to true, or take another "
+            "train.mask_env_tokens = false trains on them. Set it to true, or choose another "
             "advantage."
         )
     if 0 < train.dual_clip <= 1:
         yield (
             f"train.dual_clip = {train.dual_clip:g} would clip the unchanged policy; expected 0 "
-            "(off) or a number above 1. Set it to 3, as is usual, or to 0."
+            "(off) or a number above 1. Set it to 3, the usual value, or to 0."
         )
 
 
@@ -160,13 +160,13 @@ def _engine(config: Sections) -> Iterator[str]:
         )
     elif named and not there and not traits.foreign:
         yield (
-            f"engine.url and engine.model name a server that is there ({named}), and engine.name = "
-            f'"{engine.name}" asks none. Set engine.name = "openai", or leave them out.'
+            f"engine.url and engine.model name a running server ({named}), and engine.name = "
+            f'"{engine.name}" uses none. Set engine.name = "openai", or leave them out.'
         )
     if not traits.ways and (engine.weights or engine.folder):
         yield (
-            f'engine.weights and engine.folder are of servers, and engine.name = "{engine.name}" '
-            "samples from the trainer's weights. Leave them out."
+            "engine.weights and engine.folder are settings of servers, and "
+            f'engine.name = "{engine.name}" samples from the trainer\'s weights. Leave them out.'
         )
     elif engine.weights and engine.weights not in traits.ways:
         yield (
@@ -175,8 +175,8 @@ def _engine(config: Sections) -> Iterator[str]:
         )
     elif there and engine.weights in ("folder", "lora") and not engine.folder:
         yield (
-            f'engine.weights = "{engine.weights}" hands weights over in a folder, and none is '
-            "named. Set engine.folder to one that the server sees too."
+            f'engine.weights = "{engine.weights}" writes weights to a folder, and none is '
+            "named. Set engine.folder to one that the server can read."
         )
 
 
@@ -185,9 +185,9 @@ def _adapters_alone(config: Sections) -> Iterator[str]:
     way = engine.weights or ("lora" if engine.traits.started else "fixed")
     if engine.traits.server and way != "fixed" and not (rank and way == "lora"):
         yield (
-            f'engine.name = "{engine.name}": `rods train` gives a server LoRA adapters alone, and '
-            f'model.lora_rank = {rank} with engine.weights = "{engine.weights}" asks for all '
-            'weights. Set model.lora_rank and engine.weights = "lora"; or train all weights with '
+            f'engine.name = "{engine.name}": `rods train` can only give LoRA adapters to a server, '
+            f'and model.lora_rank = {rank} with engine.weights = "{engine.weights}" needs all '
+            'weights. Set model.lora_rank and engine.weights = "lora", or train all weights with '
             'engine.name = "hf", `rods trl` or `rods verl`.'
         )
 
@@ -197,7 +197,7 @@ CHECKS: Mapping[Where, Sequence[Callable[[Sections], Iterator[str]]]] = {
     "run": (_growth,),
     "training": (_adapters_alone,),
 }
-"""All checks, in the order of their messages: each says what is at fault, expected and to do."""
+"""All checks in the order of their messages, which state the fault, what is expected, and a fix."""
 
 
 # -- hosts ---------------------------------------------------------------------------------------
@@ -205,18 +205,18 @@ CHECKS: Mapping[Where, Sequence[Callable[[Sections], Iterator[str]]]] = {
 
 @dataclass(frozen=True)
 class HostTrainer:
-    """A host trainer, by what it cannot do."""
+    """A host trainer and the features that it lacks."""
 
     name: str
     """Subject of a sentence in messages."""
     lacks: frozenset[str]
     """Keys of `NEEDS`."""
     unread: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Names of settings that it has no use for, by section."""
+    """Names of settings that it does not read, by section."""
 
 
 def _asked(key: str, when: Callable[[Sections], bool]) -> Need:
-    """Name a setting with its value where the settings ask for something by it."""
+    """Make a `Need` that names a setting with its value if `when` holds."""
     value = attrgetter(key)
     return lambda config: f"{key} = {shown(value(config))}" if when(config) else ""
 
@@ -297,13 +297,13 @@ NEEDS: Mapping[str, Need] = {
     "limit of trajectories": _asked("trajectories", lambda c: c.trajectories > 0),
     "evaluation on the way": _asked("evaluation.every", lambda c: c.evaluation.every > 0),
 }
-"""Requests of settings to a host trainer, by their name in `HostTrainer.lacks`."""
+"""Features that settings need of a host trainer, by their name in `HostTrainer.lacks`."""
 
 
 def lacking(config: Sections, host: HostTrainer) -> list[str]:
-    """Return the settings that ask for what a host lacks, or that it does not read.
+    """Return the settings that need a feature that a host lacks, or that it does not read.
 
-    A setting that it does not read means nothing at its default.
+    An unread setting at its default is no fault.
     """
     asked = [name(config) for need, name in NEEDS.items() if need in host.lacks]
     default = type(config)()
@@ -315,9 +315,9 @@ def lacking(config: Sections, host: HostTrainer) -> list[str]:
 
 
 def require_host(config: Sections, host: HostTrainer, *more: str) -> None:
-    """Raise `ConfigError` where settings ask for what a host lacks, `more` by its adapter."""
+    """Raise `ConfigError` if settings need what a host lacks; its adapter may name `more`."""
     if asked := [*lacking(config, host), *more]:
         raise ConfigError(
-            f"{host.name} has nothing for {', '.join(asked)}. Change it, or train with "
+            f"{host.name} does not support {', '.join(asked)}. Change it, or train with "
             "`rods train`."
         )

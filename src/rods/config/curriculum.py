@@ -1,4 +1,4 @@
-"""Settings of what is played when: stages, boundary, replay buffer.
+"""Settings of the curriculum: stages, boundary, replay buffer.
 
 BoundarySettings().seeds
 """
@@ -16,31 +16,31 @@ class BoundarySettings(Settings):
     """Where the boundary of the policy's capability lies (arXiv 2606.19047)."""
 
     low: float = Field(default=0.20, ge=0, le=1)
-    """A mean reward below it: hard."""
+    """A task with a mean reward below it is hard."""
     high: float = Field(default=0.85, ge=0, le=1)
-    """A mean reward above it: mastered."""
+    """A task with a mean reward above it is mastered."""
     priority: Literal["phi", "variance", "thompson", "random"] = "phi"
-    """Which boundary tasks become seeds first. `random`: the ablation that takes any judged task,
-    whatever its region."""
+    """Order in which boundary tasks become seed tasks. `random` is an ablation: it takes judged
+    tasks of any region."""
     seeds: int = Field(default=16, ge=1)
-    """Seeds of one synthesis cycle, M."""
+    """Seed tasks of one synthesis cycle, M."""
     cooldown_epochs: float = Field(default=1.0, ge=0)
-    """A seed is not chosen again for this many epochs."""
+    """Epochs until the same seed task can be chosen again."""
     signal: Literal["progress", "binary"] = "progress"
-    """`binary`: the ablation that reads the boundary from solved or not."""
+    """Reward that places a task. `binary` is an ablation: it reads only solved or not."""
 
 
 class ReplaySettings(Settings):
     """The dynamic replay buffer (arXiv 2606.19047)."""
 
     cap: int = Field(default=400, ge=0)
-    """Generated tasks alive at most, P_max."""
+    """Largest number of active variants, P_max."""
     inject: float = Field(default=0.20, ge=0, le=1)
-    """Share of the active pool that may enter at an epoch's start, beta."""
+    """Largest share of the active pool that new variants add at an epoch's start, beta."""
     retire: tuple[Share, Share] | tuple[()] = (0.20, 0.95)
-    """A variant is retired when its mean reward is below the first (too hard) or above the second
-    (mastered). A new variant whose first judged mean reward is below the first is evicted likewise
-    (burn-in). Empty: the ablation without either."""
+    """A variant retires when its mean reward is below the first number (too hard) or above the
+    second (mastered). A new variant is evicted if its first judged mean reward is below the first
+    number (burn-in). Empty: the ablation without both."""
     retest: float = Field(default=0.0, ge=0, le=1)
     """Share of an epoch's draws that re-test retired tasks."""
 
@@ -49,32 +49,32 @@ class StaticSettings(Settings):
     """`curriculum = "static"`."""
 
     variants: Texts = ()
-    """Files of variants made once (`rods synth`) that the pool holds beside the original tasks."""
+    """Files of variants, made by `rods synth`, that the pool adds to the original tasks."""
 
 
 class EnvTuningSettings(Settings):
-    """`curriculum = "envtuning"`: a fixed pool, and failed calls that are answered with hints."""
+    """`curriculum = "envtuning"`: a fixed pool, and hints after failed calls."""
 
     hints: Texts = ()
-    """Names of the stages with hints. Empty: all but the first, and of the last one the first half.
-    Evaluation has none."""
+    """Names of the stages with hints. Empty: all but the first, and only the first half of the
+    last. Evaluation gives no hints."""
 
 
 class StageSettings(Settings):
     """One stage of the curriculum."""
 
     name: str
-    """Of the stage, in logs and tables; each stage has another."""
+    """Unique name of the stage in logs and tables."""
     reward: str = "progress"
-    """Short name or `module:attribute`."""
+    """Reward by its short name or `module:attribute`."""
     categories: Texts = ()
     """Categories of tasks; empty: all."""
     epochs: int = Field(default=5, ge=1)
     """Passes over the stage's pool of tasks, 1 or more."""
     tasks: int = Field(default=0, ge=0)
-    """Original tasks of this stage at most, stratified; 0: all."""
+    """Largest number of original tasks in this stage, stratified; 0: all."""
     slice: int = Field(default=0, ge=0)
-    """Original tasks that one epoch draws, the next ones of the stage in turn, so that short epochs
-    bring all of them into play; 0: all in every epoch."""
+    """Original tasks that one epoch draws; the next epoch draws the next ones. 0: all in every
+    epoch."""
     expand: bool = False
-    """Whether boundary, synthesis and buffer are at work in this stage."""
+    """True: boundary, synthesis and replay buffer are active in this stage."""

@@ -1,6 +1,6 @@
-"""What a resume may change of a run's settings.
+"""Settings of a run that a resume may change.
 
-Owns the lists and the refusal of all between them, unless drift is allowed.
+Owns the lists, and the refusal of all other changes unless drift is allowed.
 
     require_same(f"{path}", made.changed(asked), drift=False)
 """
@@ -13,12 +13,12 @@ from rods.errors import StoreError
 from rods.infra.dotted import within
 
 SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
-"""Settings, or sections of them, that the saved state is made of: a resume never changes them."""
+"""Settings, or sections of them, that shape the saved state: a resume never changes them."""
 LENGTH = ("updates", "trajectories", "evaluation")
-"""How long a run trains and what it is evaluated on: they change no update. Runs that are compared
-must have the same."""
+"""Length of training and evaluation. They change no update, but compared runs must have the same
+values."""
 FILES = ("env.tasks", "static.variants", "env.search.corpus")
-"""Where tasks and documents are. The saved state refuses a pool of other tasks than its own."""
+"""Files of tasks and documents. The saved state refuses a pool of other tasks than its own."""
 MAY_CHANGE = frozenset(
     {
         *LENGTH,
@@ -35,37 +35,37 @@ MAY_CHANGE = frozenset(
         *("train.local.gradient_checkpointing", "train.local.memory_gib", "track"),
     }
 )
-"""Settings, or sections of them, of length, evaluation, files, machine, speed and patience: a
-resume may change them, the manifest remembers it. Sums may round otherwise after a change, and what
-a server writes may come sooner or later."""
+"""Settings, or sections of them, that a resume may change: length, evaluation, files, machine,
+speed and time limits. The manifest records a change. After it, sums may round differently, and
+variants of a server may arrive sooner or later."""
 
 
 def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
-    """Changes, each `key: before -> after`, that alter what a run does.
+    """Return the changes, each `key: before -> after`, that affect results.
 
-    They are of no key, and of no section, in `free`.
+    Keys and sections in `free` do not.
     """
     return [text for text in changes if not _among(text, free)]
 
 
 def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
-    """Raise `StoreError` for changes of settings that decide what the run at `path` does.
+    """Raise `StoreError` for changes of settings that affect the results of the run at `path`.
 
-    With `drift` they may change, but for those of `SAVED`.
+    With `drift` they may change, except those in `SAVED`.
     """
     wrong = deciding(changes)
     fixed = [text for text in wrong if _among(text, SAVED)]
     if fixed and drift:
         raise StoreError(
-            f"{path}: the saved state is made of these settings, which no resume can change: "
+            f"{path}: the saved state depends on these settings, which no resume can change: "
             f"{'; '.join(fixed)}. Resume without them, or start a new run."
         )
     if wrong and not drift:
         raise StoreError(
-            f"{path}: these settings decide what a run does and differ from the run's: "
+            f"{path}: these settings affect results and differ from those of the run: "
             f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may change "
-            "how long to train, what to evaluate, where files and servers are, and speed; with "
-            "--allow-drift most others, too, and the manifest records it.)"
+            "length of training, evaluation, places of files and servers, and speed. With "
+            "--allow-drift it may change most others; the manifest records it.)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Settings of the environment, its tasks and what is particular to each bundled one.
+"""Settings of the environment and its tasks, with a section for each bundled environment.
 
 EnvSettings(name="search").arguments
 """
@@ -19,22 +19,22 @@ class BfclSettings(Settings):
     """Path of the benchmark's wheel; empty: an installed package, or the package index."""
     split: Literal["grouped", "paper", "tuning"] = "grouped"
     """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks).
-    `tuning`: a fifth of the training side's scenarios is evaluated in the held-out side's place,
-    which stays untouched while settings are chosen."""
+    `tuning`: a fifth of the training scenarios replaces the held-out split, so that settings can
+    be chosen without it."""
 
 
 class _Asking(Settings):
-    """Of an environment that generates questions: `env.questions` says which."""
+    """Base for environments that generate questions by `env.questions`."""
 
 
 class SearchSettings(_Asking):
     """`env.name = "search"`."""
 
     corpus: str = ""
-    """JSON lines of documents, or the address (http://...) of a retriever in the form of Search-R1;
+    """JSON lines of documents, or the http address of a retriever with the interface of Search-R1;
     empty: the bundled, generated corpus."""
     results: int = Field(default=3, ge=1)
-    """Documents that one search shows."""
+    """Documents that one search returns."""
 
 
 class PythonToolSettings(_Asking):
@@ -43,17 +43,17 @@ class PythonToolSettings(_Asking):
     sandbox: str = ""
     """Address of a SandboxFusion service; empty: the sandbox of this machine."""
     seconds: float = Field(default=10.0, gt=0)
-    """Seconds of one program, on the clock and of CPU time."""
+    """Largest clock time and CPU time of one program, in seconds."""
     memory_mb: int = Field(default=512, ge=1)
-    """MiB that one program may use beside the interpreter and the preloaded packages."""
+    """MiB that one program may use, without the interpreter and the preloaded packages."""
 
 
 class FunctionCallSettings(Settings):
     """`env.name = "function_call"`: single steps."""
 
     environment: str = "bfcl"
-    """Environment whose tasks are split into single steps: its own, or those of files in its form
-    that `env.tasks` names. Published data sets are named there too."""
+    """Environment whose tasks are split into single steps. They are its own tasks, or those of
+    `env.tasks` in its format or in a published one."""
     result_chars: int = Field(default=0, ge=0)
     """Longer results in the dialogue of a split task are shortened with a visible notice; 0:
     never."""
@@ -63,37 +63,37 @@ class RepoSettings(Settings):
     """`env.name = "repo"`."""
 
     count: int = Field(default=50, ge=1)
-    """Planted bugs of both sides together; fewer where there are no more."""
+    """Largest number of planted bugs in both splits together."""
     difficulty: Annotated[tuple[int, ...], BeforeValidator(one_or_many)] = (1, 2, 3, 4, 5)
-    """1 to 5: what is told of a bug, and how many there are."""
+    """Levels from 1 to 5: they set the detail of the report and the number of bugs."""
     apart: Literal["repositories", "bugs"] = "repositories"
-    """What stands on one side only: whole repositories, or bugs (of the same code)."""
+    """Unit that the splits do not share: whole repositories, or bugs in the same code."""
     seconds: float = Field(default=30.0, gt=0)
-    """Of one command of the agent."""
+    """Seconds that one command of the agent may take."""
     memory_mb: int = Field(default=1024, ge=64)
     """MiB that the commands of a workplace may use together."""
 
 
 class RemoteSettings(Settings):
-    """`env.name = "remote"`: the environment that `rods serve-env` plays on another machine."""
+    """`env.name = "remote"`: an environment that `rods serve-env` runs on another machine."""
 
     url: str = ""
     """Address of the service."""
 
 
 class QuestionSettings(Settings):
-    """Generated questions, where `env.tasks` names no file (`python_tool`, `search`)."""
+    """Generated questions of `python_tool` and `search` without files in `env.tasks`."""
 
     families: Texts = ()
     """Families for `python_tool`: `add`, `multiply`, `expression`, `remainder`, `shopping`,
-    `travel`, `reasoning_gym:NAME`; empty: all of our own."""
+    `travel`, `reasoning_gym:NAME`; empty: all but those of reasoning_gym."""
     difficulty: Annotated[tuple[int, ...], BeforeValidator(one_or_many)] = (1, 2, 3)
-    """1 to 5; for `search` the hops, 1 to 3."""
+    """Levels from 1 to 5; for `search` the number of hops, 1 to 3."""
     count: int = Field(default=400, ge=1)
-    """Questions of both sides together."""
+    """Number of questions in both splits together."""
     lenient: bool = False
-    """Take an answer wherever it stands (in a box, a tag, after "the answer is"); holds for the
-    questions of a file too. False: where the system of the reward wants it."""
+    """True: accept an answer in a box, in a tag or after "the answer is", also for questions of a
+    file. False: accept it only in the form that the reward's system expects."""
 
 
 class EnvSettings(Settings):
@@ -103,14 +103,14 @@ class EnvSettings(Settings):
     """Short name, or `module:attribute` or `FILE.py:attribute` of an `Environment` or a factory of
     one."""
     tasks: Texts = ()
-    """Files of original tasks: JSON lines of ours, or for `python_tool`, `search` and
-    `function_call` published data sets (JSON, JSON lines or Parquet); empty: those of the
-    benchmark, or generated ones."""
+    """Files of original tasks in the format of rods (JSON lines). `python_tool`, `search` and
+    `function_call` also read published data sets (JSON, JSON lines, Parquet). Empty: the tasks of
+    the benchmark, or generated ones."""
     held_out: float = Field(default=0.25, ge=0, lt=1)
-    """Share of the scenarios in `tasks`, or of generated questions, that is held out; 0: none, all
-    is trained on and `evaluation.files` is evaluated on. The benchmark's is a half."""
+    """Held-out share of the scenarios in `tasks`, or of generated questions. The benchmark always
+    holds out a half. 0: train on all tasks, and evaluate on `evaluation.files`."""
     train_tasks: int = Field(default=0, ge=0)
-    """Original tasks to train on, stratified by category; 0: all of the training side."""
+    """Number of original tasks to train on, stratified by category; 0: the whole training split."""
     bfcl: BfclSettings = BfclSettings()
     search: SearchSettings = SearchSettings()
     python_tool: PythonToolSettings = PythonToolSettings()
@@ -119,12 +119,12 @@ class EnvSettings(Settings):
     remote: RemoteSettings = RemoteSettings()
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    """Keyword arguments of a factory of your own (`module:attribute`), or further ones of a bundled
-    environment's, such as `masked` of `function_call` and `container` of `repo`."""
+    """Keyword arguments for your own factory (`module:attribute`), or further ones for a bundled
+    environment, such as `masked` of `function_call` and `container` of `repo`."""
 
     @property
     def arguments(self) -> dict[str, JsonValue]:
-        """What the environment's factory is called with, by name: its section, and `options`."""
+        """Keyword arguments of the environment's factory: its section, and `options`."""
         section = getattr(self, self.name, None)
         if not isinstance(section, Settings):
             return dict(self.options)

@@ -1,9 +1,9 @@
-"""Settings read from a recipe, its profile and overrides, and the explanation of a wrong one.
+"""Reads settings from a recipe, its profile and overrides, and explains a wrong one.
 
     config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
 
-A recipe is a TOML file: top-level tables are settings, `[profile.NAME]` tables override them,
-`[provides]` is the registry's.
+A recipe is a TOML file. Its top-level tables are settings, and `[profile.NAME]` tables override
+them. Only the registry reads `[provides]`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rods.infra.dotted import flat, merge, nearest, override
 from rods.registry import provides, read_recipe, recipe_file, recipe_names
 
 SMALL = "small"
-"""Stands for a recipe's first profile, the one that runs on a laptop."""
+"""Stands for a recipe's first profile, which runs on a laptop."""
 FULL = "full"
 """Stands for a recipe's top level."""
 
 
 class Start(NamedTuple):
-    """What a configuration was read from."""
+    """Sources of a configuration."""
 
     recipe: str
     profile: str
@@ -40,16 +40,16 @@ class Start(NamedTuple):
 def load_config(
     recipe: str = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
 ) -> RunConfig:
-    """A recipe, its profile, then overrides of the form `section.key=value` (value in TOML).
+    """Load a recipe, its profile, then overrides `section.key=value` (value in TOML).
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
         profile: name of a `[profile.NAME]` table of the recipe; `small`: its first one, which runs
-            on a laptop (`quick`, `smoke`), as `rods train` takes it; empty or `full`: none.
+            on a laptop (`quick`, `smoke`), as in `rods train`; empty or `full`: no profile.
         overrides: applied in order; a bare word that is no TOML value counts as a string.
 
     Raises:
-        ConfigError: file, key, what was got, what was expected, the nearest valid key.
+        ConfigError: a setting is wrong; names file, key, value, what is expected, the nearest key.
     """
     path, data = _read(recipe)
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
@@ -71,14 +71,14 @@ def load_config(
     try:
         return _parse_read(whole, [*layers, _asked(overrides)], "command line")
     except ConfigError:
-        _parse_read(data, layers, str(path))  # if it is the file that is at fault, it is named
+        _parse_read(data, layers, str(path))  # a fault of the file must name the file
         raise
 
 
 def _parse_read(
     data: Mapping[str, Any], layers: Sequence[Collection[str]], where: str
 ) -> RunConfig:
-    """Validate plain data, and refuse what is set in it and not read."""
+    """Validate plain data, and refuse settings without effect."""
     config = parse_config(data, where)
     values, usual = (flat(c.model_dump(mode="json")) for c in (config, RunConfig()))
     require_read(values, usual, layers, where)
@@ -90,7 +90,7 @@ def _asked(overrides: Sequence[str]) -> set[str]:
 
 
 def profile_name(recipe: str, profile: str) -> str:
-    """A profile's own name, where `small` stands for the recipe's first and `full` for none."""
+    """Return a profile's own name: `small` stands for the recipe's first, `full` for none."""
     return _named(_read(recipe)[1].get("profile", {}), profile)
 
 
@@ -112,8 +112,8 @@ def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
     own = data.pop("provides", {})
     if own and own not in provides().values():  # a copy of a bundled recipe may keep its own
         raise ConfigError(
-            f"{path}: only bundled recipes have [provides]. Remove it, and name your own reward or "
-            'dialect where it is set: reward = "FILE.py:attribute".'
+            f"{path}: only bundled recipes may have [provides]. Remove it, and set your own reward "
+            'or dialect by its path: reward = "FILE.py:attribute".'
         )
     tables = data.get("profile", {})
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
@@ -122,7 +122,7 @@ def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
-    """A configuration with some settings changed; raises `ConfigError` as `load_config` does."""
+    """Return a copy with some settings changed; raises `ConfigError` as `load_config` does."""
     data = config.model_dump(mode="json")
     for text in overrides:
         override(data, text)
@@ -133,7 +133,7 @@ def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
     """Validate plain data.
 
     Raises:
-        ConfigError: one line for each fault, with key, what was got and the nearest valid key.
+        ConfigError: one line for each fault, with the key, its value and the nearest valid key.
     """
     try:
         return RunConfig.model_validate(data)
@@ -162,7 +162,7 @@ def _explain(fault: dict[str, Any]) -> str:
 
 
 def keys() -> list[str]:
-    """All dotted keys that can be set, `stages` by its fields, a free table by its name."""
+    """Return all dotted keys that can be set: `stages` by its fields, a free table by its name."""
     stages = [f"stages.0.{name}" for name in StageSettings.model_fields]
     return sorted([*_fields(RunConfig(), ""), *stages])
 

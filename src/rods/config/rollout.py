@@ -1,4 +1,4 @@
-"""Settings of what is played and how: the policy, its rollouts, the held-out evaluation.
+"""Settings of the policy, its rollouts and the held-out evaluation.
 
 RolloutSettings(k=8).temperature        # 1.0
 """
@@ -16,93 +16,93 @@ class ModelSettings(Settings):
     """The policy."""
 
     name: str = "tiny"
-    """`tiny` (bundled), a folder, or a Hugging Face name."""
+    """`tiny` or another bundled name, a folder, or a Hugging Face name."""
     dialect: str = "compact"
-    """How the model writes calls: `compact` (the bundled policy), `pythonic`, `hermes`, `xml`,
-    `think`, `llama`, `toolrl`, `tool_n1`; inline, programs or queries inside one response, results
-    inserted: `torl`, `zerotir`, `retool`, `artist`, `search_r1`; or `module:attribute` of yours."""
+    """Syntax of the model's calls: `compact` (the bundled policy), `pythonic`, `hermes`, `xml`,
+    `think`, `llama`, `toolrl`, `tool_n1`. Inline dialects insert results into one response: `torl`,
+    `zerotir`, `retool`, `artist`, `search_r1`. Or your own, `module:attribute`."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the model is. `auto`: the first CUDA device where there is one, else the CPU."""
+    """Device of the model. `auto`: the first CUDA device, or the CPU if there is none."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
+    """Precision of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
     lora_rank: int = Field(default=0, ge=0, le=1024)
     """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
     threads: int = Field(default=0, ge=0)
-    """CPU threads of torch; 0: as a measurement at the start says. The number
-    changes the last digits of sums: runs that are to repeat bit by bit set it."""
+    """CPU threads of torch; 0: a measurement at the start decides. Set it to repeat a run bit by
+    bit, because the number changes the last digits of sums."""
 
 
 class PipelineSettings(Settings):
     """`rollout.schedule = "pipelined"`."""
 
     staleness: int = Field(default=1, ge=0)
-    """Updates that may happen between a group's start and its own. 0: exactly on-policy, an update
-    waits for all that is in flight. 1: the next groups are played while an update runs, and go on
-    under its weights."""
+    """Updates that may happen between the start of a group and its own update. 0: exactly
+    on-policy, an update waits for all trajectories in flight. 1: rollouts of the next groups run
+    during an update, and continue with its weights."""
 
 
 class WorldSettings(Settings):
     """Worlds that wait for something, such as tools on another machine."""
 
     call_seconds: float = Field(default=0.0, ge=0)
-    """A call that takes longer is given up, and the trajectory tried once more in a fresh world;
-    0: only the trajectory's own seconds count. Worlds that only compute are not interrupted."""
+    """Longest time of a call. Then the trajectory starts once more in a new world. 0: only
+    `rollout.seconds` counts. Worlds that only compute are not interrupted."""
     starting: int = Field(default=0, ge=0)
-    """Worlds that start at once, those that then wait to be played included; 0: as many as come."""
+    """Worlds that start or wait for their rollout at the same time; 0: no limit."""
     running: int = Field(default=0, ge=0)
-    """Trajectories that are played at once, while others start and are judged (`concurrency` is the
-    sum of all three); 0: as many as come."""
+    """Rollouts at the same time, apart from starting and judging worlds; 0: no limit.
+    `rollout.concurrency` limits the sum of all three."""
     judging: int = Field(default=0, ge=0)
-    """Worlds that judge a turn at once, such as by running tests; 0: as many as come."""
+    """Worlds that judge a turn at the same time, such as by running tests; 0: no limit."""
     processes: int = Field(default=0, ge=0)
-    """Play each world in a process, so many at once: one that hangs is ended, and a crash takes no
-    other world along. 0: in this process."""
+    """Processes for worlds, one world in each: a hanging world is ended, and a crash affects no
+    other world. 0: all worlds in this process."""
 
 
 class RolloutSettings(Settings):
-    """How trajectories are sampled."""
+    """Sampling of trajectories."""
 
     k: int = Field(default=16, ge=1)
     """Rollouts of one task, the group size K; 1 with `train.advantage` `gae` or `reinforce++`."""
     tasks_per_step: int = Field(default=32, ge=1)
     """Groups of one update."""
     temperature: float = Field(default=1.0, ge=0.0, le=5.0)
-    """Of sampling in training, 0 (greedy) to 5."""
+    """Sampling temperature in training, from 0 (greedy) to 5."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample among the most probable tokens that together have this probability, in training and
-    evaluation. Log-probabilities stay those of the whole distribution."""
+    evaluation. Log-probabilities are those of the whole distribution."""
     stop: Texts = ()
-    """Texts that end the answer where the policy writes them, such as `</answer>`: a base model
-    would write on. What it wrote up to there is kept whole."""
+    """Texts that end an answer, such as `</answer>`, for a base model that does not stop there.
+    The answer keeps the text itself."""
     turns: int = Field(default=100, ge=1)
-    """Budget of turns (user messages) of a trajectory."""
+    """Largest number of turns (user messages) in a trajectory."""
     calls: int = Field(default=200, ge=0)
-    """Budget of tool calls of a trajectory; 0: no tools (inline dialects: text alone)."""
+    """Largest number of tool calls in a trajectory; 0: no tools (inline dialects: only text)."""
     generated_tokens: int = Field(default=10_000, ge=1)
-    """Budget of sampled tokens of a trajectory."""
+    """Largest number of sampled tokens in a trajectory."""
     context_tokens: int = Field(default=4096, ge=64)
-    """Budget of all tokens of a trajectory, prompt included; at most the model's positions."""
+    """Largest number of tokens in a trajectory, prompt included; at most the model's positions."""
     seconds: float = Field(default=600.0, gt=0)
-    """Budget of what a trajectory's world takes (calls, verdicts); beyond it, it is invalid.
-    Waiting for the policy does not count, nor for a judge of answers or a simulated user."""
+    """Seconds that the world of a trajectory may take for calls and verdicts; a slower trajectory
+    is invalid. Waiting for the policy, a judge of answers or a user simulator does not count."""
     steps_per_turn: int = Field(default=6, ge=1)
     """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
     step_tokens: int = Field(default=2048, ge=1)
-    """Tokens of one generation at most."""
+    """Largest number of tokens in one generation."""
     result_chars: int = Field(default=0, ge=0)
     """Longer tool results are shortened with a visible notice, and counted; 0: never."""
     concurrency: int = Field(default=256, ge=1)
-    """Trajectories in flight at once."""
+    """Largest number of trajectories in flight."""
     schedule: Literal["synchronous", "asynchronous", "pipelined"] = "asynchronous"
-    """`asynchronous`: each trajectory goes on by itself, an update waits for the whole step.
-    `pipelined`: groups are played while updates run. `synchronous`: all generate, then all tools
-    run one by one; for comparison. docs/schedules.md says what holds in which."""
+    """`asynchronous`: each trajectory runs by itself, and an update waits for the whole step.
+    `pipelined`: rollouts run during updates. `synchronous`: all generate, then all tools run one
+    by one, for comparison. docs/schedules.md compares the guarantees."""
     pipeline: PipelineSettings = PipelineSettings()
     worlds: WorldSettings = WorldSettings()
 
     @property
     def in_flight(self) -> int:
-        """Trajectories in flight at once, at most, where no filter asks for more."""
+        """Largest number of trajectories in flight, if no filter draws more."""
         ahead = self.pipeline.staleness if self.schedule == "pipelined" else 0
         return min(self.concurrency, self.k * self.tasks_per_step * (1 + ahead))
 
@@ -111,10 +111,10 @@ class RolloutSettings(Settings):
 
 
 class ServerSettings(Settings):
-    """A model beside the policy, in a suite."""
+    """Server of a second model in a suite."""
 
     url: str = ""
-    """Base URL of an OpenAI-compatible chat server; its key stands in RODS_WRITER_KEY."""
+    """Base URL of an OpenAI-compatible chat server; RODS_WRITER_KEY holds its key."""
     model: str = ""
     """Model of that server; empty: the first one that it lists."""
 
@@ -123,39 +123,39 @@ class SuiteSettings(Settings):
     """A published benchmark, `rods eval --suite NAME`."""
 
     folder: str = ""
-    """Where its data is; empty: the benchmark's package, for suites that have one."""
+    """Folder of the suite's data; empty: the benchmark's package, for suites with one."""
     categories: Texts = ()
-    """Only these of its categories; empty: all."""
+    """Categories to evaluate; empty: all."""
     user: ServerSettings = ServerSettings()
-    """Who plays the user, where tasks are talks with one."""
+    """User simulator, for tasks that are conversations with a user."""
     judge: ServerSettings = ServerSettings()
-    """Who judges what is asserted of a conversation in words, where tasks have such assertions."""
+    """Judge of assertions in natural language, for tasks that have them."""
     omit: Texts = ()
-    """Tasks are left out, and counted, whose own names hold one of these texts."""
+    """Leave out, and count, tasks whose own names contain one of these texts."""
     tasks: int = Field(default=0, ge=0)
-    """So many of its tasks, as even over categories as they allow; 0: all."""
+    """Number of tasks, spread evenly over categories where possible; 0: all."""
     repeats: int = Field(default=1, ge=1)
-    """How often each task is played, greedily. An engine of ours repeats itself; servers that batch
-    do not."""
+    """Greedy rollouts of each task. They are equal with a built-in engine, and can differ with a
+    server that batches."""
 
 
 class EvaluationSettings(Settings):
     """Held-out evaluation, before and after training."""
 
     tasks: int = Field(default=0, ge=0)
-    """Original held-out tasks, stratified; 0: all."""
+    """Number of original held-out tasks, stratified; 0: all."""
     files: Texts = ()
-    """Files of evaluation tasks (AIME, MATH500), read as `env.tasks` are, in place of the held-out
-    side. A training task that stands in them too is left out, and counted in a warning."""
+    """Files of evaluation tasks (AIME, MATH500) that replace the held-out split. They are read as
+    `env.tasks` are. Training tasks in them are left out and counted in a warning."""
     variants: int = Field(default=0, ge=0)
-    """Variants of held-out scenarios, made once with their own seed and never trained on."""
+    """Number of variants of held-out scenarios, made once with their own seed, never trained on."""
     samples: int = Field(default=1, ge=0)
-    """Samples of a task at `temperature`, averaged, beside one greedy trajectory; 0: that alone."""
+    """Samples of a task at `temperature`, averaged, in addition to one greedy rollout; 0: none."""
     temperature: float = Field(default=1.0, le=5.0)
-    """Of the samples."""
+    """Temperature of the samples."""
 
     every: int = Field(default=0, ge=0)
-    """Updates between evaluations on the way, for curves; 0: none but before and after training."""
+    """Updates between two evaluations during training, for curves; 0: only before and after."""
     suite: SuiteSettings = SuiteSettings()
 
     @field_validator("temperature")
@@ -163,6 +163,6 @@ class EvaluationSettings(Settings):
     def _above_zero(cls, value: float) -> float:
         if value <= 0:
             raise ValueError(
-                "samples need one above 0; for greedy alone set evaluation.samples = 0"
+                "expected a number above 0; for only greedy rollouts set evaluation.samples = 0"
             )
         return value

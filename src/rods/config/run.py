@@ -1,4 +1,4 @@
-"""Settings of a run that agree with each other: compared, digested.
+"""Settings of a run that do not contradict each other, with their digest.
 
 RunConfig(seed=1).digest()          # what `--resume` compares
 """
@@ -17,7 +17,7 @@ from rods.infra.dotted import changes, flat
 
 
 class RunConfig(Sections):
-    """Everything that decides what a run does; its settings do not contradict each other."""
+    """Settings of a run, which do not contradict each other."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -26,14 +26,14 @@ class RunConfig(Sections):
         return self
 
     def spent(self, updates: int, trajectories: int) -> bool:
-        """Whether so much training reaches a limit of `updates` or `trajectories`."""
+        """Return true if this much training reaches `self.updates` or `self.trajectories`."""
         return 0 < self.updates <= updates or 0 < self.trajectories <= trajectories
 
     def digest(self) -> str:
-        """First 16 hex digits of the SHA-256 of all settings; resume compares it."""
+        """Return the first 16 hex digits of the SHA-256 of all settings; resume compares it."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changed(self, other: RunConfig) -> list[str]:
-        """Dotted keys whose values differ, as `key: ours -> theirs`."""
+        """Return the settings with different values, each as `key: ours -> theirs`."""
         return changes(flat(self.model_dump(mode="json")), flat(other.model_dump(mode="json")))

@@ -1,6 +1,6 @@
 """All sections of settings together, before they are checked against each other.
 
-Owns the two small sections of what a run has beside it: trackers, and a Ray.
+Owns the two small sections for trackers and for Ray.
 
 Sections().rollout.k        # 16
 """
@@ -27,42 +27,42 @@ from rods.config.train import TrainSettings
 
 
 class TrackSettings(Settings):
-    """Trackers, none by default; the run's own folder has all figures anyway."""
+    """Experiment trackers, none by default; the run's folder holds all metrics anyway."""
 
     names: Texts = ()
-    """`tensorboard` (into the run's folder), `wandb`, `mlflow`, `trackio`: one or several. Each
-    needs its extra of this name: `rods doctor` prints the line that installs it."""
+    """One or several of `tensorboard` (in the run's folder), `wandb`, `mlflow`, `trackio`. Each
+    needs the extra of its name: `rods doctor` prints the line that installs it."""
     project: str = "rods"
-    """Under which project or experiment they file the run."""
+    """Project or experiment of the run in the trackers."""
 
 
 class RaySettings(Settings):
     """Worlds and synthesis on other machines (docs/scale.md); rollout and training stay here."""
 
     address: str = "auto"
-    """Of the Ray: `auto`, the one that this machine belongs to (`ray start`), or HOST:PORT;
-    `local`: one of this machine alone, for a trial, that ends with the run."""
+    """Address of the Ray cluster. `auto`: the cluster of this machine (`ray start`). HOST:PORT:
+    another one. `local`: a cluster of this machine for a trial, which ends with the run."""
     worlds: int = Field(default=0, ge=0)
-    """Worlds that are played at once, each in an actor of its own; 0: in this process."""
+    """Number of actors for worlds, one world in each; 0: all worlds in this process."""
     writers: int = Field(default=0, ge=0)
-    """Actors that make variants; 0: the synthesis worker makes them itself."""
+    """Number of actors that make variants; 0: the synthesis worker makes them itself."""
     cpus: float = Field(default=0.5, gt=0)
-    """Processors that Ray sets aside for one actor; worlds mostly wait for the policy."""
+    """CPUs that Ray reserves for one actor; worlds mostly wait for the policy."""
 
 
 class Sections(Settings):
-    """Everything that decides what a run does."""
+    """All settings of a run."""
 
     seed: int = Field(default=0, ge=0)
     """Seed of everything random: draws, samples, adapters, synthesis; 0 or more."""
     updates: int = Field(default=0, ge=0)
-    """Stop after this many updates, so that two curricula get the same budget; 0: play all
+    """Stop after this many updates, so that two curricula get the same budget; 0: complete all
     stages."""
     trajectories: int = Field(default=0, ge=0)
-    """Stop after the update by which so many trajectories were sampled; 0: no such limit."""
+    """Stop after the update that reaches this many sampled trajectories; 0: no limit."""
     curriculum: Literal["rods", "static", "envtuning"] = "rods"
-    """`static`: the fixed pool, same budget, no synthesis. `envtuning`: Environment Tuning, the
-    fixed pool with hints in some stages."""
+    """`rods`: a pool that grows by synthesis. `static`: a fixed pool with the same budget.
+    `envtuning`: Environment Tuning, a fixed pool with hints in some stages."""
     static: StaticSettings = StaticSettings()
     envtuning: EnvTuningSettings = EnvTuningSettings()
     model: ModelSettings = ModelSettings()
@@ -77,15 +77,15 @@ class Sections(Settings):
     rewards: dict[str, dict[str, float | str | bool]] = Field(
         default_factory=dict[str, dict[str, float | str | bool]]
     )
-    """Constants of rewards: a table for each reward, by the word that its name begins with, such as
-    `rewards.toolrl.grain`; the reward says which there are. A stage's `reward` says which one
-    scores."""
+    """Constants of rewards, in one table per reward, such as `rewards.toolrl.grain`. The table has
+    the first word of the reward's name. The reward defines the constants. `stages.N.reward`
+    chooses the reward."""
     track: TrackSettings = TrackSettings()
     ray: RaySettings = RaySettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
-    """What is trained on, in order; at least one stage."""
+    """Stages of the training in order; at least one."""
 
     @property
     def grows(self) -> bool:
-        """Whether variants join the pool of tasks."""
+        """True if variants join the pool of tasks."""
         return self.curriculum == "rods" and any(stage.expand for stage in self.stages)

@@ -1,4 +1,4 @@
-"""Settings of how variants are made.
+"""Settings of synthesis: the writers of variants.
 
 SynthesisSettings(writer="graph")
 """
@@ -15,15 +15,15 @@ Price = Annotated[float, Field(ge=0)]
 
 
 def _of_all_stages(value: object) -> object:
-    """Read a model's name as that of all stages."""
+    """Read a single name as the model of all stages."""
     return {"all": value} if isinstance(value, str) and value else value or {}
 
 
 class ResampleSettings(Settings):
-    """The writer `resample` beside another one."""
+    """The writer `resample` as a second writer."""
 
     share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the proposals that it makes beside `synthesis.writer`."""
+    """Share of the candidates that `resample` makes, in addition to `synthesis.writer`."""
 
 
 class LlmWriterSettings(Settings):
@@ -35,27 +35,28 @@ class LlmWriterSettings(Settings):
         default_factory=dict[str, str]
     )
     """Model of that server, or a table of models by stage: plan, execute, critic, rewrite,
-    coherence, judge, and `all` for those that are left; empty: the first one that it lists."""
+    coherence, judge, and `all` for the others. Empty: the first one that the server lists."""
     planner: Literal["model", "graph"] = "model"
-    """`graph`: plan and execute by walking the API graph; the model writes messages alone."""
+    """`model`: the model plans and executes. `graph`: a walk through the API graph does, and the
+    model only writes messages."""
     without: Annotated[
         tuple[Literal["narrative", "coherence", "feedback"], ...], BeforeValidator(one_or_many)
     ] = ()
-    """Ablations. `narrative`: plans tell no story. `coherence`: the whole conversation is not
-    rewritten once. `feedback`: a failed attempt teaches the next one nothing."""
+    """Ablations. `narrative`: plans contain no story. `coherence`: no rewriting of the whole
+    conversation. `feedback`: an attempt learns nothing from the failed one before it."""
     concurrency: int = Field(default=8, ge=1)
-    """Requests in flight at the chat server."""
+    """Largest number of requests in flight at the chat server."""
     timeout: float = Field(default=120.0, gt=0)
-    """Seconds that the chat server may be silent while it is asked."""
+    """Seconds that the chat server may take without sending anything."""
     max_tokens: int = Field(default=2048, ge=1)
-    """Longest answer of the chat server, its thinking included."""
+    """Largest number of tokens in an answer of the chat server, its thinking included."""
     price: tuple[Price, Price] = (0.0, 0.0)
-    """Cost of a million prompt tokens and of a million tokens of answers, in any currency; log and
-    tables then show what was spent."""
+    """Price of a million prompt tokens and of a million answer tokens, in any currency. Log and
+    tables then show the cost."""
 
 
 class SynthesisSettings(Settings):
-    """How variants are made."""
+    """Synthesis of variants."""
 
     writer: str = "resample"
     """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For question tasks the first
@@ -63,10 +64,10 @@ class SynthesisSettings(Settings):
     resample: ResampleSettings = ResampleSettings()
     llm: LlmWriterSettings = LlmWriterSettings()
     variants_per_seed: int = Field(default=2, ge=1)
-    """Variants that a synthesis cycle asks of each seed, 1 or more."""
+    """Variants that a synthesis cycle requests for each seed task, 1 or more."""
     attempts: int = Field(default=3, ge=1)
-    """Whole attempts for one variant, K_max."""
+    """Largest number of attempts for one variant, K_max."""
     drain_seconds: float = Field(default=0.0, ge=0)
-    """At an epoch's start, wait at most so long for requests of earlier epochs: a run can then be
-    repeated exactly, as long as the writer is in time (the log says so where it is not). 0: nothing
-    waits, the epoch takes what is there. Updates never wait."""
+    """Longest wait at an epoch's start for requests of earlier epochs. A run is then exactly
+    repeatable, unless the writer is late (the log reports it). 0: no wait, the epoch takes the
+    variants that are ready. Updates never wait."""

@@ -1,4 +1,4 @@
-"""Settings of the update, and constants of the rewards that it learns from.
+"""Settings of the update: advantages, losses, filters, the optimiser.
 
 TrainSettings(advantage="gae")
 """
@@ -19,68 +19,68 @@ class GaeSettings(Settings):
     """`train.advantage = "gae"`: PPO's critic."""
 
     critic_lr: float = Field(default=1e-5, gt=0)
-    """Learning rate of the critic; follows `schedule`, without `warmup`. Under LoRA the critic has
-    adapters of its own over the policy's frozen weights, else it is a copy of the whole model."""
+    """Learning rate of the critic; follows `schedule`, without `warmup`. With LoRA, the critic has
+    its own adapters on the policy's frozen weights. Otherwise it is a copy of the whole model."""
     critic_warmup: int = Field(default=0, ge=0)
-    """Updates at the start that train the critic alone."""
+    """Updates at the start that train only the critic."""
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount from one sampled token to the next; tokens of the environment do not count."""
     lam: float = Field(default=1.0, ge=0, le=1)
     """GAE's lambda. 1: return minus value. 0: the error of one step."""
     value_clip: float = Field(default=0.0, ge=0)
-    """How far a value may move in one update until its gradient stops; 0: no clipping."""
+    """Largest change of a value in one update before its gradient stops; 0: no clipping."""
 
 
 class FilterSettings(Settings):
-    """`train.filter`: which groups and samples it leaves out, and what comes in their place."""
+    """Limits of `train.filter`, and the replacement of filtered groups."""
 
     window: tuple[float, float] = (0.05, 0.8)
-    """A group trains if its mean accuracy lies strictly between."""
+    """A group trains if its mean accuracy lies strictly between these two numbers."""
     max_perplexity: float = Field(default=0.0, ge=0)
-    """Samples whose perplexity under the frozen start is higher carry no loss; 0: not looked at."""
+    """Samples with a higher perplexity under the frozen initial policy carry no loss; 0: off."""
     redraw: int = Field(default=0, ge=0)
-    """Rounds in which a step draws further tasks for groups that the filter dropped, until
-    `rollout.tasks_per_step` of them train or the epoch has no more. `pipelined` draws them at once:
-    an update takes at most `tasks_per_step` groups times one more than this."""
+    """Largest number of rounds that draw tasks to replace filtered groups, until a step has
+    `rollout.tasks_per_step` groups or the epoch has no more tasks. `pipelined` draws them at once:
+    an update takes at most (1 + this) x `tasks_per_step` groups."""
 
 
 class LocalSettings(Settings):
-    """The local trainer's optimiser and memory; a host trainer brings its own."""
+    """Optimiser and memory of the local trainer; a host trainer has its own."""
 
     weight_decay: float = Field(default=0.0, ge=0)
-    """Share of a weight that AdamW takes away at each step, times the learning rate; 0: none."""
+    """Weight decay of AdamW: each step takes this share of a weight times the learning rate."""
     grad_clip: float = Field(default=1.0, gt=0)
-    """Largest norm of the whole gradient, above 0; a longer one is scaled down to it."""
+    """Largest norm of the whole gradient, above 0; a larger one is scaled down to it."""
     microbatch_tokens: int = Field(default=16_384, ge=128)
     """Tokens of one forward pass, padding included."""
     gradient_checkpointing: bool = False
-    """Compute activations again in the backward pass instead of keeping them: a third more
-    arithmetic, much less memory."""
+    """Compute activations again in the backward pass instead of keeping them. It takes a third more
+    computation and much less memory."""
     optimizer_memory: Literal["full", "8bit", "offload"] = "full"
-    """Adam's moments: float32; 8 bits a number (a quarter; needs the extra `8bit`); or
-    float32 in the host's memory, with the same results as `full`, slower."""
+    """Storage of Adam's moments. `full`: float32. `8bit`: a quarter of it (needs the extra `8bit`).
+    `offload`: float32 in the host's memory, with the results of `full`, but slower."""
     memory_gib: float = Field(default=0.0, ge=0)
-    """What the run may hold on its device; 0: what is free there when it starts. Where that bounds
-    the engine's cache, runs that are to repeat each other bit by bit set it."""
+    """Device memory that the run may use, in GiB; 0: all that is free at the start. Set it to
+    repeat a run bit by bit if it bounds the engine's cache."""
     checkpoint_steps: int = Field(default=1, ge=1)
     """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
 
 
 class CorrectionSettings(Settings):
-    """What is done about an engine whose log-probabilities are not the trainer's own.
+    """Correction for an engine whose log-probabilities differ from the trainer's.
 
-    Kernels and precision differ, and under bounded staleness the policy has moved on. Every step's
-    record shows the gap, whatever is done about it.
+    They differ by kernels and precision, and, under bounded staleness, by updates in between. Every
+    step's record shows the difference with any method.
     """
 
     method: Literal["none", "recompute", "truncated"] = "none"
-    """`none`: the engine's log-probabilities are the old ones of the ratio. `recompute`: the old
-    ones are recomputed by the trainer. `truncated`: that, and each token's loss is weighed by
-    trainer over engine, at most `CAP` (truncated importance sampling)."""
+    """`none`: the ratio uses the engine's log-probabilities as the old ones. `recompute`: the
+    trainer computes the old ones. `truncated`: as `recompute`, and each token's loss is weighted by
+    trainer over engine, at most 2 (truncated importance sampling)."""
 
 
 class TrainSettings(Settings):
-    """How the policy learns."""
+    """Update of the policy."""
 
     advantage: Literal[
         "grpo",
@@ -93,60 +93,60 @@ class TrainSettings(Settings):
         "gae",
     ] = "grpo"
     """`reinforce++` and its baseline form standardise over the batch's tokens, as verl and OpenRLHF
-    do; with `_by_trajectory` over its trajectories. `gae`: PPO with a critic, an advantage for each
-    token, whitened over the batch; groups play no part, so that equal rewards teach too."""
+    do, or over its trajectories with `_by_trajectory`. `gae`: PPO with a critic and an advantage
+    for each token, whitened over the batch. It compares no groups, so equal rewards teach too."""
     gae: GaeSettings = GaeSettings()
     filter: str = "none"
-    """`dapo`: groups whose scores are all equal do not count, so that `filtering.redraw` draws
-    others for them (dynamic sampling). `zerotir`: leave out groups whose accuracy is outside
-    `filtering.window` or whose scores mostly failed, and samples that are cut and wrong, odd, made
-    up, repetitive or (by `filtering.max_perplexity`) too unlikely under the base model. All are
-    counted. Needs a reward that logs `correct`. Or `module:attribute` of yours."""
+    """`dapo`: drop groups with equal scores; `filtering.redraw` replaces them (dynamic sampling).
+    `zerotir`: drop groups whose accuracy is outside `filtering.window` or whose scores mostly
+    failed. It also drops samples that are cut and wrong, odd, made up, repetitive or too unlikely
+    under the base model (`filtering.max_perplexity`). All are counted. It needs a reward that logs
+    `correct`. Or your own, `module:attribute`."""
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn", "call"] = "trajectory"
-    """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
-    members of the group that entered the turn in the same condition. Rewards that are not a sum
-    over turns (`format`) keep `trajectory`. `call`: that of the whole, and on a step's tokens
-    besides how much more its calls were the wanted ones than those of peers at the same depth;
+    """`trajectory`: every token has the advantage of the trajectory. `turn`: the advantage of its
+    turn, among members of the group that entered the turn in the same condition; rewards that are
+    not a sum over turns (`format`) keep `trajectory`. `call`: as `trajectory`, plus a term for each
+    step that compares its calls with the ground truth, relative to peers at the same depth. It
     needs tasks whose ground truth has calls."""
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
     """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: GSPO-token, one ratio of
     the whole sequence and each token's own gradient, which keeps credit by turn, call or token.
-    `cispo`: the ratio is clipped and weighs the token's log-probability, so that no token loses
-    its gradient."""
+    `cispo`: the clipped ratio weights the token's log-probability, so that no token loses its
+    gradient."""
     clip_low: float = Field(default=0.2, ge=0)
-    """How far the ratio of new to old probability may fall below 1: clipped at 1 - clip_low; 0 or
+    """Lower clip range: the ratio of new to old probability is clipped at 1 - clip_low; 0 or
     more."""
     clip_high: float = Field(default=0.28, ge=0)
-    """How far it may rise above 1: clipped at 1 + clip_high; 0 or more, above `clip_low` in DAPO's
-    clip-higher."""
+    """Upper clip range: the ratio is clipped at 1 + clip_high; 0 or more, above `clip_low` in
+    DAPO's clip-higher."""
     dual_clip: float = Field(default=10.0, ge=0)
-    """For negative advantages the loss is at most this times -advantage; 0: off."""
+    """For negative advantages, the loss is at most this times -advantage; 0: off."""
     kl: float = Field(default=0.01, ge=0)
-    """Coefficient of the KL divergence from the frozen start; 0: none is measured."""
+    """Coefficient of the KL divergence from the frozen initial policy; 0: it is not computed."""
     kl_in: Literal["loss", "reward"] = "loss"
-    """`loss`: k3 beside the surrogate. `reward`: k1, the log-ratio of each sampled token, is taken
-    from the reward: from that of its token under `gae`, else their sum from the trajectory's."""
+    """`loss`: add k3 to the loss. `reward`: subtract k1, the log-ratio of each sampled token, from
+    the token's reward with `gae`, and otherwise their sum from the trajectory's reward."""
     entropy: float = Field(default=0.001, ge=0)
     """Coefficient of the entropy bonus."""
     aggregation: Literal["token", "sequence", "constant"] = "token"
     """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means.
     `constant`: mean over sequence sums, divided by `rollout.generated_tokens` (Dr. GRPO)."""
     lr: float = Field(default=1e-6, gt=0)
-    """Peak learning rate of AdamW, a step without unit, above 0. Full weights of large models take
-    about 1e-6, adapters 1e-5 to 1e-4, the bundled policies 1e-3 to 3e-3."""
+    """Peak learning rate of AdamW, above 0. Usual are 1e-6 for all weights of a large model, 1e-5
+    to 1e-4 for adapters, and 1e-3 to 3e-3 for the bundled policies."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """`cosine` falls to 0 over the whole run; where the pool grows, `updates` must say how long
-    that is."""
+    """`cosine` falls to 0 over the whole run; if the pool grows, `updates` must give its
+    length."""
     warmup: int = Field(default=0, ge=0)
     """Steps of linear warm-up."""
     minibatch: int = Field(default=0, ge=0)
-    """Trajectories of one optimiser step, about; 0: all of the step's, exactly on-policy. Groups
-    are shuffled and never split (their common prefixes are computed once), and the parts are as
-    equal as whole groups allow."""
+    """Trajectories of one optimiser step, approximately; 0: all of the step, exactly on-policy.
+    Groups are shuffled and never split, because their common prefixes are computed once. The
+    mini-batches are as equal as whole groups allow."""
     epochs: int = Field(default=1, ge=1)
     """Passes over one step's trajectories."""
     correction: CorrectionSettings = CorrectionSettings()
     mask_env_tokens: bool = True
-    """False: tokens that the environment inserted carry loss too; the world-model experiment."""
+    """False: tokens inserted by the environment also carry loss (the world-model experiment)."""
     local: LocalSettings = LocalSettings()

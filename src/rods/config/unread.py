@@ -1,8 +1,8 @@
-"""Settings that nothing reads under others, and the refusal of those.
+"""Refusal of settings that have no effect under another setting.
 
-Owns which setting is read under which choice. Who asks for one that has no effect is told so. What
-a recipe says for a choice that a later layer (its profile, the command line) takes back is no
-fault: only settings are refused that stand in the same layer as that choice, or in a later one.
+Owns the rules of which choice reads which setting. A setting without effect is refused if it stands
+in the layer of that choice or in a later one. The layers are recipe, profile and command line. So a
+recipe may hold settings for a choice that its profile or the command line changes.
 
     require_read(values, usual, [{"train.lr"}, {"rollout.pipeline.staleness"}], "command line")
 """
@@ -21,7 +21,7 @@ Values = Mapping[str, Any]
 
 
 class Rule(NamedTuple):
-    """When some settings are read."""
+    """Condition under which some settings are read."""
 
     keys: tuple[str, ...]
     """Settings, or sections of them."""
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     """Settings that decide it."""
     read: Callable[[Values], bool]
     want: str
-    """What makes them be read, in words."""
+    """Condition in words, for the message."""
 
 
 def _pipelined(values: Values) -> bool:
@@ -41,7 +41,7 @@ def _engine(values: Values) -> EngineTraits:
 
 
 def _open(values: Values) -> bool:
-    """Whether the engine is not chosen yet, or a module that may read all of the section."""
+    """Return true if the engine may read the whole section: undecided, or a user's module."""
     return _engine(values).undecided or _engine(values).foreign
 
 
@@ -100,7 +100,7 @@ RULES = (
         ("engine.timeout",),
         ("engine.name",),
         lambda values: _engine(values).server or _open(values),
-        'engine.name = "openai" or "vllm", which ask a server',
+        'engine.name = "openai" or "vllm", which use a server',
     ),
     Rule(
         ("engine.folder",),
@@ -112,8 +112,8 @@ RULES = (
         ("engine.vllm.sleep",),
         ("rollout.schedule", "rollout.pipeline.staleness"),
         lambda values: not _pipelined(values) or values["rollout.pipeline.staleness"] == 0,
-        "rollout.pipeline.staleness = 0 or another rollout.schedule: a server that plays while "
-        "updates run never sleeps",
+        "rollout.pipeline.staleness = 0 or another rollout.schedule, because a server that samples "
+        "during updates never sleeps",
     ),
 )
 
@@ -121,11 +121,11 @@ RULES = (
 def require_read(
     values: Values, usual: Values, layers: Sequence[Collection[str]], where: str
 ) -> None:
-    """Refuse settings that were set and that nothing reads.
+    """Refuse settings that have no effect.
 
     Args:
-        values: all settings, as they are in the end.
-        usual: all defaults; who says a default asks for nothing.
+        values: all settings after all layers.
+        usual: all defaults; a setting at its default is never refused.
         layers: the keys that each layer sets, the strongest last.
 
     Raises:
@@ -144,7 +144,7 @@ def require_read(
 def _unread(
     rule: Rule, values: Values, usual: Values, layers: Sequence[Collection[str]]
 ) -> list[str]:
-    """Keys of a rule that are set in vain."""
+    """Return the keys of a rule that are set without effect."""
     if rule.read(values):
         return []
     decided = max(_last(key, layers) for key in rule.by)
@@ -158,7 +158,7 @@ def _unread(
 
 
 def _last(key: str, layers: Sequence[Collection[str]]) -> int:
-    """The strongest layer that sets a key; -1: none does."""
+    """Return the index of the strongest layer that sets a key, or -1."""
     # A free table may be set as a whole, so that its own keys are not named.
     return max((n for n, layer in enumerate(layers) if _named(key, layer)), default=-1)
 
