@@ -1,4 +1,4 @@
-"""What the loop drives, as typed protocols: it knows no model, environment, writer or screen.
+"""Typed protocols of the parts that the loop drives, without any model, environment or writer.
 
 Owns the seams between `loop.py` and the outside world; `rods.assemble` fills them.
 """
@@ -22,11 +22,11 @@ from rods.types import Json
 
 
 class UpdateReport(Protocol):
-    """What one update did."""
+    """Result of one update."""
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration of the update."""
         ...
 
     @property
@@ -106,7 +106,7 @@ class GroupFilter(Protocol):
     """Says whether a group with these scores is trained on."""
 
     def __call__(self, scores: Sequence[Score]) -> bool:
-        """Whether it passes."""
+        """True if the check passes."""
         ...
 
 

@@ -43,7 +43,7 @@ MOST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TurnVerdict:
-    """How one turn went, judged against the ground truth."""
+    """Verdict on one turn against the ground truth."""
 
     expects_calls: bool
     """False where the ground truth is empty: the agent must abstain."""
@@ -54,13 +54,13 @@ class TurnVerdict:
     executed: bool
     """Every ground-truth result of this turn is among the agent's results so far (multiset)."""
     official: bool
-    """What the benchmark's own checker says of this turn (it never judges abstention)."""
+    """Verdict of the benchmark's own checker on this turn (it never judges abstention)."""
     answered: bool = True
     """The agent ended the turn by an answer (set by the rollout; a world cannot see it)."""
     ended: str = ""
     """Why the world ended the turn by itself (set by the rollout), such as `finish`, `stuck`."""
     correct: bool | None = None
-    """What `judge_answer` said of the agent's text (set by the rollout); None: no such judge."""
+    """Verdict of `judge_answer` on the agent's text (set by the rollout); None: no such judge."""
 
     @property
     def solved(self) -> bool:
@@ -105,11 +105,11 @@ class World(Protocol):
 
 
 def called(world: World, call: ToolCall) -> ToolResult:
-    """What a call that a policy wrote gives, the same wherever the world is.
+    """Execute a call that a policy wrote, with the same result wherever the world is.
 
-    The world is given whole characters (`rods.infra.text`). What no wire should carry, a call or a
-    result of more than `MOST` characters or an infinite number, is a failed call. So is one that
-    would have ended the rollout or the program.
+    The world gets whole characters (`rods.infra.text`). A call or a result of more than `MOST`
+    characters or with an infinite number counts as a failed call. So does one that would have ended
+    the rollout or the program.
 
     Raises:
         EnvError: the world broke.
@@ -147,7 +147,7 @@ class AnswerJudge(Protocol):
     """
 
     def judge_answer(self, text: str) -> bool:
-        """Whether the answer in the text is right.
+        """Return true if the answer in the text is right.
 
         Args:
             text: all that the policy wrote in this turn, its generations joined by line breaks;
@@ -164,7 +164,7 @@ class HintSource(Protocol):
     """
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
-        """Why the call failed and which call or value exists, in a sentence or two, or nothing.
+        """Explain in a sentence or two why the call failed and which call exists; may be empty.
 
         It changes nothing, names only tools that are offered now, and knows no ground truth.
 
@@ -180,11 +180,11 @@ class Partner(Protocol):
     """A world in which somebody talks with the agent within a turn."""
 
     def opens(self) -> str:
-        """What is said at a turn's start, after the task's own text; asked once a turn."""
+        """Return the text at a turn's start, after the task's own text; called once a turn."""
         ...
 
     def reply(self, text: str) -> str | None:
-        """What is said after an answer; None: the turn is over.
+        """Return the text after an answer; None: the turn is over.
 
         Args:
             text: what the user reads of the agent's answer.

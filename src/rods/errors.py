@@ -68,7 +68,7 @@ class WriterError(SynthesisError):
 
     @property
     def suspends(self) -> bool:
-        """Whether it makes no sense to ask on at once."""
+        """True if the next request should wait."""
         return self.fatal or self.down
 
 

@@ -22,10 +22,10 @@ from rods.types import StopReason
 
 @dataclass(slots=True)
 class Usage:
-    """What a trajectory has used so far."""
+    """Amounts that a trajectory has used so far."""
 
     seconds: float = 0.0
-    """Those of the world's calls; waiting for the policy does not count."""
+    """Seconds of the world's calls; waiting for the policy does not count."""
     turns: int = 0
     """Turns begun."""
     calls: int = 0

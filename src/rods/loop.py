@@ -99,7 +99,7 @@ class _Loop:
 
     @property
     def over(self) -> bool:
-        """Whether the stages or a budget of the run have ended."""
+        """Return true if the stages or a budget of the run have ended."""
         return self.curriculum.done or self.run.config.spent(self.trainer.step, self.sampled)
 
     # -- one training step ------------------------------------------------------------------

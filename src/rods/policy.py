@@ -116,15 +116,15 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do, declared by it."""
+    """Capabilities that an engine declares."""
 
     weights: Literal["shared", "handed", "fixed"]
     """`shared`: it computes with the trainer's own model. `handed`: `sync` brings it copies.
     `fixed`: they never change, so it serves evaluation alone."""
     beside_updates: bool = False
-    """Whether it may generate while the trainer changes its model: it has a copy of the weights."""
+    """True if it may generate while the trainer changes its model: it has a copy of the weights."""
     top_p: bool = True
-    """Whether log-probabilities stay those of the whole distribution under `top_p`."""
+    """True if log-probabilities are those of the whole distribution under `top_p`."""
 
 
 class Weights(Protocol):
@@ -132,7 +132,7 @@ class Weights(Protocol):
 
     @property
     def adapters(self) -> bool:
-        """Whether LoRA adapters are trained, which `save` then writes alone."""
+        """True if LoRA adapters are trained; then `save` writes only them."""
         ...
 
     def tensors(self) -> Iterator[tuple[str, Any]]:
@@ -216,7 +216,7 @@ class ScriptedPolicy(Engine):
 
     @property
     def version(self) -> int:
-        """That of the last `sync`."""
+        """Version of the last `sync`."""
         return self._version
 
     async def sync(self, weights: Weights, version: int) -> None:
@@ -273,7 +273,7 @@ class _ScriptedSession:
         self._closed = True
 
     def _stop_end(self, ids: Sequence[int], stops: Sequence[str]) -> int:
-        """How many ids there are up to the first stop string; 0: there is none."""
+        """Return the number of ids up to the first stop string; 0: there is none."""
         wanted = self._stops.of(stops)
         if wanted is None:
             return 0

@@ -90,7 +90,7 @@ def synthesis_state(components: Components) -> dict[str, Json]:
 def epoch_record(
     components: Components, curriculum: OnlineCurriculum, report: EpochReport
 ) -> dict[str, Json]:
-    """What the start of an epoch did to the pool; it counts to the update that follows."""
+    """Record of changes to the pool at an epoch's start, counted to the next update."""
     return {
         "kind": "epoch",
         "epoch": report.epoch,

@@ -79,12 +79,12 @@ class Registry:
         )
 
     def find(self, name: str) -> Any:
-        """What a name means; raises `ConfigError` if there is no such thing."""
+        """Return the object of a name; raises `ConfigError` if there is none."""
         return load(self._setting, self.address(name))
 
 
 def recipe_file(name: str) -> Path:
-    """Where the bundled recipe of a name is, if there is one."""
+    """Return the path of a bundled recipe, if there is one."""
     return RECIPES / name / "recipe.toml"
 
 
@@ -121,9 +121,9 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def load(setting: str, address: str) -> Any:
-    """What stands at `module:attribute` or `FILE.py:attribute`.
+    """Return the object at `module:attribute` or `FILE.py:attribute`.
 
-    Modules of the working directory are found too, and those beside a file.
+    Modules of the working directory and beside a file can be found.
 
     Raises:
         ConfigError: it cannot be imported.
@@ -202,5 +202,5 @@ def require(setting: str, name: str, found: object, protocol: type) -> None:
     if missing:
         raise ConfigError(
             f"{setting}: {name!r} has no {', '.join(missing)}. Derive it from "
-            f"{protocol.__module__}.{protocol.__name__}, which says what is expected."
+            f"{protocol.__module__}.{protocol.__name__}, which documents what is expected."
         )

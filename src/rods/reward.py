@@ -27,7 +27,7 @@ from rods.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a trajectory is worth."""
+    """Reward of a trajectory."""
 
     value: float
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -37,7 +37,7 @@ class Score:
     reason: str | None = None
     """Why it is invalid."""
     turns: tuple[float, ...] = ()
-    """What each of the task's turns earned, where the value is their sum; empty: it is not."""
+    """Reward of each turn of the task if the value is their sum; empty otherwise."""
 
 
 Reward: TypeAlias = Callable[[Task, Trajectory], Score]
@@ -56,7 +56,7 @@ class GroupReward(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Json]:
-        """What it remembers, as plain JSON."""
+        """Return its state as plain JSON."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Json]) -> None:
@@ -100,7 +100,7 @@ class Rewards:
         return score_group(self._get(name), group)
 
     def state_dict(self) -> dict[str, Json]:
-        """What the group rewards of the run remember, by name."""
+        """Return the states of the run's group rewards, by name."""
         made = self._made.items()
         return {name: r.state_dict() for name, r in made if isinstance(r, GroupReward)}
 

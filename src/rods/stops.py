@@ -33,10 +33,10 @@ class StopStrings:
         self._possible: dict[int, bool] = {}
 
     def completed_by(self, ids: Sequence[int]) -> bool:
-        """Whether the last of these ids completes a stop string within their text.
+        """Return true if the last of these ids completes a stop string within their text.
 
         Args:
-            ids: all ids of one generation; asked after each of them.
+            ids: all ids of one generation; called after each of them.
         """
         last = ids[-1]
         possible = self._possible.get(last)
@@ -48,7 +48,7 @@ class StopStrings:
         return any(stop in text for stop in self._stops)
 
     def _can_end(self, text: str) -> bool:
-        """Whether a stop string can end within a token of this text."""
+        """Return true if a stop string can end within a token of this text."""
         if not text or "\ufffd" in text:
             return True  # a part of a character, or a blank that is not shown alone
         return any(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 MANIFEST, METRICS, LOCK = "manifest.json", "metrics.jsonl", ".lock"
 FORMAT = 3
-"""Of run folders; raised when what a run has written would be misread."""
+"""Version of run folders; it rises when an older folder would be misread."""
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
 BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
@@ -83,7 +83,7 @@ def require_free(path: Path) -> None:
     """
     held = {p.name for p in path.iterdir()} if path.is_dir() else set[str]()
     if (path / MANIFEST).exists():  # looked for last: it is there before anything else is
-        how = f"Choose another name, or go on with it by `rods train --resume {path}`."
+        how = f"Choose another name, or continue it: `rods train --resume {path}`."
         raise StoreError(f"{path}: this run exists already. {how}")
     if held - BEFORE_MANIFEST or path.is_file():
         how = "Choose another name; nothing was written."
@@ -246,8 +246,8 @@ class RunDirectory:
         theirs = self.manifest.get("kind", TRAIN)
         if theirs != kind:
             raise StoreError(
-                f"{self.path}: this is a run of `rods {theirs}`, not of `rods {kind}`. Go on with "
-                f"it by `rods {theirs} --resume {self.path}`."
+                f"{self.path}: this is a run of `rods {theirs}`, not of `rods {kind}`. Continue "
+                f"it: `rods {theirs} --resume {self.path}`."
             )
 
     def _require_more(self, asked: RunConfig) -> None:
@@ -270,15 +270,15 @@ class RunDirectory:
         )
 
     def require_version(self) -> None:
-        """Refuse to go on with a run of another version or format; raises `StoreError`."""
+        """Refuse to resume a run of another version or format; raises `StoreError`."""
         theirs, ours = str(self.manifest["rods"]), VERSION
         form = self.manifest.get("format")
         if theirs.split(".")[:2] == ours.split(".")[:2] and form == FORMAT:
             return
         raise StoreError(
             f"{self.path}: this run was made by rods {theirs} in format {form}, this is rods "
-            f"{ours}, which reads format {FORMAT}. Go on with it by the rods that made it, or "
-            "start a new run; `rods report` and `rods compare` read this one as it is."
+            f"{ours}, which reads format {FORMAT}. Resume it with the rods that made it, or "
+            "start a new run. `rods report` and `rods compare` read this one as it is."
         )
 
     def _adopt(self, config: RunConfig, changes: Sequence[str], start: Start | None) -> None:
@@ -301,7 +301,7 @@ class RunDirectory:
 
     @property
     def start(self) -> Start | None:
-        """What its settings were read from, where that is known."""
+        """Sources of its settings, if they are known."""
         recipe, profile = (self.manifest.get(name) for name in ("recipe", "profile"))
         if not isinstance(recipe, str) or not isinstance(profile, str):
             return None
@@ -344,7 +344,7 @@ class RunDirectory:
         return sum(int(str(record.get("trajectories", 0))) for record in self.metrics())
 
     def _updated(self) -> bool:
-        """Whether an update was logged; the first checkpoint after it may be some steps away."""
+        """Return true if an update was logged; the first checkpoint may be some steps later."""
         return any(record.get("kind") == "step" for record in self.metrics())
 
     def _cut(self) -> None:
@@ -355,7 +355,7 @@ class RunDirectory:
             checkpoint = self.checkpoints.go_back(lambda c: _logged(c) <= held)
             if checkpoint != latest:
                 lost = f"the end that {latest.path.name} knew is lost"
-                where = f"back to {checkpoint.path.name}" if checkpoint else "it goes on with a gap"
+                where = f"back to {checkpoint.path.name}" if checkpoint else "it resumes with a gap"
                 _log.warning("%s: %s; %s", self.path / METRICS, lost, where)
             checkpoint = checkpoint or latest
             step, size = checkpoint.step, _logged(checkpoint)
@@ -395,5 +395,5 @@ def _logged(checkpoint: Checkpoint) -> int:
     """Bytes that the log had when a checkpoint was made."""
     size = checkpoint.mark().get("metrics")
     if not isinstance(size, int):
-        raise checkpoint.damaged("it does not say how long the log was")
+        raise checkpoint.damaged("the length of the log is missing")
     return size

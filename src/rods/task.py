@@ -29,7 +29,7 @@ CARRYING = ("task", "extra_info")
 _MARK = re.compile(r"\$+call")
 """Keys that mark a nested call, or data that looks like one."""
 COLUMNS = ("env", "category", "turns", "world", "provenance", "dialogue", *CARRYING)
-"""What is read of a Parquet file of tasks."""
+"""Columns that are read from a Parquet file of tasks."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
 
@@ -47,7 +47,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a task comes from."""
+    """Origin of a task."""
 
     origin: str
     """Name of the original task (`multi_turn_base_3`)."""
@@ -73,10 +73,10 @@ class Task:
     """`base`, `miss_func`, `miss_param`, `long_context`, or what the environment names."""
     turns: tuple[Turn, ...]
     world: Mapping[str, Json]
-    """What the environment needs to make a fresh world; nobody else looks into it."""
+    """Data from which the environment makes a new world; nothing else reads them."""
     provenance: Provenance = field(default=Provenance("", ""), compare=False)
     dialogue: tuple[Message, ...] = ()
-    """What was said before the first turn; the policy reads it. Its calls were all executed."""
+    """Messages before the first turn, which the policy reads; all their calls were executed."""
 
     @cached_property
     def id(self) -> str:
@@ -87,7 +87,7 @@ class Task:
 
     @property
     def is_original(self) -> bool:
-        """Whether a human wrote it."""
+        """True if a human wrote it."""
         return not self.provenance.ancestors
 
     def __eq__(self, other: object) -> bool:
@@ -251,7 +251,7 @@ def _dump(value: Value) -> Json:
 
 
 def _marked(value: Mapping[str, object]) -> bool:
-    """Whether an object looks like a nested call, or like one that was escaped."""
+    """Return true if an object looks like a nested call, or like an escaped one."""
     return len(value) == 1 and _MARK.fullmatch(next(iter(value))) is not None
 
 
@@ -332,7 +332,7 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
 
 
 def _notes(value: object) -> object:
-    """What `extra_info` says; it may be any text."""
+    """Read `extra_info`, which may be any text."""
     try:
         return opened(value, "extra_info")
     except ValueError:

@@ -36,7 +36,7 @@ class Span:
 
     @property
     def sampled(self) -> bool:
-        """Whether the policy produced these tokens, so that they carry loss."""
+        """True if the policy produced these tokens, so that they carry loss."""
         return self.logprobs is not None
 
 
@@ -72,7 +72,7 @@ class Ledger:
 
     @property
     def generated(self) -> int:
-        """How many tokens the policy sampled."""
+        """Return the number of tokens that the policy sampled."""
         return sum(len(s.ids) for s in self._spans if s.sampled)
 
     def add_context(self, ids: Sequence[int]) -> None:

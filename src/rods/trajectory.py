@@ -42,7 +42,7 @@ class Trajectory:
     member: int
     """Index within the group, 0 .. K-1."""
     policy_version: int
-    """That with which it began; later spans may be of later versions (`Span.version`)."""
+    """Policy version at its start; later spans may have later versions (`Span.version`)."""
     seed: int
     messages: tuple[Message, ...]
     steps: tuple[Step, ...]
@@ -61,7 +61,7 @@ class Trajectory:
 
     @property
     def valid(self) -> bool:
-        """Whether it may enter rbar, a baseline or a loss."""
+        """True if it may enter rbar, a baseline or a loss."""
         return self.failure is None
 
     @cached_property

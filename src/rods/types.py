@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias, cast
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What JSON can say."""
+"""Any JSON value."""
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | ToolCall | None"
 """An argument: JSON, or a nested call whose result is the argument."""
@@ -40,7 +40,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the policy is told about a tool."""
+    """Description of a tool for the policy."""
 
     name: str
     description: str
@@ -66,7 +66,7 @@ def json_type(schema: Mapping[str, Any]) -> str:
 
 
 def allows_null(schema: Mapping[str, Any]) -> bool:
-    """Whether null is among the types of a JSON schema."""
+    """Return true if null is among the types of a JSON schema."""
     return isinstance(schema.get("type"), list) and "null" in schema["type"]
 
 
@@ -77,7 +77,7 @@ def json_choices(schema: Mapping[str, Any]) -> list[Json]:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call returned, as the policy reads it."""
+    """Result of a call, as the policy reads it."""
 
     content: str
     failed: bool = False
@@ -96,14 +96,14 @@ class Message:
 
 
 class ParseVerdict(StrEnum):
-    """What a dialect made of one generation. Verdicts are data and go back to the model."""
+    """Parsing result of one generation. Verdicts are data and go back to the model."""
 
     CALLS = "calls"
     """One or more well-formed calls of offered tools."""
     ANSWER = "answer"
     """No call: the text answers the user and ends the turn."""
     MALFORMED = "malformed"
-    """It looks like a call but cannot be parsed."""
+    """Text that looks like a call but cannot be parsed."""
     TRUNCATED = "truncated"
     """The generation hit its token limit; nothing of it is executed."""
     UNKNOWN_TOOL = "unknown_tool"
@@ -113,7 +113,7 @@ class ParseVerdict(StrEnum):
 
     @property
     def is_error(self) -> bool:
-        """Whether the model gets feedback about its format."""
+        """True if the model gets feedback about its format."""
         return self not in (ParseVerdict.CALLS, ParseVerdict.ANSWER)
 
 

@@ -398,7 +398,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     config = load_config("rods", "quick", ["env.tasks=all.jsonl", "env.train_tasks=0"])
     sides = sides_of(config, ENVIRONMENT)
     assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
-    assert f"env.tasks, training side: task {broken.id}" in caplog.text
+    assert f"env.tasks, training split: task {broken.id}" in caplog.text
     run = start_run(config, "new")
     monkeypatch.setattr("rods.assemble.load_model", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError), assemble(config, run):

@@ -134,7 +134,7 @@ def test_resume_may_change_what_decides_nothing_and_remembers_it(run):
         {"step": 4, "setting": "synthesis.llm.url:  -> http://localhost:2/v1"},
     ]
     wrong = RunConfig.model_validate({**data, "model": {"threads": 5}, "seed": 1})
-    with pytest.raises(StoreError, match=r"run's: seed: 0 -> 1\. Resume"):
+    with pytest.raises(StoreError, match=r"the run: seed: 0 -> 1\. Resume"):
         RunDirectory.resume(run.path, wrong)
     assert RunDirectory.open(run.path).config == other
 
@@ -282,7 +282,7 @@ def test_a_run_of_another_format_is_refused_and_still_reported(run, form):
     manifest |= {} if form is None else {"format": form}
     (run.path / "manifest.json").write_text(json.dumps(manifest))
     before = {p: p.read_bytes() for p in run.path.rglob("*") if p.is_file()}
-    said = rf"rods 0\.1\.0 in format {form}, .*which reads format {FORMAT}\. Go on with"
+    said = rf"rods 0\.1\.0 in format {form}, .*which reads format {FORMAT}\. Resume it with"
     with pytest.raises(StoreError, match=said):
         RunDirectory.resume(run.path)
     with pytest.raises(StoreError, match=said):
@@ -338,7 +338,7 @@ def test_a_log_that_lost_what_a_checkpoint_knew_goes_back_to_the_one_before(run,
     caplog.clear()
     again = RunDirectory.resume(run.path)
     assert again.metrics() == [] and again.latest_checkpoint().step == 1
-    assert "the end that step-000001 knew is lost; it goes on with a gap" in caplog.messages[0]
+    assert "the end that step-000001 knew is lost; it resumes with a gap" in caplog.messages[0]
     for end in range(20):  # what is logged now is behind the checkpoint, however long it is
         again.log({"step": 2, "end": end})
     again = RunDirectory.resume(run.path)
@@ -461,7 +461,7 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, monkeypatch, where):
     path = tmp_path / "file"
     write_atomic(path, "old")
     monkeypatch.setattr(where, full_disk)
-    with pytest.raises(StoreError, match=r"the disk is full.*Nothing that was there is lost"):
+    with pytest.raises(StoreError, match=r"the disk is full.*No earlier file is lost"):
         write_atomic(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]

@@ -150,10 +150,10 @@ def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     export([note], tmp_path / "p.parquet", "verl", NotesEnvironment())
     assert NotesEnvironment().load(tmp_path / "p.parquet") == [note]
     said = dataclasses.replace(note, dialogue=(Message("user", "hello"),))
-    with pytest.raises(TaskError, match=f"task {said.id}: cannot be said to verifiers"):
+    with pytest.raises(TaskError, match=f"task {said.id}: verifiers cannot express it"):
         export([said], tmp_path / "q", "verifiers", NotesEnvironment())
     withheld = notes_task([("add", [])], withheld={0: ("add",)})
-    with pytest.raises(TaskError, match=f"task {withheld.id} .base.: cannot be said to TRL"):
+    with pytest.raises(TaskError, match=f"task {withheld.id} .base.: TRL cannot express it"):
         export([withheld], tmp_path / "q", "trl", NotesEnvironment())
     task = variants()[0]
     late = with_turn(task, 1, dataclasses.replace(task.turns[1], withheld=("ls",)))

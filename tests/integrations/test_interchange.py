@@ -94,7 +94,10 @@ def broken(change: Callable[[dict[str, Any]], Any], name: str = NAMES[0]) -> dic
         (broken(lambda k: k.update(ground_truth=None)), "base_7: not an entry"),
         (broken(lambda k: k["question"].append("x")), "base_7: not an entry"),
         (broken(lambda k: k.update(id="base_7")), "expected multi_turn_CATEGORY_NUMBER"),
-        (broken(lambda k: k.update(id="multi_turn_miss_func_999")), "withheld is not said"),
+        (
+            broken(lambda k: k.update(id="multi_turn_miss_func_999")),
+            "the withheld functions, is missing",
+        ),
         (tuning_row(NAMES[3]), "stands at .*train.jsonl:1 already"),
     ],
 )
@@ -162,7 +165,7 @@ def test_the_verb_says_what_is_wrong(
         (("--tasks", "in.jsonl", "--out", "no/x"), "there is no folder no"),
         (("--tasks", "none.jsonl", "--out", "x"), "none.jsonl: there is no such file"),
         (("--tasks", "in.jsonl", "--out", "x", "--format", "csv"), "expected one of jsonl, verl"),
-        (("--tasks", "in.jsonl", "--out", "x", "--categories", "odd"), "there are base"),
+        (("--tasks", "in.jsonl", "--out", "x", "--categories", "odd"), "expected some of base"),
         (("--tasks", "in.jsonl", "--out", "there.jsonl"), "exists, with other content"),
     ):
         assert rods("convert", *words, monkeypatch=monkeypatch) == 2

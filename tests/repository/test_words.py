@@ -8,10 +8,15 @@ import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+import typer
 
 from places import SOURCE
+from rods.cli.main import app
+from rods.config import RunConfig
+from rods.config.base import Settings
 
 BUNDLED = SOURCE / "envs" / "repo" / "repositories"
 """Programs with planted bugs, which speak as they like."""
@@ -112,3 +117,100 @@ def test_messages_say_it_in_usual_words() -> None:
     for path in FILES:
         found = [t for t in texts(path) if PHRASES.search(t) and not PERSISTED.fullmatch(t)]
         assert not found, f"{path}: {found}"
+
+
+# -- plain English where users read --------------------------------------------------------------
+
+ROOT = SOURCE.parents[1]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((SOURCE / "recipes").glob("*/README.md")),
+    *sorted((ROOT / "examples").glob("*/README.md")),
+]
+MOST = 25
+"""Words that a sentence may have, without code, numbers and the addresses of links."""
+UNPLAIN = re.compile(
+    r"\b(?:(?:[Gg]o(?:es|ing)?|[Gg]one|[Ww]ent) on (?:with|from|by)|[Ww]hoever|anew|[Uu]nsaid"
+    r"|(?:is|are) said|turn(?:s|ed) down|gone on|[Mm]end(?:s|ed|ing)?)\b|…"
+)
+"""Resume or continue; again; state; reject; fix; a text that ends."""
+OPENINGS = re.compile(r"(?:Those|The same|Of|As|That of|What|Whoever|Whether|How)\b")
+"""First words of texts that cannot be read alone."""
+PLAIN = [
+    *SOURCE.glob("*.py"),
+    *(p for n in ("cli", "config", "curriculum") for p in (SOURCE / n).rglob("*.py")),
+]
+
+
+def sentences(text: str) -> Iterator[str]:
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) |[#|])", re.sub(r"\]\([^)]*\)", "]", text))
+    for block in blocks:
+        if not block.startswith(("#", "|")):
+            yield from re.split(r"(?<=[.!?:])\**\s+", " ".join(block.split()))
+
+
+def faults(text: str) -> list[str]:
+    text = re.sub(r"`[^`\n]*`", "", text)
+    long = [s for s in sentences(text) if sum(map(_is_word, s.split())) > MOST]
+    return [*UNPLAIN.findall(text), *SAID_TO_USERS.findall(text), *long]
+
+
+def _is_word(text: str) -> bool:
+    return any(c.isalpha() for c in text)
+
+
+def helps() -> Iterator[tuple[str, str]]:
+    program: Any = typer.main.get_command(app)
+    for name, verb in program.commands.items():
+        yield name, verb.help
+        yield from ((f"{name} {p.opts[0]}", p.help or "") for p in verb.params)
+
+
+def settings(section: type[Settings], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, field in section.model_fields.items():
+        yield f"{prefix}{name}", field.description or ""
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, Settings):
+                yield from settings(kind, f"{prefix}{name}.")
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            name = getattr(node, "name", path.name)
+            if not name.startswith("_") and (text := ast.get_docstring(node)):
+                yield name, text
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_pages_are_plain(path: Path) -> None:
+    found = faults(prose(path))
+    assert not [word for word in found if path.name != BOOKED or "room" not in word.lower()]
+
+
+def test_help_and_settings_are_plain() -> None:
+    texts = [*helps(), *settings(RunConfig)]
+    assert len(texts) > 250
+    assert not {name: f for name, text in texts if (f := faults(text))}
+    assert not [name for name, text in texts if OPENINGS.match(text)]
+
+
+@pytest.mark.parametrize("path", PLAIN, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_docstrings_can_be_read_alone(path: Path) -> None:
+    assert not [name for name, text in docstrings(path) if OPENINGS.match(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It goes on with the run.", "Nothing is played.", "And so on, …", "word " * (MOST + 1) + "."],
+)
+def test_a_fault_is_found(text: str) -> None:
+    assert faults(f"A plain sentence.\n\n* {text}\n") and not faults("A plain sentence. `a …`")
+
+
+@pytest.mark.parametrize("start", ["Those", "The same", "Of", "As", "What", "Whether", "How"])
+def test_an_opening_is_found(start: str, tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(f'def public() -> None:\n    """{start} is done."""\n', encoding="utf-8")
+    assert [name for name, text in docstrings(file) if OPENINGS.match(text)] == ["public"]

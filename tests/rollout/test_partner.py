@@ -71,5 +71,5 @@ def test_each_talk_reads_its_own_opening() -> None:
 def test_a_talk_goes_on_under_hints_and_is_refused_elsewhere() -> None:
     world = ability(hinted(Talkative().open(TASK)), Partner)
     assert world and world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
-    with pytest.raises(TaskError, match=r"somebody talks with the agent.*rods\.env\.Partner"):
+    with pytest.raises(TaskError, match=r"user simulator.*rods\.env\.Partner"):
         Hosted(Talkative(), TASK).open()

@@ -336,7 +336,9 @@ def test_conversations_wait_for_their_users_at_the_same_time(
 def test_without_servers_it_says_which_tasks_need_one(shared: tuple[Path, SuiteRules]) -> None:
     folder, whole = shared
     user = 'evaluation.suite.user.url="http://x/v1"'
-    with pytest.raises(PrerequisiteError, match=r"whom a chat server plays.*suite\.user\.url"):
+    with pytest.raises(
+        PrerequisiteError, match=r"user simulator on a chat server.*suite\.user\.url"
+    ):
         suite(folder).ready(whole.tasks(), True)
     for plays, more in ((True, [user]), (False, [])):
         with pytest.raises(PrerequisiteError, match=r"in 1 of 2 tasks a model judges.*judge\.url"):

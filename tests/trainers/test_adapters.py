@@ -199,10 +199,10 @@ def test_a_server_does_not_begin_with_the_base_alone(adapter: Path, engine: str)
     if engine == "openai":
         own |= {"url": "http://x/v1", "weights": "lora", "folder": str(adapter)}
     config = parse_config({"model": {"name": str(adapter)}, "engine": own}, "t")
-    with pytest.raises(ConfigError, match=r"begin with their base alone\. Set engine\.name"):
+    with pytest.raises(ConfigError, match=r"start with only their base\. Set engine\.name"):
         require_named(config)
     if engine == "vllm":  # else a server plays what it has
-        with pytest.raises(ConfigError, match="begin with their base alone"):
+        with pytest.raises(ConfigError, match="start with only their base"):
             evaluated._evaluated(config, None)
 
 

@@ -134,7 +134,7 @@ def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
     config, run, _ = saved_run(tmp_path, 2)
     engine = {"name": name, "weights": "fixed", "url": "http://x/v1" if name == "openai" else ""}
     config = config.model_copy(update={"engine": config.engine.model_copy(update=engine)})
-    with pytest.raises(ConfigError, match=r"cannot play those of|would play the model without"):
+    with pytest.raises(ConfigError, match=r"cannot use those of|would use the model without"):
         evaluated._evaluated(config, run.path)
 
 

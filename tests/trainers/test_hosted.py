@@ -115,7 +115,7 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
         with pytest.raises(PolicyError, match="not one tool call was parsed"):
             step(run, 0)
         assert len(run.deal(99, 0)) == 4, "what is left of the only epoch"
-        with pytest.raises(TrainError, match="all stages are played"):
+        with pytest.raises(TrainError, match="all stages are done"):
             run.deal(1, 0)
 
 

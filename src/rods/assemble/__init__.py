@@ -86,7 +86,7 @@ def train(
                 play(components, run, display)
     except Interrupted as stop:
         build_report(run.path)
-        raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
+        raise Interrupted(f"{stop} Continue: rods train --resume {run.path}") from stop
     except BaseException as error:
         if resume is None:  # a start that failed must not block the next one
             run.abandon(refused=isinstance(error, ConfigError | PolicyError | RewardError))

@@ -129,7 +129,7 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
         return None, ChatTemplate(load_tokenizer(settings), load_stops(settings))
     if there and fixed:
         raise ConfigError(
-            f"engine.url {engine.url}: the server's weights are fixed, so it cannot play those of "
+            f"engine.url {engine.url}: the server's weights are fixed, so it cannot use those of "
             f'{run}. Set engine.weights, or engine.name = "hf".'
         )
     folder = None if run is None else _last(run) / "policy"
@@ -137,7 +137,7 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
     if fixed and adapted:  # it serves a checkpoint of all weights
         raise ConfigError(
             f'engine.weights = "{engine.weights}", model.lora_rank = {settings.lora_rank}: {run} '
-            "learned adapters, and vLLM would play the model without them. Set model.lora_rank to "
+            "learned adapters, and vLLM would use the model without them. Set model.lora_rank to "
             'theirs and engine.weights = "lora".'
         )
     require_whole(config)

@@ -68,8 +68,8 @@ def require_whole(config: RunConfig) -> None:
     if base and adapters_at(config.model.name) is not None:
         raise ConfigError(
             f'engine.name = "{engine.name}": {folder} holds LoRA adapters, and the server would '
-            'begin with their base alone. Set engine.name = "hf", or merge them into a folder of '
-            "their own first (peft: merge_and_unload, save_pretrained)."
+            'start with only their base. Set engine.name = "hf", or merge them into a new folder '
+            "first (rods export)."
         )
 
 
@@ -116,7 +116,7 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
         raise PolicyError(
             f'model.name = "{config.model.name}": this bundled policy was pretrained with other '
             f"tools than those of env.name = {config.env.name!r} ({', '.join([*offered][:3])}), so "
-            "none of its calls could be read. Name a model of yours: --model.name "
+            "no call of it could be parsed. Name your own model: --model.name "
             "FOLDER_OR_HUB_NAME."
         )
 
@@ -127,7 +127,7 @@ def require_interruptible(config: RunConfig, environment: Environment) -> None:
     if seconds and not environment.blocking:
         raise ConfigError(
             f"rollout.worlds.call_seconds = {seconds:g} has no effect: worlds of env.name = "
-            f'"{config.env.name}" only compute, and are not interrupted. Play them in processes, '
+            f'"{config.env.name}" only compute, and are not interrupted. Run them in processes, '
             "which are ended (rollout.worlds.processes), or leave it out."
         )
     runner = ability(environment, ProgramRunner)

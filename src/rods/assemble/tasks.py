@@ -49,8 +49,8 @@ def sides_of(config: RunConfig, environment: Any = None) -> Splits:
     train, held_out = split.train, split.held_out
     skipped: list[CheckRow] = []
     if environment is not None and config.env.tasks:
-        train, broken = without_broken(train, environment, "env.tasks, training side")
-        held_out, others = without_broken(held_out, environment, "env.tasks, held-out side")
+        train, broken = without_broken(train, environment, "env.tasks, training split")
+        held_out, others = without_broken(held_out, environment, "env.tasks, held-out split")
         skipped = [*broken, *others]
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
@@ -66,7 +66,7 @@ def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
         if task.provenance.scenario in theirs:
             raise ConfigError(
                 f"static.variants: task {task.id} is of scenario {task.provenance.scenario}, which "
-                "is held out. Make variants of the training side: rods synth."
+                "is held out. Make variants of the training split: rods synth."
             )
     return variants
 

@@ -105,7 +105,7 @@ class TrainSettings(Settings):
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn", "call"] = "trajectory"
     """`trajectory`: every token has the advantage of the trajectory. `turn`: the advantage of its
-    turn, among members of the group that entered the turn in the same condition; rewards that are
+    turn, among members of the group that entered the turn in the same condition. Rewards that are
     not a sum over turns (`format`) keep `trajectory`. `call`: as `trajectory`, plus a term for each
     step that compares its calls with the ground truth, relative to peers at the same depth. It
     needs tasks whose ground truth has calls."""

@@ -38,7 +38,7 @@ _Z95 = statistics.NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one group says about one task at one policy version."""
+    """Judgement on one task, from one group at one policy version."""
 
     task_id: str
     category: str
@@ -102,7 +102,7 @@ def judge_values(
     step: int,
     version: int,
 ) -> Judgement | None:
-    """The same from numbers: those of `signals`, one a member, None where it is invalid.
+    """Judge by numbers: those of `signals`, one per member, None if it is invalid.
 
     Raises:
         RewardError: a value lies outside [0, 1].
@@ -137,7 +137,7 @@ def judge_values(
 def signals(
     group: Group, scores: Sequence[Score], settings: BoundarySettings, *, by_turns: bool = False
 ) -> list[float | None]:
-    """What the boundary reads of each member; None: it is invalid. See `judge`.
+    """Return the number that the boundary reads from each member; None: invalid. See `judge`.
 
     Raises:
         RewardError: the number of scores differs from K.

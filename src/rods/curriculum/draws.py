@@ -1,8 +1,8 @@
-"""What an epoch draws: the original tasks of its stage, which draws are out, which are done.
+"""Draws of an epoch: the original tasks of its stage, the draws that are out, those that are done.
 
-Owns the stages (which epochs belong to each, the tasks that it plays, where hints are given) and
-the leases. A lease belongs to the epoch that drew it, so the next epoch may start while leases are
-out. It never decides which variants an epoch plays; `replay.py` does.
+Owns the stages (the epochs of each, its tasks, and the epochs with hints) and the leases. A lease
+belongs to the epoch that drew it, so the next epoch may start while leases are out. It never
+decides which variants an epoch draws; `replay.py` does.
 
     Stages(config, originals).originals(epoch=3)
     draws.lay_out(3, task_ids)
@@ -65,11 +65,11 @@ class Stages:
         return self._epochs[max(0, epoch)]
 
     def expands(self, epoch: int) -> bool:
-        """Whether variants are made and drawn in an epoch."""
+        """Return true if variants are made and drawn in an epoch."""
         return self.at(epoch).expand and self._config.curriculum == "rods"
 
     def hints(self, epoch: int) -> bool:
-        """Whether failed calls are answered with hints in an epoch (`envtuning.hints`)."""
+        """Return true if failed calls get hints in an epoch (`envtuning.hints`)."""
         return epoch in self._hinted
 
     def _hinted_epochs(self) -> set[int]:
@@ -84,7 +84,7 @@ class Stages:
         return between | {*tail[: math.ceil(len(tail) / 2)]}
 
     def _reached(self) -> int:
-        """How many epochs the run's budgets let it begin."""
+        """Return the number of epochs that can begin within the run's budgets."""
         config, rollout = self._config, self._config.rollout
         step = rollout.tasks_per_step
         budgets = [config.updates * step, math.ceil(config.trajectories / rollout.k)]
@@ -101,7 +101,7 @@ class Stages:
         return self._pools[self.at(epoch).name]
 
     def originals(self, epoch: int) -> list[str]:
-        """Those of them that the epoch draws: all, or the slice whose turn it is."""
+        """Return the tasks that the epoch draws: all, or the next `stages.slice` of them."""
         stage, pool = self.at(epoch), self.pool(epoch)
         if not stage.slice or stage.slice >= len(pool):
             return pool

@@ -48,7 +48,7 @@ FLAT = 1e-12
 
 
 class OnlineCurriculum:
-    """Which tasks are trained on, in what order, from the first epoch to the last."""
+    """Order of the training tasks, from the first epoch to the last."""
 
     def __init__(
         self, config: RunConfig, originals: Sequence[Task], synthesis: SynthesisQueue | None = None
@@ -94,7 +94,7 @@ class OnlineCurriculum:
         return self._stages.at(epoch)
 
     def hints(self, epoch: int) -> bool:
-        """Whether failed calls are answered with hints in an epoch."""
+        """Return true if failed calls get hints in an epoch."""
         return self._stages.hints(epoch)
 
     @property
@@ -104,26 +104,26 @@ class OnlineCurriculum:
 
     @property
     def epoch_done(self) -> bool:
-        """Whether every task of the epoch was drawn and judged."""
+        """Return true if every task of the epoch was drawn and judged."""
         return self.buffer.draws.open(self.epoch) == 0
 
     @property
     def drawn_out(self) -> bool:
-        """Whether every task of the epoch was drawn; groups of it may still be rolled out."""
+        """Return true if every task of the epoch was drawn; rollouts of some may still run."""
         return self.buffer.draws.due == 0
 
     @property
     def last(self) -> bool:
-        """Whether no epoch follows."""
+        """Return true if no epoch follows."""
         return self.epoch == self.epochs - 1
 
     def short_of(self, n: int) -> bool:
-        """Whether the next epoch must start before `n` more tasks can be drawn."""
+        """Return true if the next epoch must start before `n` more tasks can be drawn."""
         return self.buffer.draws.due < n and not self.last
 
     @property
     def done(self) -> bool:
-        """Whether all epochs of all stages are over."""
+        """Return true if all epochs of all stages are over."""
         return self.last and self.epoch_done
 
     def step(self, epoch: int, more: int = 0) -> int:

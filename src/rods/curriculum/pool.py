@@ -64,7 +64,7 @@ class PoolEntry:
 
     @property
     def suspect(self) -> bool:
-        """Whether it is an original task that earned nothing in `SUSPECT` visits or more."""
+        """True for an original task that earned nothing in `SUSPECT` visits or more."""
         visits = self.visits.values()
         return self.original and len(visits) >= SUSPECT and max(j.rbar for j in visits) == 0
 

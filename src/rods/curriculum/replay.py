@@ -38,7 +38,7 @@ STALE_EPOCHS = 3
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """What an epoch's start did to the pool."""
+    """Changes to the pool at an epoch's start."""
 
     epoch: int
     first_step: int
@@ -71,7 +71,7 @@ class ReplayBuffer:
         self._seed = seed
         self.pool, self.draws = TaskPool(), Draws()
         self.reports: list[EpochReport] = []
-        """What the start of each epoch did."""
+        """Reports of the starts of all epochs."""
         self._retired: Counter[str] = Counter()
         """Variants retired since the last epoch's start, by reason."""
 

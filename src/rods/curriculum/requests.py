@@ -68,7 +68,7 @@ class SynthesisRequest(NamedTuple):
 
 
 class SynthesisRequests:
-    """What was asked of the worker, and what it has made."""
+    """Synthesis requests to the worker, and its results."""
 
     def __init__(
         self,
@@ -93,10 +93,10 @@ class SynthesisRequests:
         return max(1, draws // self._config.rollout.tasks_per_step)
 
     def due(self, epoch: int) -> bool:
-        """Whether seed tasks are to be chosen now.
+        """Return true if seed tasks must be chosen now.
 
-        Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done: the
-        last one leaves the worker a step's time before the next epoch starts.
+        Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done. So
+        the last one leaves the worker a step's time before the next epoch starts.
         """
         ran = self._cycles[epoch]
         if not self._stages.expands(epoch) or ran >= CYCLES:

@@ -181,7 +181,7 @@ class Connection:
             advice = "Lower rollout.concurrency."
         elif status in (400, 413, 422):
             advice = (
-                "If it says that the context is too long, serve the model with one of at least "
+                "If the context is too long, serve the model with a context of at least "
                 "rollout.context_tokens."
             )
         else:

@@ -197,7 +197,7 @@ class OpenAIEngine(Engine):
         if missing:
             raise PolicyError(
                 f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM "
-                "and SGLang have them; a server of chats alone cannot be an engine."
+                "and SGLang have them; a server with only chat completions cannot be an engine."
             )
         read = choice.get("prompt_token_ids")
         if read is not None and list(read) != prompt:

@@ -84,7 +84,7 @@ class VllmEngine(OpenAIEngine):
         if shutil.which(self._command[0]) is None:
             raise PrerequisiteError(
                 f"engine.vllm.command: there is no program {self._command[0]!r}. Install vLLM "
-                f"{VERSIONS} (here, or in an environment of its own), or set engine.name."
+                f"{VERSIONS} (here or in another environment), or set engine.name."
             )
         with log.open("wb") as out:
             self._process = await asyncio.create_subprocess_exec(

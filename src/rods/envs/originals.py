@@ -118,7 +118,7 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     if left := len(split.train) - len(train):
         _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
     if not train:
-        raise ConfigError("evaluation.files: they hold all tasks of the training side.")
+        raise ConfigError("evaluation.files: they hold all tasks of the training split.")
     return sides(train, held_out)
 
 
@@ -134,7 +134,7 @@ def _split(settings: EnvSettings) -> Split:
         scenarios = len({task.provenance.scenario for task in tasks})
         raise ConfigError(
             f"env.tasks: {len(tasks)} tasks in {scenarios} scenarios with env.held_out "
-            f"{settings.held_out:g} leave one side empty. Give each task a provenance.scenario, or "
+            f"{settings.held_out:g} leave a split empty. Give each task a provenance.scenario, or "
             "change env.held_out."
         )
     return split

@@ -82,7 +82,7 @@ class PythonToolEnvironment(QuestionEnvironment):
         if keep_variables and sandbox:
             raise ConfigError(
                 "env.options.keep_variables: a remote sandbox has no sessions. Leave "
-                "env.python_tool.sandbox empty, or let every program stand alone."
+                "env.python_tool.sandbox empty, or leave env.options.keep_variables out."
             )
         self._size, self._preload = size, preload
         self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)

@@ -57,7 +57,7 @@ class Kept:
         if changed and rows:
             raise StoreError(
                 f"{log.path}: {len(rows)} trajectories were rolled out under other settings: "
-                f"{'; '.join(changed)}. Repeat the call as it was to go on, or remove the file."
+                f"{'; '.join(changed)}. Repeat the old command to resume, or remove the file."
             )
         found = [
             from_json(json.loads(str(row.get("trajectory"))), f"{log.path}:{number}")

@@ -58,7 +58,7 @@ class Checkpoint:
     def damaged(self, why: str) -> StoreError:
         """The error that says so, and what to do."""
         return StoreError(
-            f"{self.path / MARK}: damaged ({why}). Remove the folder {self.path} to go on from "
+            f"{self.path / MARK}: damaged ({why}). Remove the folder {self.path} to resume from "
             "the checkpoint before it."
         )
 

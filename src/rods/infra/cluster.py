@@ -57,8 +57,8 @@ class Cluster:
                 raise ConfigError(
                     f"ray.address = {address!r}: no Ray was found there ({error}). Start one with "
                     "`ray start --head` (and `ray start --address HOST:PORT` on the other "
-                    "machines), or try it on this machine alone with ray.address = 'local'. One "
-                    "that asks for a token wants RAY_AUTH_MODE=token here."
+                    "machines), or try it on this machine with ray.address = 'local'. A cluster "
+                    "with a token needs RAY_AUTH_MODE=token here."
                 ) from error
         return cls(ray)
 

@@ -56,8 +56,8 @@ def disk(path: Path, doing: str) -> Generator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreError(
-                f"{path}: the disk is full, {doing} it failed. Nothing that was there is lost: "
-                "free some space and start it again (a run goes on by `rods train --resume`)."
+                f"{path}: the disk is full, {doing} it failed. No earlier file is lost: free "
+                "some space and repeat the command (a run: `rods train --resume`)."
             ) from error
         raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
 
@@ -211,7 +211,7 @@ def _as_json(
         except NotJsonError as fault:
             if strict and name != NOTES:
                 raise error(
-                    f"{where}, column {name}: holds {fault}, which JSON cannot say. Store the "
+                    f"{where}, column {name}: holds {fault}, which JSON cannot hold. Store the "
                     "column as JSON text."
                 ) from fault
         except ValueError as fault:

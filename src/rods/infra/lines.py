@@ -57,7 +57,7 @@ class LineLog:
                 found.append(json.loads(line))
             except json.JSONDecodeError as error:
                 raise StoreError(
-                    f"{self.path}:{number}: not JSON: {error}. Remove this line to go on."
+                    f"{self.path}:{number}: not JSON: {error}. Remove this line to continue."
                 ) from error
         return found
 

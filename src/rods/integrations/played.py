@@ -47,8 +47,8 @@ class PlayedTask:
         if ability(self._world, Partner):
             self._world.close()
             raise TaskError(
-                f"task {task.id}: somebody talks with the agent in this world (rods.env.Partner); "
-                "such worlds are played by rods alone."
+                f"task {task.id}: this world has a user simulator (rods.env.Partner); only rods "
+                "itself can run such worlds."
             )
         self._world.begin_turn(0)
 

@@ -165,8 +165,8 @@ class _SafeTracker:
             self.failures += 1
             if not self._warned:
                 self._say(
-                    f"tracker {self.name} failed ({type(error).__name__}: {error}); training goes "
-                    "on, further failures are counted in manifest.json."
+                    f"tracker {self.name} failed ({type(error).__name__}: {error}). Training "
+                    "continues; manifest.json counts further failures."
                 )
             self._warned = True
             return None

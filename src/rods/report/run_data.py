@@ -357,7 +357,7 @@ def _missing(run: RunData) -> list[str]:
     )
     instead = f" The one at {last.when} is shown instead." if last else ""
     found = {
-        "The run has no finish time: it is still going on, or it was stopped early.": finish,
+        "The run has no finish time: it is still running, or it was stopped early.": finish,
         "No step is recorded, so there are no curves.": run.steps,
         "No epoch is recorded, so nothing is known of the replay buffer.": run.epochs,
         "There is no evaluation before training, so no difference can be given.": before,

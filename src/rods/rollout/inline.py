@@ -40,7 +40,7 @@ class InlineEpisode(Episode):
         if len(self._task.turns) != 1 or self._task.dialogue:
             raise TaskError(
                 f"task {self._task.id} has {len(self._task.turns)} turns and "
-                f"{len(self._task.dialogue)} earlier messages; an inline dialect plays tasks with "
+                f"{len(self._task.dialogue)} earlier messages; an inline dialect needs tasks with "
                 "one question. Set model.dialect to one with structured calls."
             )
         await self._offered(world, index)

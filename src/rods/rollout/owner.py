@@ -100,7 +100,7 @@ class Owner:
         if blocking and len(_hanging) >= MOST_HANGING:
             raise EnvError(
                 f"{len(_hanging)} calls of worlds hang and cannot be ended, because they run in "
-                "threads of this process. Give the environment's own calls a timeout, or play its "
+                "threads of this process. Give the environment's own calls a timeout, or run its "
                 "worlds in processes, which are ended: rollout.worlds.processes."
             )
         self._thread = _Thread() if blocking else None

@@ -125,8 +125,8 @@ class SchedulePlan:
             raise ConfigError(
                 'rollout.schedule = "pipelined": this engine computes with the weights that the '
                 "update changes, so it cannot sample while an update runs. Set "
-                "rollout.pipeline.staleness = 0, or take an engine with a copy of its own (vllm, "
-                "or an architecture that the engine in this process knows)."
+                "rollout.pipeline.staleness = 0, or take an engine with its own copy (vllm, "
+                "or an architecture that the engine in this process supports)."
             )
 
 

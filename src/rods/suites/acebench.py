@@ -97,8 +97,8 @@ class AceBenchAgent(SuiteRules):
         talks = sum("prompt" in task.world for task in tasks)
         if rollouts and talks and not self._user:
             raise PrerequisiteError(
-                f"acebench-agent: {talks} of {len(tasks)} tasks are talks with a user, whom a chat "
-                "server plays: give --evaluation.suite.user.url URL (OpenAI-compatible; "
+                f"acebench-agent: {talks} of {len(tasks)} tasks need a user simulator on a chat "
+                "server. Give --evaluation.suite.user.url URL (OpenAI-compatible; "
                 "--evaluation.suite.user.model NAME; the key in RODS_WRITER_KEY), or leave them "
                 'out: --evaluation.suite.categories \'["multi_step_en", "multi_step_zh"]\'.'
             )

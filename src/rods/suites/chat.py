@@ -66,7 +66,7 @@ class Speaker:
             return chat.ask("user", messages, seed=0).text
         except WriterError as error:  # in the words of this setting
             said = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
-            who = f"{self._suite}: who plays the user does not answer"
+            who = f"{self._suite}: the user simulator does not answer"
             kind = EnvError if error.suspends or not self._answers(chat) else TextRefused
             raise kind(f"{who}: {said}") from None
 
@@ -113,7 +113,7 @@ class UserChat:
 
     def _next(self) -> str:
         if self._talk is None:
-            raise EnvError(f"{self._suite}: nobody plays the user: evaluation.suite.user.url.")
+            raise EnvError(f"{self._suite}: no user simulator: set evaluation.suite.user.url.")
         said = self._talk(self._messages)
         self._messages.append({"role": "assistant", "content": said})
         return said

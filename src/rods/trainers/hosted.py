@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 QUEUE, LOCK = "synthesis.sqlite", ".lock"
 """Live files of the first process."""
-NOT_BEGUN = "nothing can be played before begin() gave an engine."
+NOT_BEGUN = "no rollout can start before begin() got an engine."
 
 
 class Dealt(NamedTuple):
@@ -176,7 +176,7 @@ class HostedRun:
                 dealt.append(Dealt(task, epoch, self._visits[task.id], hinted))
                 self._visits[task.id] += 1
         if not dealt:
-            raise TrainError("all stages are played: there is no task left to draw.")
+            raise TrainError("all stages are done: there is no task left to draw.")
         return dealt
 
     def judge(self, dealt: Sequence[Dealt], groups: Sequence[Group]) -> list[list[Score]]:

@@ -269,8 +269,8 @@ class SftTrainer:
             part.rmdir()
         except (OSError, RuntimeError) as error:
             raise StoreError(
-                f"{folder}: the model could not be written: {error}. Free space, then go on with "
-                "--resume."
+                f"{folder}: the model could not be written: {error}. Free space, then continue "
+                "with --resume."
             ) from error
 
 

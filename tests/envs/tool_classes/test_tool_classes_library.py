@@ -221,7 +221,7 @@ def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -
         original_tasks(EnvSettings(name=NAME))
     one = tmp_path / "one.jsonl"
     one.write_text(json.dumps(seeds[0].to_json()) + "\n")
-    with pytest.raises(ConfigError, match=r"1 tasks in 1 scenarios.*one side empty"):
+    with pytest.raises(ConfigError, match=r"1 tasks in 1 scenarios.*a split empty"):
         split_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
     one.write_text(json.dumps(dataclasses.replace(seeds[0], env="shop").to_json()) + "\n")
     with pytest.raises(ConfigError, match=r"environment 'shop'.*is called 'library'"):

@@ -86,7 +86,7 @@ def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
     world = ToolClassWorld.of(task)
     if surplus := sorted(world.more.keys() - {LONG_CONTEXT}):
         raise TaskError(
-            f"task {task.id}: cannot be said in the benchmark's format: its world has "
+            f"task {task.id}: the benchmark's format cannot express it: its world has "
             f"{', '.join(surplus)}."
         )
     owned = owners(environment, task)

@@ -139,8 +139,8 @@ def _missed(kwargs: Mapping[str, Any], name: str, where: str, wheel: str) -> dic
         if entry["id"] == name:
             return entry["missed_function"]
     raise TaskError(
-        f"{where}: {name}: which functions are withheld is not said (missed_function), and the "
-        "benchmark has no entry of this id."
+        f"{where}: {name}: missed_function, the withheld functions, is missing, and the benchmark "
+        "has no entry with this id."
     )
 
 

@@ -64,7 +64,7 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
     if _has_many_answers(family, factory):
         raise ConfigError(
             f"env.questions.families: reasoning_gym:{family} has items with several right answers, "
-            "or judges them by code of its own, so a text cannot be compared with one answer. Take "
+            "or judges them by its own code, so a text cannot be compared with one answer. Take "
             "another family."
         )
     if not 1 <= difficulty <= HARDEST:

@@ -56,9 +56,9 @@ class Hosted:
         world = self._world = self._environment.open(self._task)
         if ability(world, Partner):
             raise TaskError(
-                f"task {self._task.id}: somebody talks with the agent in this world "
-                "(rods.env.Partner); such worlds are played in the process of the rollout alone: "
-                "rollout.worlds.processes = 0, and no environment elsewhere."
+                f"task {self._task.id}: this world has a user simulator (rods.env.Partner) and "
+                "runs only in the process of the rollout. Set rollout.worlds.processes = 0, and "
+                "use no environment on another machine."
             )
         self._judge, self._ending = ability(world, AnswerJudge), ability(world, Ending)
         return {"judges": self._judge is not None, "ends": self._ending is not None, "hints": True}

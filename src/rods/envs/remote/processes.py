@@ -283,7 +283,7 @@ class _Actor:
             return self._cluster.get(self._actor.answer.remote(action), seconds)
         except ActorLost as error:
             self.end()
-            _LOG.warning("an actor that plays worlds was lost and is replaced: %s", error)
+            _LOG.warning("an actor with a world was lost and is replaced: %s", error)
             raise EnvError(f"a world's actor was lost: {error}") from error
 
     def end(self) -> None:

@@ -131,7 +131,7 @@ def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> lis
     if len({task.turns[0].user for task in tasks}) < count:
         raise ConfigError(
             f"search: the bundled world has no {count} different questions of hops {hops} on the "
-            f"{'held-out' if held_out else 'training'} side; ask for fewer (env.questions.count)."
+            f"{'held-out' if held_out else 'training'} split. Lower env.questions.count."
         )
     return tasks
 

@@ -166,7 +166,7 @@ def _uncopyable(made: object, error: BaseException) -> str:
         except Exception as fault:  # noqa: BLE001 (copying runs the user's code)
             return (
                 f"class {name}, attribute {attribute}: a {type(value).__name__} cannot be copied "
-                f"({fault}), and each world needs a copy of its own. Keep plain values; make "
+                f"({fault}), and each world needs its own copy. Keep plain values; make "
                 "connections, locks and files where they are used."
             )
     return f"class {name}: its objects cannot be copied ({error}); each world needs a copy."

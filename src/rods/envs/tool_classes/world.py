@@ -85,7 +85,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
                 if tool in owners:
                     raise ConfigError(
                         f"environment {name!r}: {owners[tool]} and {kind.__name__} both have a "
-                        f"method {tool}; tools are called by name alone. Rename one, or name it in "
+                        f"method {tool}; calls name only the tool. Rename one, or name it in "
                         "`hidden`."
                     )
                 owners[tool] = kind.__name__
@@ -124,8 +124,8 @@ def _try_out(kind: type[Any]) -> None:
     """Copy and read the state of a class that can be made without arguments."""
     if hides(kind):
         raise ConfigError(
-            f"class {kind.__name__}: it derives from a built-in type, whose contents are none of "
-            "its attributes, so they can be neither compared nor shown. Hold them in an attribute."
+            f"class {kind.__name__}: it derives from a built-in type, whose contents are not "
+            "attributes and can be neither compared nor shown. Hold them in an attribute."
         )
     needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
     if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
@@ -144,7 +144,7 @@ def _try_out(kind: type[Any]) -> None:
     if attributes(made) and not shown:
         _LOG.warning(
             "class %s: all its attributes begin with an underscore, so its state is not compared; "
-            "a call is judged by its result alone.",
+            "a call is judged only by its result.",
             kind.__name__,
         )
 

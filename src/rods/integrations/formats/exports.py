@@ -210,7 +210,7 @@ def trl_row(task: Task, environment: Environment, dialect: str) -> dict[str, Any
     """
     if any(turn.withheld for turn in task.turns):
         raise TaskError(
-            f"task {task.id} ({task.category}): cannot be said to TRL: it withholds tools, and "
+            f"task {task.id} ({task.category}): TRL cannot express it: it withholds tools, and "
             "those of a TRL environment are the same in all turns. Leave its category out."
         )
     opening = structured(dialect).opening(task.dialogue, task.turns[0].user)
@@ -231,7 +231,7 @@ def verifiers_row(task: Task, index: int) -> dict[str, Any]:
     """
     if task.dialogue:
         raise TaskError(
-            f"task {task.id}: cannot be said to verifiers: its dialogue before the first turn has "
+            f"task {task.id}: verifiers cannot express it: its dialogue before the first turn has "
             "calls without ids."
         )
     return {

@@ -175,7 +175,7 @@ def require_same(config: RunConfig, args: Any) -> None:
             args.max_completion_length,
             rollout.generated_tokens,
         ),
-        "eval_strategy (rods eval plays a checkpoint)": (args.eval_strategy, "no"),
+        "eval_strategy (rods eval evaluates a checkpoint)": (args.eval_strategy, "no"),
         "auto_find_batch_size (an update has a size)": (args.auto_find_batch_size, False),
         # It saves between a batch's judgement and its update.
         "enable_jit_checkpoint": (args.enable_jit_checkpoint, False),

@@ -88,7 +88,7 @@ def require_trl_of_verl() -> None:
                 return
     raise PrerequisiteError(
         f"verl cannot run beside the TRL that is installed here, which has no {WITH_VALUES}: "
-        "`pip uninstall trl`, or give each an environment of its own."
+        "`pip uninstall trl`, or give each its own environment."
     )
 
 

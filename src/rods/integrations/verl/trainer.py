@@ -87,8 +87,8 @@ class CurriculumTrainer(_PPOTrainer):
             folder = Path(asked.resume_from_path)
         if self.global_steps and not (folder / "data.pt").is_file():  # verl would only warn
             raise StoreError(
-                f"{folder}: its data.pt is missing, so this checkpoint knows no curriculum. Copy "
-                "it back, go on from an older checkpoint (trainer.resume_mode=resume_path "
+                f"{folder}: data.pt is missing, so this checkpoint has no curriculum. Copy it "
+                "back, resume from an older checkpoint (trainer.resume_mode=resume_path "
                 "trainer.resume_from_path=...), or start again in another --out."
             )
         if self._restored_tq_prompt_count:
@@ -153,7 +153,7 @@ class CurriculumTrainer(_PPOTrainer):
         if lost:
             raise TrainError(
                 f"of these draws not all {size} trajectories came back: {', '.join(lost)}. The "
-                "agent workers' log says what failed; nothing of this step was judged."
+                "agent workers' log has the failure; nothing of this step was judged."
             )
         dealt = list(out.values())
         groups = [_group(d, [p.trajectory for p in played[t]]) for t, d in out.items()]

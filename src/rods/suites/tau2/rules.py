@@ -73,14 +73,14 @@ class Tau2(SuiteRules):
         key = "(OpenAI-compatible; .model NAME; the key in RODS_WRITER_KEY)"
         if rollouts and not self._user.url:
             raise PrerequisiteError(
-                f"{self.name}: every task is a talk with a user, whom a chat server plays: give "
+                f"{self.name}: every task needs a user simulator on a chat server. Give "
                 f"--evaluation.suite.user.url URL {key}."
             )
         judged = sum(task.category.endswith("_words") for task in tasks)
         if judged and not self._judge.url:
             raise PrerequisiteError(
-                f"{self.name}: in {judged} of {len(tasks)} tasks a model judges what was said: "
-                f"give --evaluation.suite.judge.url URL {key}, or leave them out: "
+                f"{self.name}: in {judged} of {len(tasks)} tasks a model judges the conversation. "
+                f"Give --evaluation.suite.judge.url URL {key}, or leave them out: "
                 '--evaluation.suite.categories \'["test_state", "train_state"]\'.'
             )
 
@@ -232,7 +232,7 @@ class Tau2World(TurnWorld):
         """The user's first words."""
         said, over = self._ask("opens", self._home.user.model_dump())
         if over:
-            raise EnvError(f"{self._home.name}: who plays the user ended at once: {said!r:.80}")
+            raise EnvError(f"{self._home.name}: the user simulator ended at once: {said!r:.80}")
         return said
 
     def reply(self, text: str) -> str | None:

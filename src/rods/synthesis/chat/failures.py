@@ -136,7 +136,7 @@ _STATES = (
     (rf"(400|422) .*({_SCHEMA})", RequestError("", again="response_format")),
     (r"(400|422) .*\bseed\b", RequestError("", again="seed")),
     (r"(400|422) .*max_completion_tokens", RequestError("", again="max_tokens")),
-    (r"", RequestError("", "The server does not take this request; its words say why.")),
+    (r"", RequestError("", "The server refuses this request; its answer has the reason.")),
 )
 """Patterns of an HTTP state with the server's words, and what they mean. The first match counts."""
 

@@ -71,7 +71,7 @@ def is_on_its_side(case: Case) -> str | None:
     if source is not None:
         sides = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
         if sides[0] is not sides[1]:
-            return f"it is of the {'held-out' if sides[1] else 'training'} side, its seed is not"
+            return f"it is of the {'held-out' if sides[1] else 'training'} split, its seed is not"
     return None
 
 

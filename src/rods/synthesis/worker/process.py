@@ -50,7 +50,7 @@ def _alone(lock: Path) -> Yields[None]:
     until, handle = time.monotonic() + ORPHANED, None
     while handle is None:
         try:
-            handle = locked(lock, f"{lock}: another worker makes these variants, and goes on.")
+            handle = locked(lock, f"{lock}: another worker makes these variants.")
         except StoreError:
             if time.monotonic() > until:
                 raise

@@ -210,7 +210,7 @@ class SqliteQueue:
         if changed := changes(theirs, deciding):
             raise SynthesisError(
                 f"{self._db.path}: these variants were begun with other settings "
-                f"({', '.join(changed)}). Go on with the old ones, or begin again elsewhere."
+                f"({', '.join(changed)}). Set the old ones, or choose another name."
             )
         self.put("deciding", json.dumps(dict(deciding)))
 

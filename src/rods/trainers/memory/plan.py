@@ -242,7 +242,7 @@ def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
     items = sorted((i for i in plan.items if i.place in places), key=lambda item: -item.bytes)
     large = ", ".join(f"{item.name} {item.bytes / GIB:.1f}" for item in items[:4])
     needed, free, other = {
-        "device": (plan.needed, plan.room(device.memory), "If there is more, say so: --memory N."),
+        "device": (plan.needed, plan.room(device.memory), "If there is more, set --memory N."),
         "host": (plan.total("host"), device.host, "That is the host's memory."),
         "disk": (plan.total("disk"), device.disk, "That is the disk; another one: --out FOLDER."),
     }[place]
