@@ -344,7 +344,7 @@ def test_too_many_requests_are_repeated_later() -> None:
     ("engine", "words"),
     [
         ({"name": "openai"}, "needs the address of a server"),
-        ({"name": "openai", "url": "http://x/v1", "weights": "lora"}, "in a folder, and none"),
+        ({"name": "openai", "url": "http://x/v1", "weights": "lora"}, "to a folder, and none"),
         ({"name": "vllm", "weights": "folder"}, "Leave engine.weights out"),
         ({"url": "http://x/v1"}, 'name = "auto" uses none'),
         ({"name": "vllm", "model": "m"}, 'name = "vllm" uses none'),
