@@ -1,8 +1,8 @@
-"""What is known of a task once it is played: its steps, where its values come from, its structure.
+"""Analysis of a replayed task: its steps, the sources of its values, its structure.
 
 Owns that analysis, made on first use: units of turns, tools, the start of its world, and links
-between calls: the leaves of earlier results that an argument follows (exactly, rounded, or inside a
-text). Never plans, never changes a value.
+between calls. A link is a leaf of an earlier result that an argument follows (exactly, rounded, or
+inside a text). Never plans, never changes a value.
 
     base = Base.of(environment, renamed)
     base.units[0].classes                                   # classes of the first turn's calls

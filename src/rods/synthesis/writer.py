@@ -1,7 +1,7 @@
-"""What proposes variants of a seed: the protocol that every writer fulfils.
+"""Protocol of writers, which propose variants of a seed task.
 
-A writer never decides whether its proposal is good; the gates do. `Groundwork` is what a writer
-with a model takes over from one without; the factory of the writer passes it in.
+A writer never decides whether its candidate is good; the gates do. `Groundwork` is the part of a
+writer without a model that a writer with one uses. The factory of the writer passes it in.
 
     proposal = writer.propose(seed, random.Random(7))
     LlmWriter(environment, chat, settings)                  # on the seeds' own worlds

@@ -1,7 +1,7 @@
-"""What a proposal must fulfil before it may be trained on.
+"""Conditions that a candidate must fulfil before training uses it.
 
-Owns the conditions, one small function each, and the keeper that asks them in order. Never changes
-a proposal, never asks a model.
+Owns the conditions, one small function each, and the keeper that checks them in order. Never
+changes a candidate, never asks a model.
 
     from rods.synthesis.gates.keeper import Gatekeeper
 """

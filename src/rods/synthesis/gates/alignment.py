@@ -1,8 +1,8 @@
-"""Whether a message retells a human turn: the same words, with each call's values where they stood.
+"""Checks that a message retells a human turn: the same words, with the values of each call.
 
-Owns the comparison of one turn with the turn that it reworks: values are masked by the arguments
-that take them, and what is left must be the same sentence. It tells exchanged values, something put
-in or left out, a negation. Never reads what a message means, never looks for the model itself.
+Owns the comparison of one turn with the turn that it reworks. It masks values by the arguments that
+take them, and the rest must be the same sentence. It finds exchanged values, insertions, omissions
+and negations. Never reads the meaning of a message, never looks for the model itself.
 
     Retelling(human, turn, AlignedPairs({}, {})).problem()         # None, or what is wrong
 """

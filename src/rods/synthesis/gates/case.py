@@ -1,4 +1,4 @@
-"""What gates look at: one proposal beside its seed, with facts that are computed once.
+"""Input of the gates: one candidate beside its seed task, with facts that are computed once.
 
 Owns `Facts`, `Case` and the registry of gates. Never decides anything itself.
 

@@ -1,9 +1,9 @@
-"""Whether two messages, with a private character for each value, are the same sentence.
+"""Compares two messages, with a private character for each value, as sentences.
 
-Owns which argument a value belongs to and how a value may be written in a text; phrases that mean
-the same, courtesy, and how much longer or shorter a place may be; values that stand in the same
-places of two tasks, and whether a changed one is computed or composed of others as its model is.
-The comparison knows values as masks alone, and asks which other words may stand for each other.
+Owns the argument that a value belongs to, and the forms of a value in a text. Owns phrases that
+mean the same, courtesy, and the length that a place may have. Finds values in the same places of
+two tasks, and whether a changed value is computed or composed of others as its model is.
+The comparison knows values only as masks, and asks which other words may replace each other.
 
     known = roles_of(turn)
     masked(message, known, masks_of(known, kept=set()), domains)       # a mask for each value

@@ -1,7 +1,7 @@
-"""How people speak of tools: which words the training tasks' messages have, beside which others.
+"""Counts of the words that people use for tools, and of their neighbours, in training tasks.
 
-Owns the counts and how a message is cut into words. Values are masked, so that a count is of words
-alone. Never judges a message.
+Owns the counts and the cutting of a message into words. Values are masked, so that only words are
+counted. Never judges a message.
 
     usage = TextCounts(training_tasks)
     usage.said_with({"lend"}, {"borrow", "borrowed"})       # messages of lend that say one of them

@@ -1,4 +1,4 @@
-"""What a task is made of: its calls and results, where values come from, who feeds whom.
+"""Structure of a task: its calls and results, the sources of values, and links between calls.
 
 Owns the reading of tasks. Never draws, never words a message, never decides whether a task is good.
 

@@ -1,4 +1,4 @@
-"""Where the values of a ground truth come from: said, shown by a result, documented, configured.
+"""Sources of a ground truth's values: a message, a result, documentation, the configuration.
 
 Owns the reading of texts and results for values. Never executes a call; never judges a task.
 

@@ -1,8 +1,7 @@
-"""Whether arguments are values of their types: JSON types, lists of options, dates, codes, ranges.
+"""Checks arguments against their types: JSON types, lists of options, dates, codes, ranges.
 
-Owns what a tool's documentation says of a value's form, read from its schema and, where that is
-silent, from the plain words of its description. Never looks at a world: what exists there is not
-its matter.
+Owns the form of a value in a tool's documentation. It reads the schema first, then the plain words
+of the description. Never looks at a world, so it does not know which values exist there.
 
     mistyped(spec, {"day": "2026-10-32"})       # ["day='2026-10-32' is not a date (YYYY-MM-DD)"]
 """

@@ -1,7 +1,7 @@
-"""What values, parameters and tools are called in plain words, and lists of words.
+"""Plain words for values, parameters and tools, and lists of words.
 
-Owns what is said where nobody wrote templates, and `words.toml`: names, nouns, courtesy, words and
-phrases that make sense in each other's place. Never words a message, never draws.
+Owns the words for tools without templates, and `words.toml`: names, nouns, courtesy, and words and
+phrases that can replace each other. Never words a message, never draws.
 
     noun("loan_id")                                         # "loan id"
     verb_of(spec)                                           # "lend"
