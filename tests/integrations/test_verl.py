@@ -257,9 +257,9 @@ def test_most_steps_update_the_policy(trained: dict[int, Step]) -> None:
 
 
 def _collected(step: Step) -> Any:
-    from rods.trainers.collect import Credit, collect
+    from rods.trainers.collect import collect
 
-    return collect(step.groups, step.scores, "grpo", credit=Credit())
+    return collect(step.groups, step.scores, "grpo")
 
 
 def test_the_boundary_sees_what_the_local_trainer_shows_it(

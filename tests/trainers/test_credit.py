@@ -13,8 +13,8 @@ from rods.reward import Score
 from rods.rewards.shared import progress
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.collect import Credit, collect
-from rods.trainers.credit.turns import turn_credit
+from rods.trainers.collect import collect
+from rods.trainers.credit import turn_credit
 from rods.trajectory import Group, Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason
 
@@ -78,7 +78,7 @@ def test_collect_leaves_out_what_has_no_advantage_and_counts_it() -> None:
     same = member(2, "x..")
     group = Group(TASK, (member(0, "xxx"), member(1, "xx."), same), 0)
     scores = [[progress(TASK, t) for t in group.trajectories]]
-    batch = collect([group], scores, "dr_grpo", credit=Credit("turn"))
+    batch = collect([group], scores, "dr_grpo", credit="turn")
     assert [s.member for s in batch.samples] == [0, 1, 2]
     for sample in batch.samples:
         assert sample.credit is not None and len(sample.credit) == sample.sampled
@@ -87,18 +87,18 @@ def test_collect_leaves_out_what_has_no_advantage_and_counts_it() -> None:
         assert first >= 2, "no token of the prompt carries loss"
     flat = Group(TASK, (member(0, "x.."), member(1, ".xx"), member(2, "x..")), 0)
     scores = [[progress(TASK, t) for t in flat.trajectories]]
-    batch = collect([flat], scores, "dr_grpo", credit=Credit("turn"))
+    batch = collect([flat], scores, "dr_grpo", credit="turn")
     assert {s.member for s in batch.samples} == {0, 1, 2} and batch.informative == 1
     equal = Group(TASK, (member(0, "x.."), member(1, "x..")), 0)
     batch = collect(
-        [equal], [[progress(TASK, t) for t in equal.trajectories]], "grpo", credit=Credit("turn")
+        [equal], [[progress(TASK, t) for t in equal.trajectories]], "grpo", credit="turn"
     )
     assert not batch.samples and batch.informative == 0 and batch.zero_variance == 1
 
 
 def test_rewards_that_are_no_sum_over_turns_keep_the_advantage_of_the_whole() -> None:
     group = Group(TASK, (member(0, "xxx"), member(1, "x..")), 0)
-    batch = collect([group], [[Score(1.0), Score(0.0)]], "dr_grpo", credit=Credit("turn"))
+    batch = collect([group], [[Score(1.0), Score(0.0)]], "dr_grpo", credit="turn")
     assert [s.advantage for s in batch.samples] == [0.5, -0.5]
     assert all(s.credit is None for s in batch.samples)
 

@@ -27,14 +27,12 @@ from rods.errors import ConfigError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.collect import Batch, Credit, collect
-from rods.trainers.credit.calls import step_returns
-from rods.trainers.credit.matching import agreement, call_rewards
+from rods.trainers.collect import Batch, collect
+from rods.trainers.credit import agreement, call_rewards, step_returns
 from rods.trajectory import Group, Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
 from sweeps import slow
 
-CALL = Credit("call", 0.9)
 LS, PWD = ToolCall("ls"), ToolCall("pwd")
 CD = ToolCall("cd", {"folder": "docs"})
 Steps = Sequence[tuple[ToolCall, ...] | str]
@@ -78,7 +76,7 @@ def batch_of(
     task: Task, members: Sequence[Trajectory], rewards: Sequence[float] = (), kind: str = "grpo"
 ) -> Batch:
     scores = [Score(r) for r in rewards or [0.0] * len(members)]
-    return collect([Group(task, members, 0)], [scores], kind, credit=CALL)
+    return collect([Group(task, members, 0)], [scores], kind, credit="call")
 
 
 def credits(
@@ -215,8 +213,8 @@ def test_peers_at_the_same_depth_sum_to_zero(kind: str) -> None:
         task, members, _ = random_case(seed)
         sums: dict[tuple[int, int], float] = {}
         for m, row in zip(members, credits(task, members, kind=kind), strict=True):
-            for index, step in step_returns(task, m, 0.9).items():
-                key = (step.turn, step.depth)
+            for step in step_returns(task, m, 0.9):
+                ((index,), key) = step.steps, step.peers
                 sums[key] = sums.get(key, 0.0) + row[index]
                 seen += row[index] != 0
         assert all(abs(total) < 1e-5 for total in sums.values())
@@ -258,7 +256,7 @@ def test_invalid_members_are_nobodys_peer() -> None:
     broken = replace(member(1, [(PWD,)]), failure="gone")
     task, members = task_of([CD]), [member(0, [(CD,)]), broken, member(2, [(CD,)])]
     scores = [Score(0.0), Score(0.0, valid=False), Score(0.0)]
-    batch = collect([Group(task, members, 0)], [scores], "grpo", credit=CALL)
+    batch = collect([Group(task, members, 0)], [scores], "grpo", credit="call")
     assert not batch.samples and batch.invalid == 1
 
 
@@ -323,7 +321,7 @@ def test_the_first_of_equal_calls_stands_for_the_wanted_one() -> None:
 
 def returned(*tried: tuple[ToolCall, ...] | str, wanted: Sequence[ToolCall] = (CD,)) -> list[float]:
     found = step_returns(task_of(wanted), member(0, tried), 0.9)
-    return [round(step.value, 4) for step in found.values()]
+    return [round(step.value, 4) for step in found]
 
 
 def test_calling_everything_does_not_pay() -> None:

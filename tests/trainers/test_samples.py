@@ -14,7 +14,7 @@ from rods.tokens import Span
 from rods.trainers.batches.micro import loss_weights, pack
 from rods.trainers.batches.tree import grow
 from rods.trainers.collect import collect
-from rods.trainers.credit.peers import with_credit
+from rods.trainers.credit import with_credit
 from rods.trainers.samples import Sample, host_row, to_sample
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason

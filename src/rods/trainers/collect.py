@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +18,13 @@ from rods.errors import TrainError
 from rods.reward import Score
 from rods.rewards.filters import TrainFilter
 from rods.trainers.advantages import advantages, zero_variance
-from rods.trainers.credit.calls import call_credit
-from rods.trainers.credit.peers import with_credit
-from rods.trainers.credit.turns import turn_credit
+from rods.trainers.credit import call_credit, turn_credit, with_credit
 from rods.trainers.samples import Sample, loss_tokens, to_sample
 from rods.trajectory import Group, Trajectory
 
 Scores = Sequence[Sequence[Score]]
 Advantages = Sequence[Sequence[float | None]]
 Credits = Sequence[Sequence[NDArray[np.float32] | None]]
-
-
-class Credit(NamedTuple):
-    """Which tokens of a trajectory have which advantage; see `rods.trainers.credit`."""
-
-    by: Literal["trajectory", "turn", "call"] = "trajectory"
-    gamma: float = 0.9
-    """Discount by `call`."""
 
 
 @dataclass(slots=True)
@@ -73,7 +62,7 @@ def collect(
     kind: str,
     mask_env_tokens: bool = True,
     filters: TrainFilter | None = None,
-    credit: Credit | None = None,
+    credit: str = "trajectory",
     perplexities: Sequence[Sequence[float]] | None = None,
 ) -> Batch:
     """Advantages of all groups, samples of the informative ones.
@@ -88,8 +77,8 @@ def collect(
         kind: `gae`, or see `advantages`.
         mask_env_tokens: see `to_sample`.
         filters: what else is left out; default: nothing.
-        credit: default: every token has the advantage of its trajectory. That of turns holds where
-            the reward is a sum over turns.
+        credit: by `trajectory`: every token has the advantage of its own one; by `turn`, where the
+            reward is a sum over turns, or by `call`: see `rods.trainers.credit`.
         perplexities: of each trajectory under the base model, where the filter looks at them.
 
     Raises:
@@ -112,7 +101,7 @@ def collect(
         for group, row in zip(drawn, faults, strict=True)
     ]  # fmt: skip
     found = _advantages(kind, [_rewards(row) for row in theirs], tokens)
-    credits = _credits(kind, drawn, theirs, found, credit or Credit())
+    credits = _credits(kind, drawn, theirs, found, credit)
     for index, group, row, fault, advantage, by_token in zip(
         kept, drawn, theirs, faults, found, credits, strict=True
     ):
@@ -203,11 +192,11 @@ def _informative(
 
 
 def _credits(
-    kind: str, groups: Sequence[Group], scores: Scores, whole: Advantages, credit: Credit
+    kind: str, groups: Sequence[Group], scores: Scores, whole: Advantages, credit: str
 ) -> Credits:
     """Advantages by token of all members; None where those of trajectories hold."""
-    if credit.by == "call":
-        return call_credit(kind, groups, scores, whole, credit.gamma)
-    if credit.by == "turn" and all(s.turns for row in scores for s in row if s.valid):
+    if credit == "call":
+        return call_credit(kind, groups, scores, whole)
+    if credit == "turn" and all(s.turns for row in scores for s in row if s.valid):
         return turn_credit(kind, groups, scores)
     return [[None] * len(row) for row in scores]

@@ -39,7 +39,7 @@ from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import RolloutRunner, preflight, together
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trainers.collect import Batch, Credit, collect
+from rods.trainers.collect import Batch, collect
 from rods.trajectory import Group
 
 T = TypeVar("T")
@@ -276,5 +276,5 @@ class HostedRun:
     def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:
         """Samples of an update as the local trainer makes them: advantages, filter, credit."""
         train = self.config.train
-        credit = Credit(train.credit)
-        return collect(groups, scores, train.advantage, filters=filter_of(train), credit=credit)
+        kept = filter_of(train)
+        return collect(groups, scores, train.advantage, filters=kept, credit=train.credit)

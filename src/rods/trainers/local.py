@@ -30,7 +30,7 @@ from rods.trainers.adamw import clip_gradients, make_optimizer, rate
 from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
-from rods.trainers.collect import Credit, collect
+from rods.trainers.collect import collect
 from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
@@ -144,10 +144,9 @@ class LocalTrainer:
         settings = self.settings
         known = _Known()
         scores, perplexities = self._compared(groups, scores, known)
-        credit = Credit(settings.credit)
         batch = collect(
-            groups, scores, settings.advantage, settings.mask_env_tokens, self.filter, credit,
-            perplexities,
+            groups, scores, settings.advantage, settings.mask_env_tokens, self.filter,
+            settings.credit, perplexities,
         )  # fmt: skip
         lr = rate(settings, self.step, self.total_steps)
         sums = UpdateSums()
