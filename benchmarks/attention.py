@@ -18,7 +18,7 @@ from shared import Options
 from torch import Tensor
 
 from rods.engines.attention import after
-from rods.trainers.batches.blocked_attention import attend
+from rods.trainers.batches.tree_attention import attend
 
 HEADS, GROUPS, WIDTH = 9, 3, 64
 SCALE = WIDTH**-0.5

@@ -23,9 +23,8 @@ from rods.config import load_config
 from rods.engines.hf import HFPolicy
 from rods.reward import Score
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.machine import GIB
 from rods.trainers.memory.plan import RESERVE, plan_of
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory.shape import GIB, shape_of
 
 WAYS = [
     (mode, checkpointing, rank, kl)

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from engine_cases import text
 from rods.engines.attention import after, flashes, without_cudnn
 from rods.engines.kv import RowCache
-from rods.trainers.batches.blocked_attention import attend, cpu_bfloat16
+from rods.trainers.batches.tree_attention import attend, cpu_bfloat16
 from tiny_models import build
 
 pytestmark = pytest.mark.usefixtures("one_thread")

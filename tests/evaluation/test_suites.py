@@ -185,7 +185,7 @@ def test_a_run_of_the_program_and_its_saved_trajectories_say_the_same(
 
 
 def keeping(path: Path, *more: str) -> Kept:
-    return Kept.open(path, load_config(overrides=[*more]), "notes", weights="")
+    return Kept(path, load_config(overrides=[*more]), "notes", weights="")
 
 
 def test_pass_k_is_the_share_of_choices_of_which_all_are_right() -> None:

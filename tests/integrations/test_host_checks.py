@@ -14,11 +14,9 @@ from rods.errors import ConfigError, StoreError
 from rods.integrations.hosts import require_gpus, require_unfinished
 from rods.integrations.verl.start import _require_more, pools_of  # pyright: ignore[reportPrivateUsage]
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory import hosts
-from rods.trainers.memory.hosts import trl_memory
-from rods.trainers.memory.machine import GIB, Device
-from rods.trainers.memory.plan import plan_of, require_fit
-from rods.trainers.memory.shape import positions_of, shape_of
+from rods.trainers.memory import plan
+from rods.trainers.memory.plan import plan_of, require_fit, trl_memory
+from rods.trainers.memory.shape import GIB, Device, positions_of, shape_of
 from verbs import rods
 
 SMOL = LlamaConfig(
@@ -126,7 +124,7 @@ def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
 def test_trl_is_warned_of_or_refused_by_what_is_free(
     gib: int, ranks: int, verdict: str, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "device_of", lambda _: Device(False, gib * GIB, False))
+    monkeypatch.setattr(plan, "device_of", lambda _: Device(False, gib * GIB, False))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     config = load_config("rods", "quick", [f"model.name={small}"])
     if verdict == "refused":

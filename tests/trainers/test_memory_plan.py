@@ -17,8 +17,7 @@ from rods.errors import ConfigError, PolicyError
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory import machine
-from rods.trainers.memory.machine import GIB, Device, device_of, keep_within
+from rods.trainers.memory import shape as sizes
 from rods.trainers.memory.plan import (
     RESERVE,
     MemoryPlan,
@@ -28,7 +27,7 @@ from rods.trainers.memory.plan import (
     table,
     ways,
 )
-from rods.trainers.memory.shape import Shape, shape_of
+from rods.trainers.memory.shape import GIB, Device, Shape, device_of, keep_within, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow
 from tiny_models import build
@@ -164,7 +163,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     QWEN3_4B.save_pretrained(tmp_path / "model")
     asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
     asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
-    monkeypatch.setattr(machine, "is_here", lambda _: True)
+    monkeypatch.setattr(sizes, "is_here", lambda _: True)
     monkeypatch.setattr(settled, "free_disk", lambda folder: 50 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
@@ -172,7 +171,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     monkeypatch.setattr(settled, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "200.00 GiB  free on disk" in capsys.readouterr().err
-    monkeypatch.setattr(machine, "is_here", lambda _: False)
+    monkeypatch.setattr(sizes, "is_here", lambda _: False)
     monkeypatch.setattr(settled, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "memory and disk of its host were not checked" in capsys.readouterr().err

@@ -14,8 +14,8 @@ from rods.config import load_config, parse_config
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards import rewards_of
+from rods.trainers.collect import penalised, perplexity
 from rods.trainers.gae import token_advantages
-from rods.trainers.penalty import log_ratio, penalised, perplexity
 from rods.trainers.samples import to_sample
 from trainer_cases import make_groups, make_model, make_scores, make_trainer
 
@@ -90,7 +90,7 @@ def test_under_gae_each_token_pays_for_itself():
     trainer, groups = away(advantage="gae", **K1)
     samples = trainer._with_references([to_sample(t, 0.0) for t in groups[0].trajectories], {})
     for sample in trainer.critic.judge([replace(s, reward=1.0) for s in samples]):
-        left = 0.5 * np.cumsum(log_ratio(sample)[::-1])[::-1]
+        left = 0.5 * np.cumsum(sample.log_ratio[::-1])[::-1]
         assert sample.estimates.returns.tolist() == pytest.approx((1.0 - left).tolist(), abs=1e-5)
     found, _ = gradient(trainer, groups, make_scores(groups))
     free, _ = gradient(away(advantage="gae", kl=0.0)[0], groups, make_scores(groups))

@@ -20,8 +20,8 @@ from rods.engines.processes import processes_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import pick_device, uses_bfloat16
-from rods.trainers.memory.machine import device_of, keep_within
 from rods.trainers.memory.plan import updates_beside
+from rods.trainers.memory.shape import device_of, keep_within
 
 LARGE = 1_000_000_000
 """Parameters above which `auto` means vLLM: the engine in this process has no captured graphs."""

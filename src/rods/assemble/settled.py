@@ -20,9 +20,8 @@ from rods.config import RunConfig
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.machine import GIB, Device, device_of, keep_within
 from rods.trainers.memory.plan import require_fit
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory.shape import GIB, Device, device_of, keep_within, shape_of
 
 _LOG = logging.getLogger("rods.engines")
 SETTLED = "settled"

@@ -169,7 +169,7 @@ def _played(
 
     kept = None
     if save is not None:
-        kept = Kept.open(save, config, rules.name, weights_of(run))
+        kept = Kept(save, config, rules.name, weights_of(run))
         there = sum(len(kept.of(task.id)) for task in tasks)
         if there:
             say(f"{save}: resumes after {there} trajectories of an interrupted command.")

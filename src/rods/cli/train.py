@@ -80,9 +80,8 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     from rods.assemble.refusals import require_named
     from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.machine import GIB, device_of, is_here
     from rods.trainers.memory.plan import plan_of, require_fit, table
-    from rods.trainers.memory.shape import require_context, shape_of
+    from rods.trainers.memory.shape import GIB, device_of, is_here, require_context, shape_of
 
     require_named(config)
     require(config, "training")

@@ -4,7 +4,7 @@ Owns the file beside the one that `--save` names, there until the last rollout: 
 a trajectory a line. A kill at any moment leaves what was there; a line that it tore is owed again.
 Never scores.
 
-    kept = Kept.open(Path("sampled.parquet"), config, "bfcl-multi-turn", weights="")
+    kept = Kept(Path("sampled.parquet"), config, "bfcl-multi-turn", weights="")
     kept.add(trajectory)
     kept.finish(trajectories)
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,18 +29,10 @@ from rods.types import Json
 class Kept:
     """What was rolled out so far."""
 
-    def __init__(
-        self, path: Path, log: LineLog, settings: Mapping[str, Json], found: Iterable[Trajectory]
-    ) -> None:
-        """Use `open`; nothing is written before the first trajectory ends."""
-        self._path, self._log, self._settings = path, log, settings
-        self._members: dict[str, list[Trajectory]] = defaultdict(list)
-        for trajectory in found:
-            self._members[trajectory.task_id].append(trajectory)
-
-    @classmethod
-    def open(cls, path: Path, config: RunConfig, suite: str, weights: str) -> Kept:
+    def __init__(self, path: Path, config: RunConfig, suite: str, weights: str) -> None:
         """Begin, or go on where an earlier call was broken off.
+
+        Nothing is written before the first trajectory ends.
 
         Args:
             path: the Parquet file to be, which is not there yet.
@@ -49,8 +41,8 @@ class Kept:
         Raises:
             StoreError: what is there was rolled out under other settings, or is damaged.
         """
-        log = LineLog(path.with_name(f"{path.name}.unfinished"))
-        settings = _settings_of(config, suite, weights)
+        log = self._log = LineLog(path.with_name(f"{path.name}.unfinished"))
+        settings = self._settings = _settings_of(config, suite, weights)
         log.cut(log.size())
         first, *rows = log.records() or [settings]
         changed = changes(first, settings)
@@ -59,13 +51,13 @@ class Kept:
                 f"{log.path}: {len(rows)} trajectories were rolled out under other settings: "
                 f"{'; '.join(changed)}. Repeat the old command to resume, or remove the file."
             )
-        found = [
-            from_json(json.loads(str(row.get("trajectory"))), f"{log.path}:{number}")
-            for number, row in enumerate(rows, 2)
-        ]
+        self._path = path
+        self._members: dict[str, list[Trajectory]] = defaultdict(list)
+        for number, row in enumerate(rows, 2):
+            one = from_json(json.loads(str(row.get("trajectory"))), f"{log.path}:{number}")
+            self._members[one.task_id].append(one)
         if not rows:
             log.cut(0)
-        return cls(path, log, settings, found)
 
     def of(self, task_id: str) -> list[Trajectory]:
         """Trajectories of a task, by their members."""

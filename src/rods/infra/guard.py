@@ -167,17 +167,16 @@ class Guard:
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         size = _headers(scope).get("content-length", "0")
         raw, more = bytearray(), True
-        while more:
+        while True:
             if len(raw) > self._body or not size.isdecimal() or int(size) > self._body:
                 raise Refused(413, f"a request may have {self._body} bytes")
+            if not more:
+                return bytes(raw)
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Refused(400, "the client went away")
             raw += message.get("body", b"")
             more = message.get("more_body", False)
-        if len(raw) > self._body:
-            raise Refused(413, f"a request may have {self._body} bytes")
-        return bytes(raw)
 
 
 def _readable(receive: Receive) -> Receive:

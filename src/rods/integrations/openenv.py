@@ -13,23 +13,16 @@ tools and rewards are those of `played.py`. Needs the extra `openenv`; nothing e
 A step's reward is None until the conversation is over; then it is the share of turns solved.
 """
 
+# pyright: reportMissingImports=false, reportUntypedBaseClass=false
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from openenv.core.env_server.http_server import (  # pyright: ignore[reportMissingImports]
-    create_fastapi_app,
-)
-from openenv.core.env_server.interfaces import (  # pyright: ignore[reportMissingImports]
-    Environment as OpenEnvironment,
-)
-from openenv.core.env_server.types import (  # pyright: ignore[reportMissingImports]
-    Action,
-    Observation,
-    State,
-)
+from openenv.core.env_server.http_server import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment as OpenEnvironment
+from openenv.core.env_server.types import Action, Observation, State
 
 from rods.dialects.base import Dialect
 from rods.env import Environment
@@ -40,20 +33,20 @@ from rods.task import Task
 from rods.types import Message
 
 
-class Text(Action):  # pyright: ignore[reportUntypedBaseClass]
+class Text(Action):
     """What the policy wrote."""
 
     text: str
 
 
-class Heard(Observation):  # pyright: ignore[reportUntypedBaseClass]
+class Heard(Observation):
     """What comes back to it."""
 
     messages: list[dict[str, str]]
     """With `role` and `content`; the first time the whole opening, tools included."""
 
 
-class Standing(State):  # pyright: ignore[reportUntypedBaseClass]
+class Standing(State):
     """Where the conversation stands."""
 
     task_id: str = ""
@@ -123,7 +116,7 @@ def openenv_app(
     return Guard(app, token, LOCAL, body, in_path=True)
 
 
-class _Worlds(OpenEnvironment):  # pyright: ignore[reportUntypedBaseClass]
+class _Worlds(OpenEnvironment):
     """One session: a conversation after another."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True

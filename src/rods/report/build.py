@@ -28,9 +28,9 @@ from rods.report.heldout import (
     WRITERS_NOTE,
     MetricCell,
     ResultRow,
+    by_key,
     measured,
     result_rows,
-    unpaired,
 )
 from rods.report.panels import (
     Figure,
@@ -102,8 +102,9 @@ def _context(run: RunData) -> dict[str, object]:
     before, after = run.evaluation("before"), run.last_evaluation
     rows = result_rows(before, after)
     notes = list(run.notes)
-    if lonely := unpaired(before, after):
-        notes.append(f"{lonely} tasks were evaluated only once and enter no difference.")
+    lonely = by_key(before).keys() ^ by_key(after).keys()
+    if lonely and before and after:
+        notes.append(f"{len(lonely)} tasks were evaluated only once and enter no difference.")
     heat = run.setting("evaluation.temperature")
     when = "after" if after is None or after.when == "after" else after.when
     return {

@@ -26,7 +26,6 @@ from rods.report.panels import landing_of
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
 from rods.report.summary import runs_at
-from rods.types import Json
 
 BUDGET = (
     "updates",
@@ -155,14 +154,11 @@ def _landing(run: RunData) -> str:
 
 
 def _differing(runs: Sequence[RunData]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    settings = [dict(details(_object(run.manifest.get("config")))) for run in runs]
+    configs = [run.manifest.get("config") for run in runs]
+    settings = [dict(details(c if isinstance(c, dict) else {})) for c in configs]
     names = dict.fromkeys(key for s in settings for key in s)
     found = [(key, tuple(s.get(key, "-") for s in settings)) for key in names]
     return tuple((key, values) for key, values in found if len(set(values)) > 1)
-
-
-def _object(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}
 
 
 def _warnings(

@@ -132,13 +132,6 @@ def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> lis
     return [m for m in metrics if any(c[m].before or c[m].after for c in cells)]
 
 
-def unpaired(before: EvaluationPass | None, after: EvaluationPass | None) -> int:
-    """Tasks that only one of two evaluations holds; 0 unless both exist."""
-    if before is None or after is None:
-        return 0
-    return len(by_key(before).keys() ^ by_key(after).keys())
-
-
 Key = tuple[str, str]
 """What says that two runs evaluated the same task: its set and its id."""
 

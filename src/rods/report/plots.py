@@ -106,8 +106,7 @@ def histogram(
     for name, values, css in groups:
         counts = np.histogram(values, edges)[0].tolist()
         trace = _bar(name, middles, counts, css)
-        form = "%{y} in %{customdata}"
-        traces.append(trace | {"customdata": bins, "hovertemplate": form})
+        traces.append(trace | {"customdata": bins, "hovertemplate": "%{y} in %{customdata}"})
     at, words = marker
     right = at > (edges[0] + edges[-1]) / 2
     beside: Plot = {"xanchor": "right" if right else "left", "xshift": -4 if right else 4}

@@ -99,11 +99,6 @@ class EpochRow:
     retired: Mapping[str, int] = field(default_factory=dict[str, int])
     made: Made = field(default_factory=Made)
 
-    @property
-    def active(self) -> int:
-        """Tasks that can be drawn."""
-        return self.originals + self.generated
-
 
 @dataclass(frozen=True, slots=True)
 class EvalRow:

@@ -62,7 +62,6 @@ def rate(settings: TrainSettings, step: int, total: int) -> float:
     """Learning rate of `step` (from 0): linear warm-up, then constant, or cosine down to 0.
 
     Args:
-        settings: `lr`, `schedule`, `warmup`.
         step: updates that went before, skipped ones included.
         total: updates of the whole run; beyond it the cosine stays at its last value.
     """
@@ -110,8 +109,6 @@ class LeanAdamW(torch.optim.Optimizer):
 
         Args:
             params: groups of float32 or bfloat16 parameters with their `weight_decay`.
-            lr: learning rate.
-            moments: how they are kept.
             offload: keep all state in the host's memory. Results are the same bit for bit.
 
         Raises:

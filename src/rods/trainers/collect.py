@@ -1,6 +1,7 @@
 """From scored groups to the samples of one update, and a count of all that is left out.
 
-Owns which trajectories reach a loss and with which advantage. It runs no model.
+Owns which trajectories reach a loss and with which advantage, and what a reward is less by for
+moving away from the reference. It runs no model: samples come with their log-probabilities.
 
     batch = collect(groups, scores, "grpo", filters=filter_of(config.train))
     batch.samples, batch.invalid, batch.dropped, batch.masked
@@ -8,6 +9,7 @@ Owns which trajectories reach a loss and with which advantage. It runs no model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -109,6 +111,37 @@ def collect(
             members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
             _add(batch, index, members, mask_env_tokens)
     return batch
+
+
+def penalised(
+    scores: Sequence[Sequence[Score]], members: Sequence[Sequence[Sample | None]], kl: float
+) -> list[list[Score]]:
+    """Scores less `kl` times the sum of k1 over a trajectory's sampled tokens, as verl has it.
+
+    Args:
+        scores: one row a group.
+        members: their samples with references; None: nothing was sampled, or the member is invalid.
+        kl: coefficient.
+    """
+    return [
+        [
+            s if m is None else _less(s, kl * float(m.log_ratio.sum()))
+            for s, m in zip(row, some, strict=True)
+        ]
+        for row, some in zip(scores, members, strict=True)
+    ]
+
+
+def _less(score: Score, cost: float) -> Score:
+    return replace(score, value=score.value - cost, parts={**score.parts, "kl_cost": cost})
+
+
+def perplexity(sample: Sample | None) -> float:
+    """exp of the mean negative log-probability under the reference; 0 where nothing was sampled."""
+    if sample is None or sample.reference is None or not sample.sampled:
+        return 0.0
+    # Beyond e^700 a float has no more room, and every limit is passed.
+    return math.exp(min(700.0, -float(sample.reference.astype(np.float64).mean())))
 
 
 def _known(groups: Sequence[Group], scores: Scores) -> list[list[Score]]:

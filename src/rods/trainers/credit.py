@@ -158,7 +158,7 @@ def _turn_parts(trajectory: Trajectory, score: Score) -> list[Part]:
     """What each turn that was begun and those after it earned together."""
     if len(score.turns) != trajectory.n_turns:
         raise TrainError(
-            f"task {trajectory.task_id}: the reward says what {len(score.turns)} turns earned, the "
+            f"task {trajectory.task_id}: the reward gives values of {len(score.turns)} turns, the "
             f'task has {trajectory.n_turns}. Fix Score.turns, or use train.credit = "trajectory".'
         )
     left = np.cumsum(np.array(score.turns, dtype=np.float64)[::-1])[::-1].tolist()

@@ -17,7 +17,6 @@ import numpy as np
 
 from rods.errors import TrainError
 from rods.trainers.advantages import Array, is_flat, whiten
-from rods.trainers.penalty import log_ratio
 from rods.trainers.samples import Estimates, Floats, Sample
 
 
@@ -86,7 +85,7 @@ def with_estimates(
 
 
 def _costs(sample: Sample, kl: float) -> list[float]:
-    return (kl * log_ratio(sample)).tolist() if kl else []
+    return (kl * sample.log_ratio).tolist() if kl else []
 
 
 def _single(values: Array) -> Floats:

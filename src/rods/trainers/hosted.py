@@ -76,7 +76,6 @@ class HostedRun:
         """Start nothing yet.
 
         Args:
-            config: settings.
             worlds: makes the environment that opens the tasks' worlds, for one of so many processes
                 that play; called by `begin`.
             originals: human tasks of the training side.
@@ -210,10 +209,7 @@ class HostedRun:
     def begin(self, engine: Engine, template: ChatTemplate, players: int = 1) -> None:
         """Take an engine; it is started here and closed at the end, like the worlds.
 
-        Args:
-            engine: samples.
-            template: of its model.
-            players: processes of the host that play; they share out the processes of worlds.
+        `players` processes of the host play, and share out the processes of worlds.
         """
         self._loop.run(engine.start())
         self._engine = engine

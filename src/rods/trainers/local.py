@@ -10,6 +10,7 @@ model sees them. It never samples, draws tasks or judges them, and keeps no rand
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,13 +31,12 @@ from rods.trainers.adamw import clip_gradients, make_optimizer, rate
 from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
-from rods.trainers.collect import collect
+from rods.trainers.collect import collect, penalised, perplexity
 from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
-from rods.trainers.penalty import penalised, perplexity
-from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
+from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import LocalUpdateReport, UpdateSums, make_report
 from rods.trainers.samples import Floats, Sample, to_sample
 from rods.trajectory import Group
@@ -81,9 +81,6 @@ class LocalTrainer:
         Args:
             model: trained in place; its weights now are the reference of the KL loss. To resume,
                 pass the start model again and call `load`.
-            tokenizer: saved with the checkpoints.
-            settings: loss, optimiser and batches.
-            model_settings: precision and LoRA rank.
             total_steps: updates of the whole run, for the cosine schedule.
             seed: decides the order of mini-batches and the start of LoRA adapters.
             longest: tokens that a trajectory may sample, for the aggregation `constant`.
@@ -119,7 +116,7 @@ class LocalTrainer:
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
         elif settings.kl or self._masks_unlikely:
-            self._reference = frozen_copy(model)
+            self._reference = copy.deepcopy(model).requires_grad_(False).eval()
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
@@ -294,10 +291,9 @@ class LocalTrainer:
     def _references(self, samples: list[Sample]) -> list[Floats]:
         if not samples:
             return []
-        adapter = cast("Any", self._saved)
         if self._reference is not None:
             return self._logprobs(self._reference, samples)
-        with adapter.disable_adapter():
+        with cast("Any", self._saved).disable_adapter():
             return self._logprobs(self.model, samples)
 
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:

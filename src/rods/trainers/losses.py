@@ -137,9 +137,7 @@ def gspo(
         advantages: A, shape (N,).
         rows: trajectory of each token, shape (N,).
         sampled: False for tokens of the environment: they do not enter s, and their ratio is 1.
-        low: how far below 1 the ratio may move.
-        high: how far above 1.
-        dual: above 1, or 0 for no dual clip.
+        low, high, dual: see `clipped`.
     """
     count = int(rows.max()) + 1 if rows.numel() else 0
     # The sequence's ratio is a constant: through it, every token would move by the mean of all

@@ -10,7 +10,6 @@ touches an optimiser.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
@@ -65,11 +64,6 @@ def lora_config(rank: int) -> Any:
     return LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )
-
-
-def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy that is never trained: the reference of the KL loss."""
-    return copy.deepcopy(model).requires_grad_(False).eval()
 
 
 def prepare_checkpointing(model: PreTrainedModel) -> None:

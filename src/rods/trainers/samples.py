@@ -89,6 +89,24 @@ class Sample:
             return self.credit
         return np.full(self.sampled, self.advantage, dtype=np.float32)
 
+    @property
+    def log_ratio(self) -> NDArray[np.float64]:
+        """k1 of each sampled token: log pi_old - log pi_ref; shape (`sampled`,).
+
+        See Schulman, "Approximating KL divergence".
+
+        Raises:
+            TrainError: the sample does not know its reference.
+        """
+        if self.reference is None:
+            raise TrainError(
+                f"task {self.task_id}, member {self.member}: a KL reward needs the reference's "
+                "log-probabilities, and none were computed."
+            )
+        return self.rollout_logprobs[self.mask].astype(np.float64) - self.reference.astype(
+            np.float64
+        )
+
 
 def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = True) -> Sample:
     """The sample of one valid trajectory: its ledger's ids, mask and log-probabilities as they are.

@@ -112,10 +112,7 @@ class SftTrainer:
 
         Args:
             model: trained in place.
-            tokenizer: saved with it.
             samples: at least one; their advantages and log-probabilities do not matter.
-            settings: batches and optimiser.
-            model_settings: precision and LoRA rank.
             seed: decides the order of batches and the start of LoRA adapters.
 
         Raises:

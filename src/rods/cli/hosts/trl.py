@@ -82,7 +82,7 @@ def _saved(folder: str) -> list[int]:
 
 def _planned(config: RunConfig, rows: int, dry_run: bool) -> list[str]:
     """Return warnings about memory; a dry run does without the model's config."""
-    from rods.trainers.memory.hosts import trl_memory
+    from rods.trainers.memory.plan import trl_memory
 
     try:
         return trl_memory(config, rows)

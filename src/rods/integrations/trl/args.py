@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import MISSING, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from rods.config import ModelSettings, RunConfig
 from rods.config.checks import HostTrainer, require_host
@@ -64,7 +64,7 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
     """
     require_host(config, HOST)
     share = others.get("per_device_train_batch_size", config.rollout.k)
-    parts = _parts(config, share, int(os.environ.get("WORLD_SIZE", "1")))
+    from_settings = _of_settings(config, share)
     device = pick_device(config.model)
     if not (config.updates or "max_steps" in others):
         raise ConfigError("updates = 0: TRL needs a number of updates. Set updates.")
@@ -80,7 +80,7 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         "project": config.track.project,
         "disable_dropout": True,
         "shuffle_dataset": False,
-        **_of_settings(config, parts),
+        **from_settings,
         **others,
     }
     kind: Any = importlib.import_module("trl").GRPOConfig
@@ -91,21 +91,12 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
     return kind(**given)
 
 
-class _Parts(NamedTuple):
-    """How the trajectories of an update are split."""
+def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, int]:
+    """Forward passes of one step of the optimiser, and its steps in one update of `rows`.
 
-    rows: int
-    """Trajectories of an update."""
-    gathered: int
-    """Forward passes of one step of the optimiser."""
-    steps: int
-    """Steps of the optimiser in one update, all its passes together."""
-
-
-def _parts(config: RunConfig, share: int, ranks: int) -> _Parts:
-    """With `share` rows in a forward pass of one process; raises `ConfigError` where that fails."""
-    train, rollout = config.train, config.rollout
-    rows = rollout.k * rollout.tasks_per_step
+    `share` rows are in a forward pass of one process; raises `ConfigError` where that fails.
+    """
+    train = config.train
     if rows % (share * ranks):
         raise ConfigError(
             f"{ranks} processes with {share} rows each do not part the {rows} trajectories of "
@@ -115,18 +106,20 @@ def _parts(config: RunConfig, share: int, ranks: int) -> _Parts:
     parts = rows // (share * ranks)
     wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
     gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
-    return _Parts(rows, gathered, parts // gathered * train.epochs)
+    return gathered, parts // gathered * train.epochs
 
 
-def _of_settings(config: RunConfig, parts: _Parts) -> dict[str, Any]:
+def _of_settings(config: RunConfig, share: int) -> dict[str, Any]:
     """Arguments that say what the settings of rollouts and of the update say."""
-    train, rollout, steps = config.train, config.rollout, parts.steps
+    train, rollout = config.train, config.rollout
+    rows = rollout.k * rollout.tasks_per_step
+    gathered, steps = _parts(config, rows, share, int(os.environ.get("WORLD_SIZE", "1")))
     cispo = train.loss == "cispo"
     return {
         "max_steps": config.updates * steps,
         "num_generations": rollout.k,
-        "generation_batch_size": parts.rows,
-        "gradient_accumulation_steps": parts.gathered,
+        "generation_batch_size": rows,
+        "gradient_accumulation_steps": gathered,
         "temperature": rollout.temperature,
         "top_p": rollout.top_p,
         "max_completion_length": rollout.generated_tokens,

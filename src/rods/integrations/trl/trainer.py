@@ -14,8 +14,7 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -154,7 +153,10 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         served = self._run.config.engine.traits.server
         players = 1 if served else self.accelerator.num_processes
         rank, mine = self.accelerator.process_index, list[Group]()
-        with self._whole_model() as model:
+        whole = self.args.ds3_gather_for_generation
+        with _models.unwrap_model_for_generation(
+            self.model_wrapped, self.accelerator, gather_deepspeed3_params=whole
+        ) as model:
             if rank < players:
                 if not self._run.begun:
                     self._run.begin(*_engine_of(self._run.config, self, model), players)
@@ -164,33 +166,16 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         order = [i for other in range(players) for i in range(other, len(dealt), players)]
         return [group for _, group in sorted(zip(order, played, strict=True), key=lambda p: p[0])]
 
-    @contextmanager
-    def _whole_model(self) -> Generator[Any]:
-        with _models.unwrap_model_for_generation(
-            self.model_wrapped,
-            self.accelerator,
-            gather_deepspeed3_params=self.args.ds3_gather_for_generation,
-        ) as model:
-            yield model
-
     def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
         """TRL's batch, with the masks and advantages of our samples."""
         like = output["completion_ids"]
-        trained = self._padded([row.trained for row in self.rows], like).long()
-        advantages = self._padded([row.advantages for row in self.rows], like)
-        output["tool_mask"] = trained
-        output["advantages"] = advantages
+        output["tool_mask"] = trained = _padded([row.trained for row in self.rows], like).long()
+        output["advantages"] = _padded([row.advantages for row in self.rows], like)
         output["num_items_in_batch"] = self.accelerator.gather(trained.sum()).sum()
         if self._run.config.train.correction.method == "none":
             # Only with TRL's own vLLM would it take the ones of sampling.
             output["old_per_token_logps"] = output["sampling_per_token_logps"]
         return output
-
-    def _padded(self, rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
-        found = torch.zeros(like.shape, dtype=torch.float32)
-        for i, row in enumerate(rows):
-            found[i, : len(row)] = torch.tensor(row)
-        return found.to(like.device)
 
     def _log_run(self, batch: Any) -> None:
         figures = {
@@ -267,6 +252,13 @@ def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, Cha
     engine = make_engine(EngineOptions(config, template, model, device, half, None, share=False))
     require_trainable(config, engine)
     return engine, template
+
+
+def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
+    found = torch.zeros(like.shape, dtype=torch.float32)
+    for i, row in enumerate(rows):
+        found[i, : len(row)] = torch.tensor(row)
+    return found.to(like.device)
 
 
 def _played(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The sizes of a model, from its config alone: it is built without storage, and counted.
+"""The sizes of a model, from its config alone, and what is free on a machine.
 
-Owns the number of its positions too, and the refusal of a longer context: beyond them a model
-writes noise, whatever fits into memory.
+A model is built without storage, and counted. Owns the number of its positions too, and the refusal
+of a longer context: beyond them a model writes noise, whatever fits into memory.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from rods.config import RunConfig
 from rods.errors import ConfigError, PolicyError
-from rods.trainers.loading import quiet
+from rods.infra.host import host_memory
+from rods.trainers.loading import pick_device, quiet
 
+GIB = 1 << 30
 STRETCHED = ("linear", "dynamic", "yarn")
 """Kinds of RoPE scaling whose factor multiplies the positions of the config."""
 
@@ -96,3 +98,42 @@ def require_context(config: RunConfig, positions: int) -> None:
             f"rollout.context_tokens is {asked:,}: text beyond them would be noise. Set "
             f"--rollout.context_tokens {positions} or less, or take another --model."
         )
+
+
+class Device(NamedTuple):
+    """What a run is planned for, in bytes that it may hold."""
+
+    on_gpu: bool
+    memory: int
+    stated: bool
+    """Whether the settings say how much memory; else it is what was free."""
+    host: int = 1 << 62
+    """Of the host's memory, where the device is a GPU."""
+    disk: int = 1 << 62
+
+
+def device_of(config: RunConfig, here: bool = True) -> Device:
+    """The device that the settings mean; one that need not be `here` may be a GPU elsewhere.
+
+    Raises:
+        PolicyError: CUDA was asked for, is not here, and nothing says how large it is.
+    """
+    stated = int(config.train.local.memory_gib * GIB)
+    if stated and not here and config.model.device != "cpu":
+        return Device(True, stated, True)
+    device = pick_device(config.model)
+    on_gpu = device.type == "cuda"
+    free = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else host_memory()
+    return Device(on_gpu, stated or free, bool(stated))
+
+
+def is_here(device: Device) -> bool:
+    """Whether a device is in this machine, so that its host and its disk are this one's."""
+    return not device.on_gpu or torch.cuda.is_available()
+
+
+def keep_within(device: Device) -> None:
+    """Hold torch, with what it keeps for later, to the memory of a GPU that the settings state."""
+    if device.on_gpu and device.stated:
+        whole = torch.cuda.mem_get_info()[1]
+        torch.cuda.set_per_process_memory_fraction(min(1.0, device.memory / whole))
