@@ -38,9 +38,9 @@ from rods.engines.hf import generation_stops
 from rods.engines.openai import OpenAIEngine
 from rods.policy import Completion
 from rods.rollout.template import ChatTemplate
+from rods.trainers.adapters import with_lora
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.loading import load_model
-from rods.trainers.prepare import with_lora
 from rods.types import FinishReason
 from served_policy import served
 

@@ -25,7 +25,7 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import split_tasks
 from rods.errors import TaskError
 from rods.integrations.formats.logged import LogFormat, read_rewards
-from rods.integrations.formats.seeds import choose_seeds
+from rods.integrations.observe import choose_seeds
 from rods.store import RunDirectory
 from rods.synthesis.chat.client import USELESS
 from rods.synthesis.collect import Collection

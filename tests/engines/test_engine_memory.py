@@ -18,10 +18,10 @@ from rods.engines.kv import RowCache
 from rods.engines.storage import CALL, FIRST, KeyValues, runs_of
 from rods.engines.weights import DecoderWeights, packs
 from rods.errors import PolicyError
+from rods.trainers.adapters import with_lora
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
-from rods.trainers.prepare import with_lora
 from sweeps import slow
 from tiny_models import build, shake
 from trainer_cases import make_groups, make_model, make_scores, make_tokenizer, make_trainer, same

@@ -8,7 +8,7 @@ import rods
 from rods.errors import ConfigError, TrainError
 from rods.integrations.verl.checks import MODE, of_schedule, require_known
 from rods.integrations.verl.config import for_engine, given_to
-from rods.integrations.verl.flight import ATTEMPTS, Flight
+from rods.integrations.verl.rows import ATTEMPTS, Flight
 from verbs import rods as verb
 
 

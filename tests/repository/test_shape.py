@@ -326,7 +326,7 @@ def test_import_is_light() -> None:
         "heavy = [m for m in ('torch', 'transformers', 'pyarrow') if m in sys.modules];"
         "assert not heavy, heavy; spent = time.process_time() - start; assert spent < 1.0, spent;"
         "import rods.cli.synth, rods.cli.inspect, rods.synthesis.collect,"
-        " rods.integrations.formats.seeds, rods.integrations.formats.exports,"
+        " rods.integrations.observe, rods.integrations.formats.exports,"
         " rods.synthesis.worker.client, rods.envs.originals;"
         "assert 'torch' not in sys.modules, 'synthesis needs none'"
     )

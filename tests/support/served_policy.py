@@ -22,8 +22,8 @@ from rods.engines.weights import base_of
 from rods.errors import PolicyError
 from rods.infra.guard import LOCAL, Guard
 from rods.rollout.template import ChatTemplate
+from rods.trainers.adapters import with_lora
 from rods.trainers.loading import load_model
-from rods.trainers.prepare import with_lora
 from rods.types import FinishReason
 
 BODY = 16 << 20

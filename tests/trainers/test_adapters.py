@@ -18,8 +18,8 @@ from rods.config import RunConfig, load_config, parse_config
 from rods.errors import ConfigError, PolicyError
 from rods.integrations.verl.checks import require_known
 from rods.store import MANIFEST
+from rods.trainers.adapters import with_lora
 from rods.trainers.loading import load_architecture, load_model, load_stops, load_tokenizer
-from rods.trainers.prepare import with_lora
 from trainer_cases import CPU, make_groups, make_model, make_scores, make_tokenizer, make_trainer
 from verbs import rods
 

@@ -15,8 +15,7 @@ from rods.engines.kv import RowCache
 from rods.engines.weights import DecoderWeights
 from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.store import RunDirectory
-from rods.trainers.adapters import load_adapters
-from rods.trainers.prepare import with_lora
+from rods.trainers.adapters import load_adapters, with_lora
 from sweeps import slow
 from tiny_models import build
 from trainer_cases import CPU, make_groups, make_model, make_scores, make_tokenizer, make_trainer

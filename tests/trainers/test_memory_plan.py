@@ -16,6 +16,8 @@ from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
+from rods.trainers.adapters import with_lora
+from rods.trainers.forward import prepare_checkpointing
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import shape as sizes
 from rods.trainers.memory.plan import (
@@ -28,7 +30,6 @@ from rods.trainers.memory.plan import (
     ways,
 )
 from rods.trainers.memory.shape import GIB, Device, Shape, device_of, keep_within, shape_of
-from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow
 from tiny_models import build
 from verbs import rods

@@ -35,7 +35,7 @@ from rods.infra.files import disk
 from rods.task import Task, read_tasks
 
 if TYPE_CHECKING:
-    from rods.integrations.formats.seeds import SeedChoice
+    from rods.integrations.observe import SeedChoice
     from rods.synthesis.collect import Collection
 
 REDRAW = 0.5
@@ -194,7 +194,7 @@ def _boundary_seeds(
     log: Path, task_key: str, reward_key: str, tasks: Sequence[Task], config: RunConfig, seed: int
 ) -> list[Task]:
     from rods.integrations.formats.logged import PROMPT, LogFormat, read_rewards
-    from rods.integrations.formats.seeds import choose_seeds
+    from rods.integrations.observe import choose_seeds
 
     rewards = read_rewards(log, LogFormat(task_key, reward_key))
     if log.is_dir():  # a run trains on variants of its own too

@@ -136,15 +136,14 @@ def packages_of(names: Sequence[str]) -> dict[str, Any]:
 class _SafeTracker:
     """One tracker whose failures are counted."""
 
-    def __init__(self, name: str, run: RunDirectory, say: Callable[[str], None]) -> None:
-        self.name, self._say = name, say
+    def __init__(
+        self, name: str, package: Any, run: RunDirectory, say: Callable[[str], None]
+    ) -> None:
+        self.name, self._say, self._warned = name, say, False
         known = _known(run).get(name, {})
         self.id, self.failures = str(known.get("id", "")), int(str(known.get("failures", 0)))
-        self._warned = False
-        self._tracker: Tracker | None = None
-
-    def open(self, run: RunDirectory, package: Any) -> None:
-        self._tracker = self._safely(lambda: TRACKERS[self.name][1](run, package, self.id))
+        opens = TRACKERS[name][1]
+        self._tracker: Tracker | None = self._safely(lambda: opens(run, package, self.id))
         self.id = self._tracker.id if self._tracker else self.id
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
@@ -181,9 +180,7 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
         PrerequisiteError: a package is missing.
     """
     packages = packages_of(run.config.track.names)
-    trackers = [_SafeTracker(name, run, say) for name in packages]
-    for one in trackers:
-        one.open(run, packages[one.name])
+    trackers = [_SafeTracker(name, package, run, say) for name, package in packages.items()]
 
     def note() -> None:
         states = {one.name: {"id": one.id, "failures": one.failures} for one in trackers}

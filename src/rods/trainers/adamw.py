@@ -115,7 +115,10 @@ class LeanAdamW(torch.optim.Optimizer):
             PrerequisiteError: 8 bits are asked for and bitsandbytes is not installed.
         """
         super().__init__(params, {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8})
-        self._small = EightBits() if moments == "8bit" else None
+        self._library = _bitsandbytes() if moments == "8bit" else None
+        """Has AdamW of 8-bit moments, on any device that it knows, CPUs among them."""
+        if self._library:
+            self._codes = [self._library.create_dynamic_map(signed=s) for s in (True, False)]
         self._offload = offload
         self._all = [p for group in self.param_groups for p in group["params"]]
         self.held: list[Any] = [Held(p) if p.dtype is torch.bfloat16 else p for p in self._all]
@@ -156,8 +159,8 @@ class LeanAdamW(torch.optim.Optimizer):
         exact = weights
         if "low" in state:
             exact = joined(weights, state["low"][part].to(weights.device))
-        if self._small and "first_scale" in state:
-            self._small.update(exact, gradient, state, part, group)
+        if "first_scale" in state:
+            self._update_in_8_bits(exact, gradient, state, part, group)
         else:
             self._update_in_float32(exact, gradient, state, part, group)
         if "low" in state:
@@ -189,11 +192,28 @@ class LeanAdamW(torch.optim.Optimizer):
             state["first"][part].copy_(first)
             state["second"][part].copy_(second)
 
+    def _update_in_8_bits(
+        self,
+        exact: Tensor,
+        gradient: Tensor,
+        state: dict[str, Any],
+        part: slice,
+        group: Mapping[str, Any],
+    ) -> None:
+        blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
+        self._codes = [codes.to(exact.device) for codes in self._codes]
+        first, second = state["first"][part], state["second"][part]
+        scales = (state["first_scale"][blocks], state["second_scale"][blocks])
+        cast("Any", self._library).optimizer_update_8bit_blockwise(
+            "adam", gradient, exact, first, second, *group["betas"], 0.0, 0.0, group["eps"],
+            state["step"], group["lr"], *self._codes, *scales, group["weight_decay"],
+        )  # fmt: skip
+
     def _fresh(self, parameter: Tensor) -> dict[str, Any]:
         count, state = parameter.numel(), cast("dict[str, Any]", {"step": 0})
         if parameter.dtype is torch.bfloat16:
             state["low"] = self._zeros(count, torch.int16, parameter)
-        small = self._small is not None and count >= SMALL
+        small = self._library is not None and count >= SMALL
         for name in ("first", "second"):
             state[name] = self._zeros(count, torch.uint8 if small else torch.float32, parameter)
             if small:
@@ -234,37 +254,15 @@ class LeanAdamW(torch.optim.Optimizer):
             self.state[parameter] = fresh
 
 
-class EightBits:
-    """bitsandbytes' AdamW of 8-bit moments, on any device that it knows, CPUs among them."""
-
-    def __init__(self) -> None:
-        """Find it; raises `PrerequisiteError` where it is not installed."""
-        try:
-            from bitsandbytes import functional  # pyright: ignore[reportMissingTypeStubs]
-        except ImportError as error:
-            raise PrerequisiteError(
-                f'train.local.optimizer_memory = "8bit" needs bitsandbytes: {install_line("8bit")}.'
-            ) from error
-        self._library: Any = functional
-        self._codes = tuple(self._library.create_dynamic_map(signed=s) for s in (True, False))
-
-    def update(
-        self,
-        exact: Tensor,
-        gradient: Tensor,
-        state: Mapping[str, Any],
-        part: slice,
-        group: Mapping[str, Any],
-    ) -> None:
-        """Update float32 weights, and the moments of this part of their parameter, in place."""
-        blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
-        self._codes = tuple(codes.to(exact.device) for codes in self._codes)
-        first, second = state["first"][part], state["second"][part]
-        scales = (state["first_scale"][blocks], state["second_scale"][blocks])
-        self._library.optimizer_update_8bit_blockwise(
-            "adam", gradient, exact, first, second, *group["betas"], 0.0, 0.0, group["eps"],
-            state["step"], group["lr"], *self._codes, *scales, group["weight_decay"],
-        )  # fmt: skip
+def _bitsandbytes() -> Any:
+    """Its functions; raises `PrerequisiteError` where it is not installed."""
+    try:
+        from bitsandbytes import functional  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError as error:
+        raise PrerequisiteError(
+            f'train.local.optimizer_memory = "8bit" needs bitsandbytes: {install_line("8bit")}.'
+        ) from error
+    return functional
 
 
 def _like(value: object) -> object:

@@ -1,9 +1,10 @@
-"""Folders of LoRA adapters: which are some, what their base is, and how they get into it.
+"""LoRA adapters: new ones in a model, folders of some, their base, and how they get into it.
 
 Owns `adapter_config.json` as peft writes it, in checkpoints of ours, of TRL and of anybody. It
 loads no base.
 
     adapters_at("runs/trl/checkpoint-20")       # its path, or None
+    saved = with_lora(model, rank=16, seed=0)
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import json
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import torch
 from safetensors import SafetensorError
+from torch import nn
+from transformers import PreTrainedModel
 
 from rods.config import ModelSettings
 from rods.config.bundled import local_path
 from rods.errors import PolicyError, PrerequisiteError, StoreError
 from rods.infra.files import text_of
 from rods.infra.install import install_line
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 ADAPTER_CONFIG = "adapter_config.json"
 
@@ -105,3 +106,45 @@ def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> 
         return cast("PreTrainedModel", found.get_base_model()).eval()
     merged = cast("PreTrainedModel", found.merge_and_unload())
     return merged.requires_grad_(True).eval()  # peft had frozen them
+
+
+def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
+    """The peft model around `model`: adapters on all linear layers, alpha twice the rank."""
+    config = lora_config(rank)
+    from peft import get_peft_model
+
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
+        warnings.simplefilter("ignore", FutureWarning)
+        torch.manual_seed(seed)
+        made = cast("nn.Module", get_peft_model(model, config))
+    for module in made.modules():
+        if hasattr(module, "cast_input_dtype_enabled"):
+            module.register_forward_pre_hook(_as_autocast)
+    return made
+
+
+def _as_autocast(layer: Any, inputs: tuple[Any, ...]) -> None:
+    """Leave the cast of an adapted layer's inputs to autocast, where that is on.
+
+    peft makes a float32 copy of each input, the type of the adapters, which autocast rounds again.
+    The numbers are the same, and the backward pass would keep all three.
+    """
+    layer.cast_input_dtype_enabled = not torch.is_autocast_enabled(inputs[0].device.type)
+
+
+def lora_config(rank: int) -> Any:
+    """peft's settings of these adapters.
+
+    Raises:
+        PrerequisiteError: peft is not installed.
+    """
+    try:
+        from peft import LoraConfig
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"model.lora_rank needs peft: {install_line('train')}; or set it to 0."
+        ) from error
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )

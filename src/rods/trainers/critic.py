@@ -26,12 +26,12 @@ from transformers import PreTrainedModel
 from rods.config import ModelSettings, TrainSettings
 from rods.errors import TrainError
 from rods.trainers.adamw import clip_gradients, make_optimizer
+from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import Microbatch, pack
 from rods.trainers.batches.tree_attention import supports_trees
-from rods.trainers.forward import token_outputs
+from rods.trainers.forward import prepare_checkpointing, token_outputs, training_mode
 from rods.trainers.gae import explained_variance, with_estimates
 from rods.trainers.loading import uses_bfloat16
-from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import CriticReport, UpdateSums
 from rods.trainers.samples import Estimates, Floats, Sample
 

@@ -1,18 +1,20 @@
 """The forward pass of training: log-probability and entropy of every sampled token.
 
 Owns how samples become one model call. It computes logits only where the next token was sampled,
-and divides them by the sampling temperature, so that new and old log-probabilities compare. It
-never computes a loss.
+and divides them by the sampling temperature, so that new and old log-probabilities compare. Owns
+the mode of a model while it trains, too. It never computes a loss.
 
     logprobs, entropy = token_scores(model, micro, entropy_gradient=False)     # both (N,)
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
@@ -107,3 +109,29 @@ def select_scores(
         for some in zip(*(t.split(piece) for t in (states, targets, temperatures)), strict=True)
     ]
     return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
+
+
+def prepare_checkpointing(model: PreTrainedModel) -> None:
+    """Compute activations again in the backward pass; dropout stays off although it trains."""
+    # Renamed in transformers 5.23; the old name warns there, the new one is missing before.
+    renamed: Any = getattr(model, "activation_checkpointing_enable", None)
+    (renamed or model.gradient_checkpointing_enable)({"use_reentrant": False})
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "attention_dropout"):
+            cast("Any", module).attention_dropout = 0.0
+
+
+@contextmanager
+def training_mode(model: PreTrainedModel, checkpointing: bool, trees: bool) -> Generator[None]:
+    """The mode of a model in which gradients are made; evaluation mode after the block."""
+    # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient
+    # checkpointing asks for training mode.
+    model.train(checkpointing)
+    # Checkpointing runs forward passes again inside backward.
+    try:
+        with tree_attention(model) if trees else nullcontext():
+            yield
+    finally:
+        model.eval()

@@ -269,6 +269,14 @@ class HostedRun:
         await self.engine.sleep()
         return groups
 
+    def figures(self, batch: Batch, **more: float) -> dict[str, float]:
+        """What a host logs of an update; where the curriculum is, its metrics too."""
+        shares = {
+            "informative": batch.informative / max(1, batch.groups),
+            "invalid": batch.invalid / max(1, batch.trajectories),
+        }
+        return shares | more | (self.curriculum.metrics() if self.opened else {})
+
     def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:
         """Samples of an update as the local trainer makes them: advantages, filter, credit."""
         train = self.config.train

@@ -28,15 +28,15 @@ from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards.filters import filter_of
 from rods.trainers.adamw import clip_gradients, make_optimizer, rate
+from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.collect import collect, penalised, perplexity
 from rods.trainers.critic import Critic
-from rods.trainers.forward import token_scores
+from rods.trainers.forward import prepare_checkpointing, token_scores, training_mode
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
-from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import LocalUpdateReport, UpdateSums, make_report
 from rods.trainers.samples import Floats, Sample, to_sample
 from rods.trajectory import Group

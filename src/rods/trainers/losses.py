@@ -183,23 +183,6 @@ def importance(mismatch: Tensor, cap: float) -> Tensor:
     return log_weight.exp().clamp(max=cap)
 
 
-def surrogate(
-    logprobs: Tensor,
-    old_logprobs: Tensor,
-    inputs: LossInputs,
-    sampled: Tensor,
-    settings: TrainSettings,
-) -> Surrogate:
-    """The loss that `settings.loss` names; `sampled` is False for tokens of the environment."""
-    log_ratio, advantages = logprobs - old_logprobs, inputs.advantages
-    low, high, dual = settings.clip_low, settings.clip_high, settings.dual_clip
-    if settings.loss == "gspo":
-        return gspo(log_ratio, advantages, inputs.rows, sampled, low, high, dual)
-    if settings.loss == "cispo":
-        return cispo(logprobs, log_ratio, advantages, low, high)
-    return clipped(log_ratio, advantages, low, high, dual)
-
-
 def objective(
     logprobs: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainSettings
 ) -> Terms:
@@ -222,12 +205,19 @@ def objective(
     if recomputed is not None and settings.correction.method != "none":
         old_logprobs = recomputed
     old_logprobs = torch.where(sampled, old_logprobs, logprobs.detach())
-    part = surrogate(logprobs, old_logprobs, inputs, sampled, settings)
+    log_ratio, advantages = logprobs - old_logprobs, inputs.advantages
+    low, high, dual = settings.clip_low, settings.clip_high, settings.dual_clip
+    if settings.loss == "gspo":
+        part = gspo(log_ratio, advantages, inputs.rows, sampled, low, high, dual)
+    elif settings.loss == "cispo":
+        part = cispo(logprobs, log_ratio, advantages, low, high)
+    else:
+        part = clipped(log_ratio, advantages, low, high, dual)
     weights, corrected = inputs.weights, part.loss
     if settings.correction.method == "truncated" and mismatch is not None:
         corrected = corrected * importance(mismatch, CAP)
     loss = policy = (corrected * weights).sum()
-    log_ratio = (logprobs - old_logprobs).detach().clamp(-CLAMP, CLAMP)
+    moved = log_ratio.detach().clamp(-CLAMP, CLAMP)
     sums = {
         "policy": policy.detach(),
         "weight": weights.sum(),
@@ -236,7 +226,7 @@ def objective(
         "clip_low": part.clipped_low.sum(),
         "clip_dual": part.clipped_dual.sum(),
         # k3 of KL(pi_old || pi) for tokens of pi_old: r - 1 - log r.
-        "approx_kl": (log_ratio.exp() - 1 - log_ratio).sum(),
+        "approx_kl": (moved.exp() - 1 - moved).sum(),
     }
     if settings.entropy:
         loss = loss - settings.entropy * (entropy * weights).sum()

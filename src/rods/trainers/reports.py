@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -168,6 +169,12 @@ class UpdateSums:
         return self.sums[name] / max(1, self.sampled)
 
 
+COUNTED = ("groups", "informative", "trajectories", "invalid", "empty", "dropped", "masked")
+"""Fields of a batch that a report repeats."""
+SUMMED = ("ratio_max", "microbatches", "tokens", "positions")
+BY_TOKEN = ("approx_kl", "clip_high", "clip_low", "clip_dual")
+
+
 def make_report(
     step: int,
     version: int,
@@ -182,19 +189,15 @@ def make_report(
 
     `warming` says why the critic alone was trained; None: it was not so.
     """
+    same: dict[str, Any] = {name: getattr(batch, name) for name in COUNTED}
+    same |= {name: getattr(sums, name) for name in SUMMED}
+    same |= {name: sums.by_token(name) for name in BY_TOKEN}
     gap_mean, gap_p99, gap_clipped = sums.gap()
     return LocalUpdateReport(
         step=step,
         version=version,
-        groups=batch.groups,
-        informative=batch.informative,
         zero_variance=batch.zero_variance / max(1, batch.groups),
-        trajectories=batch.trajectories,
         trained=len(batch.samples),
-        invalid=batch.invalid,
-        empty=batch.empty,
-        dropped=batch.dropped,
-        masked=batch.masked,
         lr=lr,
         seconds=seconds,
         skipped=warming if batch.samples else _why_nothing(batch),
@@ -202,21 +205,14 @@ def make_report(
         policy_loss=sums.by_step("policy"),
         kl=sums.by_weight("kl"),
         entropy=sums.by_weight("entropy_mean"),
-        approx_kl=sums.by_token("approx_kl"),
-        clip_high=sums.by_token("clip_high"),
-        clip_low=sums.by_token("clip_low"),
-        clip_dual=sums.by_token("clip_dual"),
-        ratio_max=sums.ratio_max,
         gap_mean=gap_mean,
         gap_p99=gap_p99,
         gap_clipped=gap_clipped,
         grad_norm=sums.by_step("grad_norm"),
         optimizer_steps=sums.steps,
-        microbatches=sums.microbatches,
-        tokens=sums.tokens,
         sampled_tokens=sums.sampled,
-        positions=sums.positions,
         critic=critic,
+        **same,
     )
 
 

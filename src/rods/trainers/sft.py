@@ -37,12 +37,12 @@ from rods.config.train import LocalSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
 from rods.trainers.adamw import clip_gradients, make_optimizer, rate
+from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import fill, loss_weights, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
-from rods.trainers.prepare import with_lora
 from rods.trainers.samples import Sample
 from rods.types import Json
 

@@ -17,7 +17,7 @@ from rods.config import ModelSettings, RunConfig
 from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
-from rods.trainers.adapters import adapters_at
+from rods.trainers.adapters import adapters_at, lora_config
 from rods.trainers.loading import (
     load_model,
     load_tokenizer,
@@ -25,7 +25,6 @@ from rods.trainers.loading import (
     pick_device,
     uses_bfloat16,
 )
-from rods.trainers.prepare import lora_config
 
 HOST = HostTrainer(
     "TRL's GRPOTrainer",

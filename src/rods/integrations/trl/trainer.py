@@ -135,7 +135,8 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
                 for row, reward in zip(self.rows, rewards[mine], strict=True)
             ]
         )
-        self._log_run(batch)
+        for name, value in self._run.figures(batch).items():
+            self._metrics["train"][f"rods/{name}"].append(float(value))
         return self._as_ours(output)
 
     def _by_first(self, work: Callable[[], T]) -> T:
@@ -176,16 +177,6 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             # Only with TRL's own vLLM would it take the ones of sampling.
             output["old_per_token_logps"] = output["sampling_per_token_logps"]
         return output
-
-    def _log_run(self, batch: Any) -> None:
-        figures = {
-            "informative": batch.informative / batch.groups,
-            "invalid": batch.invalid / batch.trajectories,
-        }
-        if self.accelerator.is_main_process:
-            figures |= self._run.curriculum.metrics()
-        for name, value in figures.items():
-            self._metrics["train"][f"rods/{name}"].append(float(value))
 
     # -- checkpoints ------------------------------------------------------------------------
 

@@ -1,17 +1,27 @@
-"""A task that was drawn, as a row of verl's batches, and back.
+"""Tasks that were drawn: as rows of verl's batches and back, and what verl has in flight of them.
 
-Owns the names of the row's fields, and of ours in verl's registries. Imports neither verl nor
-torch.
+Owns the names of a row's fields and of ours in verl's registries; which of verl's prompts stands
+for which draw, so that a group that verl gave up is known by name; and how the death of an agent
+worker is seen: verl hands rows out and then waits for what comes back, which is for ever where a
+worker died with them. Imports neither verl nor torch; draws, judges and starts nothing.
 
     row = row_of(dealt, index=0, k=16)
     dealt = dealt_of(row["rods"])
+    flight = Flight()
+    flight.took_off(uids, tickets)
+    flight.landed(batch.keys)                       # sampled: they are the trainer's now
+    for ticket in flight.lost(uids_that_verl_has): ...
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from rods.errors import TrainError
 from rods.task import Task
 from rods.trainers.hosted import Dealt
 
@@ -23,6 +33,8 @@ TICKET, TOLD = "ticket", "rods"
 """Fields of a row: what the draw is known by, and everything that its players need."""
 TRAJECTORY = "trajectory"
 """Field of what verl calls extra fields: the trajectory as JSON text."""
+ATTEMPTS = 3
+"""A draw that was lost so often is not unlucky: something about it is broken."""
 
 
 def ticket_of(dealt: Dealt) -> str:
@@ -53,3 +65,66 @@ def dealt_of(told: str) -> Dealt:
     parts: dict[str, Any] = json.loads(told)
     task = Task.from_json(parts["task"], "a row of verl's batch")
     return Dealt(task, int(parts["epoch"]), int(parts["visit"]), bool(parts["hinted"]))
+
+
+class Flight:
+    """Prompts on their way, by verl's id of them."""
+
+    def __init__(self) -> None:
+        self._tickets: dict[str, str] = {}
+        self._lost: Counter[str] = Counter()
+
+    def took_off(self, uids: Sequence[str], tickets: Sequence[str]) -> None:
+        """These prompts were handed to verl, each for a draw."""
+        self._tickets.update(zip(uids, tickets, strict=True))
+
+    def landed(self, keys: Iterable[str]) -> None:
+        """Trajectories with these keys were sampled, so their prompts are no longer verl's."""
+        for uid in {key.split("_")[0] for key in keys}:
+            self._tickets.pop(uid, None)
+
+    def lost(self, known: Collection[str]) -> list[str]:
+        """Tickets of prompts that verl threw away; it still has the `known` ones. Asked for once.
+
+        Raises:
+            TrainError: one of the draws was lost for the `ATTEMPTS`th time.
+        """
+        gone = [uid for uid in self._tickets if uid not in known]
+        tickets = [self._tickets.pop(uid) for uid in gone]
+        self._lost.update(tickets)
+        hopeless = [ticket for ticket in tickets if self._lost[ticket] >= ATTEMPTS]
+        if hopeless:
+            raise TrainError(
+                f"these draws failed {ATTEMPTS} times in verl's agent workers: "
+                f"{', '.join(hopeless)}. The workers' log says why; fix it and start again from "
+                "the last checkpoint."
+            )
+        return tickets
+
+
+def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., Any]:
+    """verl's wait (`poll`) between two looks at what came back, which finds a dead worker, too.
+
+    Raises:
+        TrainError: when called, and one of them died.
+    """
+    ray: Any = importlib.import_module("ray")
+    # Asked once: Ray answers for an actor that dies.
+    answers = [worker.__ray_ready__.remote() for worker in workers]
+
+    def look(*arguments: Any, **named: Any) -> Any:
+        done, _ = ray.wait(answers, num_returns=len(answers), timeout=0)
+        for answer in done:
+            try:
+                ray.get(answer)
+            except ray.exceptions.RayActorError as error:
+                raise TrainError(
+                    "an agent worker of verl's (AgentLoopWorker) died, and what it played with it: "
+                    f"{' '.join(str(error).split())} Start the same words again: the training "
+                    "goes on from its last checkpoint."
+                ) from error
+            place = answers.index(answer)
+            answers[place] = workers[place].__ray_ready__.remote()
+        return poll(*arguments, **named)
+
+    return look

@@ -20,10 +20,8 @@ from torch import Tensor
 
 from rods.errors import StoreError, TrainError
 from rods.integrations.verl.checks import SYNC
-from rods.integrations.verl.flight import Flight, watching
-from rods.integrations.verl.rows import ESTIMATOR, TICKET, TRAJECTORY
+from rods.integrations.verl.rows import ESTIMATOR, TICKET, TRAJECTORY, Flight, watching
 from rods.rollout.groups import InvalidShare
-from rods.trainers.collect import Batch
 from rods.trainers.hosted import Dealt, HostedRun
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group, Trajectory
@@ -157,7 +155,10 @@ class CurriculumTrainer(_PPOTrainer):
             )
         dealt = list(out.values())
         groups = [_group(d, [p.trajectory for p in played[t]]) for t, d in out.items()]
-        self._count_invalid(groups)
+        trajectories = [t for group in groups for t in group.trajectories]
+        share = InvalidShare(self._run.config.rollout.max_invalid, len(trajectories))
+        for trajectory in trajectories:
+            share.count(trajectory)
         scores = self._run.judge(dealt, groups)
         for ticket in out:
             del flying[ticket]
@@ -173,7 +174,8 @@ class CurriculumTrainer(_PPOTrainer):
                     self._rows[key] = host_row(trajectory, sample, filler)
                     rewards[key] = score.value
         self._learns = bool(samples)
-        metrics |= self._figures(collected)
+        figures = self._run.figures(collected, in_flight=len(flying))
+        metrics |= {f"rods/{name}": float(value) for name, value in figures.items()}
         return self._kept(batch, rewards)
 
     def _played(self, batch: Any) -> dict[str, list[Played]]:
@@ -195,12 +197,6 @@ class CurriculumTrainer(_PPOTrainer):
         for members in found.values():
             members.sort(key=lambda p: p.trajectory.member)
         return found
-
-    def _count_invalid(self, groups: Sequence[Group]) -> None:
-        trajectories = [t for group in groups for t in group.trajectories]
-        share = InvalidShare(self._run.config.rollout.max_invalid, len(trajectories))
-        for trajectory in trajectories:
-            share.count(trajectory)
 
     def _kept(self, batch: Any, rewards: Mapping[str, float]) -> Any:
         """The rows that were scored. A failure of infrastructure is no reward of 0: no estimator
@@ -231,15 +227,6 @@ class CurriculumTrainer(_PPOTrainer):
             fields=_tensordict.TensorDict(fields, batch_size=len(masks)),
         )
         return kept
-
-    def _figures(self, collected: Batch) -> dict[str, float]:
-        figures = {
-            "informative": collected.informative / max(1, collected.groups),
-            "invalid": collected.invalid / max(1, collected.trajectories),
-            "in_flight": len(self.train_dataset.out),
-            **self._run.curriculum.metrics(),
-        }
-        return {f"rods/{name}": float(value) for name, value in figures.items()}
 
     @property
     def _ours(self) -> bool:

@@ -74,15 +74,6 @@ def grow(sequences: Sequence[Ints], least: int = LEAST) -> Tree:
             else:
                 branches.setdefault(int(sequences[m][end]), []).append(m)
         todo.extend((branch, start, above) for branch in reversed(branches.values()))
-    return _lay_out(sequences, nodes, starts, paths)
-
-
-def _lay_out(
-    sequences: Sequence[Ints],
-    nodes: list[Node],
-    starts: list[tuple[int, int]],
-    paths: list[tuple[int, ...]],
-) -> Tree:
     none = np.zeros(0, dtype=np.int64)
     spans = [(m, start, start + n.length) for n, (m, start) in zip(nodes, starts, strict=True)]
     at = np.cumsum([0, *(n.length for n in nodes)])
