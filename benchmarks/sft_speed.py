@@ -23,7 +23,7 @@ import torch
 from shared import Options
 from trl_process import TrlProcess
 
-from rods.assemble.demonstrated import demonstrations_of
+from rods.assemble.tasks import demonstrations_of
 from rods.config import ModelSettings, load_config
 from rods.trainers.examples import sample_of
 from rods.trainers.loading import load_model, uses_bfloat16

@@ -38,7 +38,7 @@ from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
 from rods.sandbox.shell import ShellResult
-from rods.suites.chat import Speaker, UserChat
+from rods.suites.ace_world import Speaker, UserChat
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
 from rods.trajectory import Trajectory

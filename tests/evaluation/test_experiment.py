@@ -24,9 +24,8 @@ from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.grid import EXPERIMENTS, Grid, GridRun, load_grid
 from rods.evaluation.stats import paired_difference
-from rods.report.arms import Point, trajectories_to
 from rods.report.experiment import Experiment, pooled
-from rods.report.heldout import TaskSubset
+from rods.report.heldout import Point, TaskSubset, trajectories_to
 from rods.report.run_data import load_run
 from rods.reward import Score
 from rods.rewards.filters import has_variance

@@ -12,7 +12,7 @@ import pytest
 from pool_cases import group, original
 from rods.config import EvaluationSettings, load_config
 from rods.errors import ConfigError
-from rods.evaluation.suite import NOISE, Suite, row_of
+from rods.evaluation.suite import NOISE, evaluate_tasks, row_of
 from rods.policy import Completion, episode_seed
 from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall
@@ -79,7 +79,9 @@ def evaluated(**settings: Any) -> tuple[list[dict[str, Any]], SureWhenGreedy, li
     """Rows of two tasks, the policy, and what was told of the progress."""
     policy, seen = SureWhenGreedy(), []
     tasks = [notes_task([(f"add two, {i}", [ToolCall("add", {"amount": 2})])]) for i in range(2)]
-    play = Suite(tasks, EvaluationSettings(**settings)).run(
+    play = evaluate_tasks(
+        tasks,
+        EvaluationSettings(**settings),
         NotesEnvironment(),
         policy,
         DIALECT,

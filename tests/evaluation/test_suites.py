@@ -15,10 +15,10 @@ from rich.console import Console
 from rods.config import RunConfig, load_config
 from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, EnvError, StoreError
-from rods.evaluation.kept import Kept
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import mean_ci
 from rods.evaluation.suites import (
+    Kept,
     SuiteRow,
     accuracies,
     chosen_tasks,

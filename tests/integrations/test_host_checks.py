@@ -11,8 +11,12 @@ from transformers import GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig,
 
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
-from rods.integrations.hosts import require_gpus, require_unfinished
-from rods.integrations.verl.start import _require_more, pools_of  # pyright: ignore[reportPrivateUsage]
+from rods.infra.checkpoints import require_unfinished
+from rods.integrations.verl.start import (
+    _require_more,  # pyright: ignore[reportPrivateUsage]
+    pools_of,
+    require_gpus,
+)
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import plan
 from rods.trainers.memory.plan import plan_of, require_fit, trl_memory

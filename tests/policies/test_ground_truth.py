@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.assemble.demonstrated import demonstrations_of
-from rods.assemble.tasks import sides_of
+from rods.assemble.tasks import demonstrations_of, sides_of
 from rods.config import RunConfig, load_config
 from rods.dialects import structured
 from rods.envs.remote.processes import environment_of

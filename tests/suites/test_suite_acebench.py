@@ -141,7 +141,7 @@ class User:
 
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch, rules: SuiteRules) -> Iterator[type[User]]:
-    monkeypatch.setattr("rods.suites.chat.ChatClient", User)
+    monkeypatch.setattr("rods.suites.ace_world.ChatClient", User)
     yield User
     rules.environment._user.close()  # type: ignore[attr-defined]
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rods.dialects import get_dialect, structured
-from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
-from rods.evaluation.suites import roll_out_suite
+from rods.evaluation.suites import Kept, roll_out_suite
 from rods.policy import Policy
 from rods.task import Task
 from rods.trajectory import Group, Trajectory

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from memory_cases import QWEN3_4B, paper
-from rods.assemble import settled
+from rods.assemble import engines
 from rods.assemble.engines import with_engine
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
@@ -165,32 +165,32 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
     asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
     monkeypatch.setattr(sizes, "is_here", lambda _: True)
-    monkeypatch.setattr(settled, "free_disk", lambda folder: 50 * GIB)
+    monkeypatch.setattr(engines, "free_disk", lambda folder: 50 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert "there are 50.0 (checkpoints 67" in said and "--out FOLDER" in said
-    monkeypatch.setattr(settled, "free_disk", lambda folder: 200 * GIB)
+    monkeypatch.setattr(engines, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "200.00 GiB  free on disk" in capsys.readouterr().err
     monkeypatch.setattr(sizes, "is_here", lambda _: False)
-    monkeypatch.setattr(settled, "free_disk", lambda folder: 0)
+    monkeypatch.setattr(engines, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "memory and disk of its host were not checked" in capsys.readouterr().err
 
 
 def test_room_on_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
-    free = settled.free_disk(tmp_path / "not" / "yet")
-    assert abs(free - settled.free_disk(tmp_path)) < GIB and free > 0
+    free = engines.free_disk(tmp_path / "not" / "yet")
+    assert abs(free - engines.free_disk(tmp_path)) < GIB and free > 0
 
 
 def test_what_a_run_holds_on_disk_counts_as_free_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settled, "free_disk", lambda _: 10 * GIB)
+    monkeypatch.setattr(engines, "free_disk", lambda _: 10 * GIB)
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "weights").write_bytes(b"0" * 5000)
-    held = settled.with_room(device(80), tmp_path).disk
-    new = settled.with_room(device(80), tmp_path / "new").disk
+    held = engines.with_room(device(80), tmp_path).disk
+    new = engines.with_room(device(80), tmp_path / "new").disk
     assert (held, new) == (10 * GIB + 5000, 10 * GIB)
 
 
@@ -254,19 +254,19 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
 ) -> None:
     config = paper("model.lora_rank=32")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(settled, "load_architecture", lambda _: QWEN3_4B)
+    monkeypatch.setattr(engines, "load_architecture", lambda _: QWEN3_4B)
     held: list[Device] = []
-    monkeypatch.setattr(settled, "keep_within", held.append)
+    monkeypatch.setattr(engines, "keep_within", held.append)
 
     def settle(name: str, free: int, *overrides: str) -> tuple[str, int | None]:
         path, wanted = tmp_path / name, with_overrides(config, overrides)
         memory, stated = wanted.train.local.memory_gib, bool(wanted.train.local.memory_gib)
         found_here = Device(True, int(memory or free) * GIB, stated)
-        monkeypatch.setattr(settled, "device_of", lambda _: found_here)
+        monkeypatch.setattr(engines, "device_of", lambda _: found_here)
         if not path.exists():
             path.mkdir()
             RunDirectory.create(path, wanted)
-        found, cache = settled.settle(wanted, RunDirectory.open(path))
+        found, cache = engines.settle(wanted, RunDirectory.open(path))
         return found.engine.name, cache
 
     name, cache = settle("first", 80)

@@ -16,9 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from rods.abilities import CallBound, ability
-from rods.assemble.engines import engine_within, template_of
+from rods.assemble.engines import engine_within, settle, template_of
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
-from rods.assemble.settled import settle
 from rods.assemble.tasks import Splits, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
@@ -31,7 +30,7 @@ from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
-from rods.evaluation.suite import Suite
+from rods.evaluation.suite import evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
 from rods.integrations.trackers import tracking
 from rods.loop import train as play
@@ -129,12 +128,13 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     )
     policy = engine_within(config, trainer.model, template, cache)
     require_trainable(config, policy)
-    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+    held_out = held_out_tasks(config, environment, sides)
 
     async def evaluate(
         policy: Engine, progress: Callable[[int, int], None]
     ) -> Sequence[Mapping[str, Json]]:
-        return await suite.run(environment, policy, dialect, template, config.rollout, progress)
+        what = (held_out, config.evaluation, environment)
+        return await evaluate_tasks(*what, policy, dialect, template, config.rollout, progress)
 
     bound = ability(environment, CallBound)
     with worker_of(config, sides, run.path) as synthesis:

@@ -20,10 +20,9 @@ from rods.dialects import get_dialect, structured
 from rods.engines.threads import set_threads
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
-from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
-from rods.evaluation.suite import Suite
-from rods.evaluation.suites import roll_out_suite
+from rods.evaluation.suite import evaluate_tasks
+from rods.evaluation.suites import Kept, roll_out_suite
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
@@ -49,12 +48,12 @@ def evaluation_of(
     sides = sides_of(config, environment)
     model, template = _evaluated(config, run)
     dialect = get_dialect(config.model.dialect)
-    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+    what = (held_out_tasks(config, environment, sides), config.evaluation, environment)
     policy = engine_of(config, model, template)
 
     async def play(progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
         async with _started(policy, model):
-            return await suite.run(environment, policy, dialect, template, config.rollout, progress)
+            return await evaluate_tasks(*what, policy, dialect, template, config.rollout, progress)
 
     return play
 

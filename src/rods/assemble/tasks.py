@@ -1,9 +1,10 @@
-"""Tasks of both sides of the split.
+"""Tasks of both sides of the split, and demonstrations of those that are trained on.
 
-Owns which tasks a configuration trains on and is evaluated on. Never plays one, save to leave out
-those whose ground truth does not replay.
+Owns which tasks a configuration trains on, is evaluated on and has demonstrated. Never plays one,
+save to leave out those whose ground truth does not replay; `rods.policies` writes demonstrations.
 
     sides = sides_of(config, environment)
+    made, template = demonstrations_of(config, ["resample"], 0, originals=0.25, several=0.5)
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from typing import Any, NamedTuple
 from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.synthesis import ResampleSettings
+from rods.dialects import structured
+from rods.envs.remote.processes import environment_of
 from rods.envs.originals import split_tasks, tasks_of_files
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
+from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
+from rods.rollout.template import ChatTemplate
 from rods.task import Task
+from rods.trainers.loading import load_stops, load_tokenizer
 from rods.writers.assembly import make_pipeline
 
 EVALUATION_SEED = 0
@@ -93,3 +99,41 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[T
         if made is not None and made not in variants:
             variants.append(made)
     return [*originals, *variants]
+
+
+def demonstrations_of(
+    config: RunConfig, writers: Sequence[str], variants: int, originals: float, several: float
+) -> tuple[Demonstrations, str]:
+    """Demonstrations of the tasks that a run trains on, and the digest of their chat template.
+
+    Args:
+        writers: names of what makes variants of them; none: originals alone.
+        variants, originals, several: see `DemonstrationPlan`.
+
+    Raises:
+        ConfigError: the dialect is inline, or there is no such writer.
+    """
+    dialect = structured(config.model.dialect)
+    template = ChatTemplate(load_tokenizer(config.model), load_stops(config.model))
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
+    alone = {"resample": ResampleSettings()}
+    made = {
+        name: make_pipeline(
+            config.synthesis.model_copy(update={"writer": name, **alone}),
+            in_process(environment),
+            sides.train,
+            sides.held_out,
+        )
+        for name in dict.fromkeys(writers)
+    }
+    plan = DemonstrationPlan(
+        sides.originals,
+        dialect,
+        config.rollout,
+        [made[name] for name in writers],
+        variants,
+        originals,
+        several,
+    )
+    return Demonstrations(environment, template, plan, config.seed), template.digest()

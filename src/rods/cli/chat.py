@@ -63,7 +63,7 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
     from rods.assemble.refusals import require_known_tools
     from rods.assemble.tasks import sides_of
     from rods.cli.structure import NumberedTask, find
-    from rods.envs.opening import environment_of
+    from rods.envs.remote.processes import environment_of
 
     with closing(environment_of(config)) as environment:
         sides = sides_of(config, environment)

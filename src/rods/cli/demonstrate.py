@@ -112,7 +112,7 @@ def _tasks(
     config: RunConfig, target: Path, number: int, writer: str, mixture: tuple[int, float, float]
 ) -> None:
     """Roll out the ground truth of the training split, and write the solved trajectories."""
-    from rods.assemble.demonstrated import demonstrations_of
+    from rods.assemble.tasks import demonstrations_of
     from rods.trajectory_codec import write_parquet
 
     if target.suffix != ".parquet":

@@ -165,7 +165,7 @@ def _played(
 ) -> list[Group]:
     structured(config.model.dialect)  # refused before anything heavy is imported
     from rods.assemble.evaluated import examination_of, weights_of
-    from rods.evaluation.kept import Kept
+    from rods.evaluation.suites import Kept
 
     kept = None
     if save is not None:

@@ -76,9 +76,8 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
 
     Unknown sizes of the model are an error if a plan was `asked_for`, and a notice otherwise.
     """
-    from rods.assemble.engines import with_engine
+    from rods.assemble.engines import with_engine, with_room
     from rods.assemble.refusals import require_named
-    from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.plan import plan_of, require_fit, table
     from rods.trainers.memory.shape import GIB, device_of, is_here, require_context, shape_of

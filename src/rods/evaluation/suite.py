@@ -4,8 +4,8 @@ Owns which tasks are evaluated and how trajectories become a row. Each task is r
 greedily and sampled, both at once: what a policy does when it is used, and what training sees of
 it. The same seed gives the same tasks and noise before and after, so differences are paired.
 
-    suite = Suite(tasks, EvaluationSettings(samples=4))
-    rows = await suite.run(environment, policy, dialect, template, settings)
+    how = EvaluationSettings(samples=4)
+    rows = await evaluate_tasks(tasks, how, environment, policy, dialect, template, settings)
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from rods.config import EvaluationSettings, RolloutSettings
@@ -54,68 +53,59 @@ def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
     return chosen
 
 
-@dataclass(frozen=True)
-class Suite:
-    """What is evaluated and how."""
+async def evaluate_tasks(
+    tasks: Sequence[Task],
+    settings: EvaluationSettings,
+    environment: Environment,
+    policy: Policy,
+    dialect: AnyDialect,
+    template: ChatTemplate,
+    rollout: RolloutSettings,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[dict[str, Json]]:
+    """One row a task, greedy and sampled values; see `row_of`.
 
-    tasks: Sequence[Task]
-    settings: EvaluationSettings
+    Raises:
+        EnvError: too many trajectories failed for reasons of infrastructure.
+    """
+    done, total = 0, (1 + settings.samples) * len(tasks)
+    progress(0, total)  # the first trajectory may take minutes
 
-    async def run(
-        self,
-        environment: Environment,
-        policy: Policy,
-        dialect: AnyDialect,
-        template: ChatTemplate,
-        rollout: RolloutSettings,
-        progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> list[dict[str, Json]]:
-        """One row a task, greedy and sampled values; see `row_of`.
+    def count(_: Trajectory) -> None:
+        nonlocal done
+        done += 1
+        progress(done, total)
 
-        Raises:
-            EnvError: too many trajectories failed for reasons of infrastructure.
-        """
-        settings, done = self.settings, 0
-        total = (1 + settings.samples) * len(self.tasks)
+    async def roll_out(temperature: float, k: int) -> list[Group]:
+        groups = run_groups(
+            tasks if k else [],
+            environment,
+            policy,
+            dialect,
+            template,
+            rollout,
+            seed=NOISE,
+            temperature=temperature,
+            k=k,
+            on_trajectory=count,
+            # That of all evaluations, or nothing would be paired.
+            noise_version=0,
+        )
+        return [group async for group in groups]
 
-        progress(0, total)  # the first trajectory may take minutes
-
-        def count(_: Trajectory) -> None:
-            nonlocal done
-            done += 1
-            progress(done, total)
-
-        async def roll_out(temperature: float, k: int) -> list[Group]:
-            tasks = self.tasks if k else []
-            groups = run_groups(
-                tasks,
-                environment,
-                policy,
-                dialect,
-                template,
-                rollout,
-                seed=NOISE,
-                temperature=temperature,
-                k=k,
-                on_trajectory=count,
-                # That of all evaluations, or nothing would be paired.
-                noise_version=0,
-            )
-            return [group async for group in groups]
-
-        # Side by side, so that the engine has one large batch and computes each prompt once.
-        passes = [
-            asyncio.create_task(roll_out(0.0, 1)),
-            asyncio.create_task(roll_out(settings.temperature, settings.samples)),
-        ]
-        try:
-            greedy, sampled = await asyncio.gather(*passes)
-        finally:
-            for running in passes:
-                running.cancel()
-            await asyncio.gather(*passes, return_exceptions=True)
-        both = zip_longest(greedy, sampled)
-        return [row_of(one, many) for one, many in both]
+    # Side by side, so that the engine has one large batch and computes each prompt once.
+    passes = [
+        asyncio.create_task(roll_out(0.0, 1)),
+        asyncio.create_task(roll_out(settings.temperature, settings.samples)),
+    ]
+    try:
+        greedy, sampled = await asyncio.gather(*passes)
+    finally:
+        for running in passes:
+            running.cancel()
+        await asyncio.gather(*passes, return_exceptions=True)
+    both = zip_longest(greedy, sampled)
+    return [row_of(one, many) for one, many in both]
 
 
 def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:

@@ -1,8 +1,8 @@
 """Suites of published benchmarks: rolled out, saved, scored again, and their accuracies.
 
-Owns the repeats of a suite's tasks and the way from trajectories to rows and accuracies. Never
-knows a benchmark: what is right is `SuiteRules.score`'s, and nothing else's, for a new
-trajectory and for a saved one alike.
+Owns the repeats of a suite's tasks, the file of those that ended (`Kept`) and the way from
+trajectories to rows and accuracies. Never knows a benchmark: what is right is `SuiteRules.score`'s,
+and nothing else's, for a new trajectory and for a saved one alike.
 
     groups = await roll_out_suite(rules, tasks, policy, dialect, template, rollout, repeats=3)
     accuracies(rules, suite_rows(rules, groups))
@@ -10,6 +10,7 @@ trajectory and for a saved one alike.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections import defaultdict
@@ -18,22 +19,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from rods.config import RolloutSettings
+from rods.config import RolloutSettings, RunConfig
 from rods.config.rollout import SuiteSettings
 from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
-from rods.evaluation.kept import Kept
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import Interval, mean_ci
 from rods.evaluation.suite import NOISE, stratified
-from rods.infra.dotted import nearest
+from rods.infra.dotted import changes, flat, nearest
+from rods.infra.lines import LineLog
 from rods.policy import Policy
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
-from rods.trajectory_codec import read_parquet
-from rods.types import StopReason
+from rods.trajectory_codec import from_json, read_parquet, to_json, write_parquet
+from rods.types import Json, StopReason
 
 _LOG = logging.getLogger(__name__)
 CHOSEN = 0
@@ -108,6 +109,81 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, rollouts: bool = Tr
     found = [task for task in tasks if task.id in chosen]
     rules.ready(found, rollouts)
     return found
+
+
+class Kept:
+    """What was rolled out so far: kept at once, resumed, and one Parquet file at the end.
+
+    Until the last rollout a file beside it has the settings, then a trajectory a line. A kill at
+    any moment leaves what was there; a line that it tore is owed again.
+    """
+
+    def __init__(self, path: Path, config: RunConfig, suite: str, weights: str) -> None:
+        """Begin, or go on where an earlier call was broken off.
+
+        Nothing is written before the first trajectory ends.
+
+        Args:
+            path: the Parquet file to be, which is not there yet.
+            weights: which checkpoint samples; empty: the settings' model.
+
+        Raises:
+            StoreError: what is there was rolled out under other settings, or is damaged.
+        """
+        log = self._log = LineLog(path.with_name(f"{path.name}.unfinished"))
+        settings = self._settings = _settings_of(config, suite, weights)
+        log.cut(log.size())
+        first, *rows = log.records() or [settings]
+        changed = changes(first, settings)
+        if changed and rows:
+            raise StoreError(
+                f"{log.path}: {len(rows)} trajectories were rolled out under other settings: "
+                f"{'; '.join(changed)}. Repeat the old command to resume, or remove the file."
+            )
+        self._path = path
+        self._members: dict[str, list[Trajectory]] = defaultdict(list)
+        for number, row in enumerate(rows, 2):
+            one = from_json(json.loads(str(row.get("trajectory"))), f"{log.path}:{number}")
+            self._members[one.task_id].append(one)
+        if not rows:
+            log.cut(0)
+
+    def of(self, task_id: str) -> list[Trajectory]:
+        """Trajectories of a task, by their members."""
+        return sorted(self._members.get(task_id, ()), key=lambda one: one.member)
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Keep one more; its member is the first one of its task that is free.
+
+        One that infrastructure failed is not kept: it is rolled out again by the next call.
+        """
+        if not trajectory.valid:
+            return
+        taken = {one.member for one in self._members[trajectory.task_id]}
+        member = next(n for n in range(len(taken) + 1) if n not in taken)
+        numbered = replace(trajectory, member=member)
+        if not any(self._members.values()):
+            self._log.append(self._settings)
+        self._log.append({"trajectory": json.dumps(to_json(numbered))})
+        self._members[trajectory.task_id].append(numbered)
+
+    def finish(self, trajectories: Iterable[Trajectory]) -> None:
+        """Write the Parquet file; the other one goes."""
+        write_parquet(self._path, trajectories)
+        self._log.path.unlink(missing_ok=True)
+
+
+def _settings_of(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
+    """What decides how a conversation goes, by dotted keys, as JSON reads it again.
+
+    Where servers are and how many conversations are in flight may differ: a server that went away
+    comes back elsewhere.
+    """
+    wanted = ("model.", "rollout.", "engine.", "evaluation.suite.folder", "evaluation.suite.user.")
+    every = flat(config.model_dump(mode="json"))
+    free = ("engine.url", "evaluation.suite.user.url", "rollout.concurrency", "model.threads")
+    settings = {k: value for k, value in every.items() if k.startswith(wanted) and k not in free}
+    return {"suite": suite, "weights": weights, **settings}
 
 
 async def roll_out_suite(

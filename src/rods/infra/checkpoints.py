@@ -137,3 +137,21 @@ class Checkpoints:
 def step_of(stem: str) -> int:
     """The step that a file or folder is named after."""
     return int(stem.removeprefix("step-"))
+
+
+def require_unfinished(folder: Path, done: int, total: int, updates: int) -> None:
+    """Refuse to resume a training whose last checkpoint is its end.
+
+    Args:
+        done: steps of the host at the last checkpoint.
+        total: steps of the host in the whole training; 0: it names no end.
+        updates: of the settings.
+
+    Raises:
+        StoreError: nothing is left to do.
+    """
+    if 0 < total <= done:
+        raise StoreError(
+            f"{folder}: this training is finished, after {updates} updates; nothing was changed. "
+            f"Train it for longer (--updates {2 * updates}), or choose another --out."
+        )

@@ -1,6 +1,10 @@
-"""Files that are written whole or not at all, and the library for Parquet files.
+"""Files that are written whole or not at all, and Parquet files with the JSON that they were.
 
-Owns the way to the disk and what its errors say. Never knows what is in a file.
+Owns the way to the disk and what its errors say, and the reading of Arrow's types. A struct has
+every field of every row, null where a row lacks it: such fields vanish again, and so does a null
+that somebody wrote there, for Arrow keeps no difference. Maps become objects. Text of Arrow's type
+for JSON (`datasets` uses it where rows differ) is read. What JSON cannot say, such as a date, is a
+fault. Never knows what is in a file.
 
     write_atomic(path, text)                        # durable: it survives a power cut
     with replacing(path) as part:                   # all or nothing
@@ -11,15 +15,15 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import logging
 import os
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
-from rods.infra.columns import NotJsonError, Reader, reader
 from rods.infra.install import install_line
 from rods.infra.text import encoded
 
@@ -29,6 +33,8 @@ PARQUET = b"PAR1"
 """How such a file begins."""
 NOTES = "extra_info"
 """A column of verl's rows for anything at all, of which little is read."""
+Reader = Callable[[Any], Any]
+_NAME = b"ARROW:extension:name"
 _log = logging.getLogger(__name__)
 
 
@@ -165,7 +171,7 @@ def parquet_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a Parquet file, each with where it stands; read in pieces.
 
-    Columns are the JSON that they were (`infra/columns.py`). Without `wanted` columns, in lower
+    Columns are the JSON that they were. Without `wanted` columns, in lower
     case, all are read, and what JSON cannot say stays as it is.
 
     Raises:
@@ -216,3 +222,55 @@ def _as_json(
                 ) from fault
         except ValueError as fault:
             raise error(f"{where}, column {name}: not JSON: {fault}. Fix the row.") from fault
+
+
+class NotJsonError(ValueError):
+    """A value that JSON cannot say."""
+
+
+def reader(field: Any) -> Reader | None:
+    """What makes JSON of a column's values that are not null; None: they are JSON as they are."""
+    return _reader(field.type, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
+
+
+def _reader(kind: Any, is_json: bool = False) -> Reader | None:
+    import pyarrow.types as types
+
+    if is_json or getattr(kind, "extension_name", "") == "arrow.json":
+        return lambda text: json.loads(text) if isinstance(text, str) else text
+    kind = getattr(kind, "storage_type", kind)
+    if types.is_dictionary(kind):
+        return _reader(kind.value_type)
+    if types.is_struct(kind):
+        fields = {field.name: reader(field) for field in kind}
+        return lambda value: {k: _by(fields[k], v) for k, v in value.items() if v is not None}
+    if types.is_map(kind):
+        return _of_map(reader(kind.item_field))
+    if types.is_nested(kind):
+        inner = reader(kind.value_field)
+        return inner and (lambda value: [_by(inner, item) for item in value])
+    binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    if any(is_a(kind) for is_a in (types.is_temporal, types.is_decimal, *binary)):
+        return _refuse(str(kind))
+    return None
+
+
+def _of_map(inner: Reader | None) -> Reader:
+    def read(value: Any) -> Any:
+        found = {key: _by(inner, item) for key, item in value}
+        if not all(isinstance(key, str) for key in found) or len(found) < len(value):
+            raise NotJsonError("a map whose keys are not texts, or stand twice")
+        return found
+
+    return read
+
+
+def _refuse(kind: str) -> Reader:
+    def read(_: Any) -> Any:
+        raise NotJsonError(f"a value of type {kind}")
+
+    return read
+
+
+def _by(inner: Reader | None, value: Any) -> Any:
+    return value if inner is None or value is None else inner(value)

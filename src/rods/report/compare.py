@@ -19,10 +19,19 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rods.errors import StoreError
-from rods.report.arms import colours_of, compared, overlays, parts_and_metrics, uneven_budgets
 from rods.report.build import details, identity, write_page
-from rods.report.heldout import LEADING, SETS, Key, MetricCell, TaskSubset, by_key
-from rods.report.panels import landing_of
+from rods.report.heldout import (
+    LEADING,
+    SETS,
+    Key,
+    MetricCell,
+    TaskSubset,
+    by_key,
+    compared,
+    parts_and_metrics,
+    uneven_budgets,
+)
+from rods.report.panels import colours_of, landing_of, overlays
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
 from rods.report.summary import runs_at

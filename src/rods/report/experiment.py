@@ -25,31 +25,26 @@ from rich.text import Text
 from rods.errors import StoreError
 from rods.evaluation.grid import Grid
 from rods.evaluation.stats import Interval, mean_ci
-from rods.report.arms import (
-    Cells,
-    Point,
-    colours_of,
-    compared,
-    held_out_curve,
-    overlay,
-    overlays,
-    parts_and_metrics,
-    trajectories_to,
-    uneven_budgets,
-)
 from rods.report.build import span, write_page
 from rods.report.heldout import (
     LEADING,
     METRICS,
     SETS,
     WRITERS_NOTE,
+    Cells,
     MetricCell,
+    Point,
     TaskSubset,
     by_key,
+    compared,
+    held_out_curve,
     measured,
+    parts_and_metrics,
     result_rows,
+    trajectories_to,
+    uneven_budgets,
 )
-from rods.report.panels import Figure
+from rods.report.panels import Figure, colours_of, overlay, overlays
 from rods.report.plots import Axes, Series
 from rods.report.results import change, heading, mean, numbers, plain_table
 from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run

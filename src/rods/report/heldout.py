@@ -1,20 +1,24 @@
 """Held-out results as rows: before, after and the paired difference, for each set and part of it.
 
-Owns which tasks are paired with which; the intervals come from `evaluation/stats.py`. A set's parts
-are its writers (where it has variants of several) and its categories.
+Owns which tasks and which evaluations are paired with which, and what a level of the results took;
+the intervals come from `evaluation/stats.py`. A set's parts are its writers (where it has variants
+of several) and its categories. Knows neither tables nor pages.
 
     for row in result_rows(run.evaluation("before"), run.last_evaluation):
         row.label, row.cells["greedy_progress"].difference
+    compared((run.evaluation("before"), run.last_evaluation), (baseline, run.last_evaluation))
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean
+from typing import Literal, NamedTuple, TypeAlias
 
 from rods.evaluation.stats import Interval, mean_ci, paired_difference
-from rods.report.run_data import EvalRow, EvaluationPass
+from rods.report.run_data import EvalRow, EvaluationPass, RunData
 
 METRICS: Mapping[str, tuple[str, str]] = {
     "greedy_progress": ("Progress", "greedy"),
@@ -42,6 +46,8 @@ CATEGORIES: Mapping[str, str] = {
     "miss_param": "missing parameter",
     "long_context": "long context",
 }
+FAIR = 0.05
+"""Runs whose trajectories or tokens differ by a larger share count as different budgets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +169,101 @@ def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:
     """Sort key: known names in their order, then the others by name."""
     names = list(known)
     return lambda name: (names.index(name) if name in names else len(names), name)
+
+
+# -- several runs or arms ------------------------------------------------------------------------
+
+
+Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
+"""Two evaluations whose common tasks are paired."""
+
+
+Cells: TypeAlias = Mapping[tuple[TaskSubset, str], MetricCell]
+"""By part and metric, in their order; what was not measured is missing."""
+
+
+def compared(own: Pair, against: Pair = (None, None)) -> Cells:
+    """One run or arm before and after training, and its differences to the baseline.
+
+    Args:
+        own: before and after training.
+        against: the baseline's and its own after training.
+    """
+    rows = result_rows(*own)
+    other = {row.part: row.cells for row in result_rows(*against)} if all(against) else {}
+    found: dict[tuple[TaskSubset, str], MetricCell] = {}
+    for row in rows:
+        for metric in measured(rows, METRICS):
+            pair = other[row.part][metric] if row.part in other else MetricCell()
+            cell = replace(row.cells[metric], against=pair.difference, common=pair.paired)
+            found[row.part, metric] = cell
+    return found
+
+
+def parts_and_metrics(cells: Iterable[Cells]) -> tuple[list[TaskSubset], list[str]]:
+    """What any of them has values of, in the order of the parts and of `METRICS`."""
+    keys = dict.fromkeys(key for found in cells for key in found)
+    known = {metric for _, metric in keys}
+    return [*dict.fromkeys(part for part, _ in keys)], [m for m in METRICS if m in known]
+
+
+def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[str]) -> list[str]:
+    """Sentences about budgets that differ by more than `FAIR`.
+
+    `who` are the runs or the arms; each of the `names` stands before a mean, or is empty.
+    """
+    found: list[str] = []
+    for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
+        means = [fmean(run.total(key) for run in mine) for mine in runs]
+        if max(means) > (1 + FAIR) * min(means):
+            pairs = zip(names, means, strict=True)
+            listed = ", ".join(f"{name} {mean:.0f}".strip() for name, mean in pairs)
+            found.append(f"the {who} spent different budgets of {what}: {listed}.")
+    return found
+
+
+class Point(NamedTuple):
+    """One evaluation, mean over seeds."""
+
+    trajectories: float
+    """Sampled for training until then."""
+    value: float
+
+
+def held_out_curve(runs: Sequence[RunData], of: str, metric: str) -> list[Point]:
+    """Points of an arm's seeds in their order; `of` is `variant` or `original`."""
+    if not runs:
+        return []
+    points: list[Point] = []
+    for name in [e.when for e in runs[0].evaluations]:
+        found = [_point(run, name, of, metric) for run in runs]
+        whole = [p for p in found if p is not None]
+        if len(whole) == len(runs):
+            spent, values = zip(*whole, strict=True)
+            points.append(Point(fmean(spent), fmean(values)))
+    return sorted(points)
+
+
+def trajectories_to(curve: Sequence[Point], level: float) -> float | None:
+    """Trajectories at which the straight lines between points first reach a level; None: never."""
+    for before, after in pairwise(curve):
+        if before.value >= level:
+            return before.trajectories
+        if after.value >= level:
+            share = (level - before.value) / (after.value - before.value)
+            return before.trajectories + share * (after.trajectories - before.trajectories)
+    return None
+
+
+def _point(run: RunData, name: str, of: str, metric: str) -> Point | None:
+    evaluation = run.evaluation(name)
+    rows = evaluation.rows if evaluation else ()
+    values = [r.values[metric] for r in rows if r.set == of and metric in r.values]
+    return Point(_spent(run, name), fmean(values)) if values else None
+
+
+def _spent(run: RunData, when: str) -> float:
+    if when == "before":
+        return 0.0
+    last = run.steps[-1].step if when == "after" else int(when.split()[-1])
+    return sum(row.numbers.get("trajectories", 0.0) for row in run.steps if row.step <= last)

@@ -42,6 +42,7 @@ RETIRED: Mapping[str, str] = {
     "stale": "s-grey",
     "pruned": "s-4",
 }
+COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
 
@@ -319,3 +320,32 @@ def synthesis_figure(run: RunData) -> Figure:
 def words(name: str) -> str:
     """A key as words: `too_hard` becomes `too hard`."""
     return name.replace("_", " ")
+
+
+# -- several runs in one chart -------------------------------------------------------------------
+
+
+def colours_of(lines: Sequence[object]) -> list[str]:
+    """A colour class for each, in their order."""
+    return [COLOURS[i % len(COLOURS)] for i in range(len(lines))]
+
+
+def overlay(title: str, caption: str, lines: Sequence[Series], axes: Axes) -> Figure:
+    """Lines of several runs in one chart, with their legend."""
+    legend = [(line.name, line.css) for line in lines]
+    return Figure(title, caption, line_chart(lines, axes), legend)
+
+
+def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
+    """The learning curves of all runs in common charts."""
+    figures: list[Figure] = []
+    named = list(zip(runs, labels, colours_of(runs), strict=True))
+    for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
+        axes = Axes("step", (0.0, 1.0) if share else None)
+        for curve in curves:
+            found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
+            lines = [Series(s.name, s.xs, s.ys, s.css) for s in found if s]  # without thin lines
+            if lines:
+                name = title if len(curves) == 1 else f"{title}: {curve.name}"
+                figures.append(overlay(name, caption, lines, axes))
+    return figures

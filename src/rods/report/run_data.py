@@ -318,7 +318,7 @@ def _read(kind: TypeAdapter[Row], row: Mapping[str, Any], **more: object) -> Row
 
 
 def evaluation_of(when: str, rows: Iterable[Mapping[str, Any]]) -> EvaluationPass:
-    """An evaluation of this name from its records, one a task, as `Suite.run` gives them."""
+    """An evaluation of this name from its records, one a task, as `evaluate_tasks` gives them."""
     return EvaluationPass(when, tuple(map(_eval_row, rows)))
 
 

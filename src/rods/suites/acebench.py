@@ -23,8 +23,7 @@ from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
-from rods.suites.ace_world import FINISH, SAVED, AceWorld
-from rods.suites.chat import Speaker
+from rods.suites.ace_world import FINISH, SAVED, AceWorld, Speaker
 from rods.suites.host import Host
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory

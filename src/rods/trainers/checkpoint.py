@@ -84,10 +84,7 @@ def save_checkpoint(
     Args:
         folder: where it will be; its parent is made.
         model: a transformers model, or a peft model, of which only the adapter is written.
-        tokenizer: saved with its chat template.
-        optimizer: its state goes to `optimizer.pt`.
         state: what `load_checkpoint` returns.
-        critic: that of PPO; goes to `critic.pt`.
 
     Raises:
         StoreError: the disk is full or not writable; what was in `folder` is still there.

@@ -58,8 +58,7 @@ def with_estimates(
     Args:
         samples: with what their trajectories earned, and where `kl` is not 0 their reference.
         values: of each sampled token.
-        gamma: discount of one token.
-        lam: GAE's lambda.
+        gamma, lam: see `token_advantages`.
         kl: what each token pays for its log-ratio to the reference (k1).
 
     Raises:

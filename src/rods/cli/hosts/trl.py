@@ -42,7 +42,7 @@ def trl(
     ours = [text for text in asked if not text.startswith(OWN)]
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.library import hosted
-    from rods.integrations.hosts import require_unfinished
+    from rods.infra.checkpoints import require_unfinished
 
     planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args

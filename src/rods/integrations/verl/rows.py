@@ -96,7 +96,7 @@ class Flight:
         if hopeless:
             raise TrainError(
                 f"these draws failed {ATTEMPTS} times in verl's agent workers: "
-                f"{', '.join(hopeless)}. The workers' log says why; fix it and start again from "
+                f"{', '.join(hopeless)}. The workers' log has the reason. Fix it and resume from "
                 "the last checkpoint."
             )
         return tickets
@@ -119,9 +119,9 @@ def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., 
                 ray.get(answer)
             except ray.exceptions.RayActorError as error:
                 raise TrainError(
-                    "an agent worker of verl's (AgentLoopWorker) died, and what it played with it: "
-                    f"{' '.join(str(error).split())} Start the same words again: the training "
-                    "goes on from its last checkpoint."
+                    "an agent worker of verl's (AgentLoopWorker) died with its rollouts: "
+                    f"{' '.join(str(error).split())} Repeat the same command: the training "
+                    "resumes from its last checkpoint."
                 ) from error
             place = answers.index(answer)
             answers[place] = workers[place].__ray_ready__.remote()

@@ -12,15 +12,15 @@ import importlib
 import importlib.util
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rods.config import RunConfig, parse_config
-from rods.errors import PrerequisiteError, RodsError
-from rods.integrations.hosts import require_gpus, require_unfinished
+from rods.errors import ConfigError, PrerequisiteError, RodsError
+from rods.infra.checkpoints import require_unfinished
 from rods.integrations.verl.checks import SEPARATE
 from rods.trainers.hosted import HostedRun
 
@@ -72,6 +72,34 @@ def pools_of(cfg: Any) -> list[tuple[int, int]]:
     if cfg.trainer.v1.trainer_mode == SEPARATE:
         pools.append((int(rollout.nnodes), int(rollout.n_gpus_per_node)))
     return pools
+
+
+def require_gpus(
+    nodes: Mapping[str, Mapping[str, float]], pools: Sequence[tuple[int, int]], kind: str = "GPU"
+) -> None:
+    """Refuse pools that a Ray could never place: it would wait for ever.
+
+    Args:
+        nodes: resources of each machine, by its name, as Ray states them in total.
+        pools: machines and GPUs of each, of everything that is placed beside each other.
+        kind: Ray's name of the device.
+
+    Raises:
+        ConfigError: there are too few machines with so many GPUs.
+    """
+    left = sorted((int(found.get(kind, 0)) for found in nodes.values()), reverse=True)
+    there = ", ".join(map(str, left)) or "none"
+    for machines, gpus in sorted(pools, key=lambda pool: -pool[1]):
+        for _ in range(machines):
+            left.sort(reverse=True)
+            if not left or left[0] < gpus:
+                raise ConfigError(
+                    f"verl asks for {' and '.join(f'{n} x {g}' for n, g in pools)} (machines x "
+                    f"{kind}s), and this Ray has {len(nodes)} machines with {there} {kind}s: it "
+                    "would wait for ever. Set --nodes and --gpus to what is there, or join more "
+                    "machines by `ray start --address HOST:PORT`."
+                )
+            left[0] -= gpus
 
 
 def require_trl_of_verl() -> None:

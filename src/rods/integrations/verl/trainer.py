@@ -13,7 +13,7 @@ import importlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,13 +39,6 @@ PARTITION = "train"
 def trainer_over(mode: str) -> Any:
     """The class of our trainer over verl's trainer of a mode (`trainer.v1.trainer_mode`)."""
     return type("CurriculumTrainer", (CurriculumTrainer, _trainers.get_trainer_cls(mode)), {})
-
-
-class Played(NamedTuple):
-    """A trajectory that came back, and the key that verl knows it by."""
-
-    key: str
-    trajectory: Trajectory
 
 
 class CurriculumTrainer(_PPOTrainer):
@@ -154,7 +147,7 @@ class CurriculumTrainer(_PPOTrainer):
                 "agent workers' log has the failure; nothing of this step was judged."
             )
         dealt = list(out.values())
-        groups = [_group(d, [p.trajectory for p in played[t]]) for t, d in out.items()]
+        groups = [_group(d, [one for _, one in played[t]]) for t, d in out.items()]
         trajectories = [t for group in groups for t in group.trajectories]
         share = InvalidShare(self._run.config.rollout.max_invalid, len(trajectories))
         for trajectory in trajectories:
@@ -178,24 +171,27 @@ class CurriculumTrainer(_PPOTrainer):
         metrics |= {f"rods/{name}": float(value) for name, value in figures.items()}
         return self._kept(batch, rewards)
 
-    def _played(self, batch: Any) -> dict[str, list[Played]]:
-        """What came back of all that is out, by ticket, in the order of the draws; members in their
-        order.
+    def _played(self, batch: Any) -> dict[str, list[tuple[str, Trajectory]]]:
+        """What came back of all that is out, with verl's keys, by ticket, in the order of the draws.
+
+        Members stand in their order.
         """
         data = _queue.kv_batch_get(
             keys=batch.keys,
             partition_id=batch.partition_id,
             select_fields=[TICKET, "extra_fields"],
         )
-        found: dict[str, list[Played]] = {ticket: [] for ticket in self.train_dataset.out}
+        found: dict[str, list[tuple[str, Trajectory]]] = {
+            ticket: [] for ticket in self.train_dataset.out
+        }
         for key, ticket, extra in zip(
             batch.keys, _plain(data[TICKET]), _plain(data["extra_fields"]), strict=True
         ):
             if ticket:  # else it filled the batch up
                 text = json.loads(extra[TRAJECTORY])
-                found[ticket].append(Played(key, from_json(text, f"draw {ticket}")))
+                found[ticket].append((key, from_json(text, f"draw {ticket}")))
         for members in found.values():
-            members.sort(key=lambda p: p.trajectory.member)
+            members.sort(key=lambda pair: pair[1].member)
         return found
 
     def _kept(self, batch: Any, rewards: Mapping[str, float]) -> Any:
