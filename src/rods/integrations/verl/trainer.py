@@ -172,9 +172,8 @@ class CurriculumTrainer(_PPOTrainer):
         return self._kept(batch, rewards)
 
     def _played(self, batch: Any) -> dict[str, list[tuple[str, Trajectory]]]:
-        """What came back of all that is out, with verl's keys, by ticket, in the order of the draws.
-
-        Members stand in their order.
+        """What came back of all that is out, with verl's keys, by ticket in the order of the draws;
+        members in their order.
         """
         data = _queue.kv_batch_get(
             keys=batch.keys,
