@@ -231,7 +231,7 @@ def test_the_pool_counts_originals_and_variants(tmp_path: Path) -> None:
     ]
     note_lines(tmp_path, [json.dumps(r) + "\n" for r in rows])
     run = load_run(tmp_path)
-    assert (run.epochs[0].active, run.epochs[0].generated) == (37, 5)
+    assert (run.epochs[0].originals, run.epochs[0].generated) == (32, 5)
     assert (run.made.tried, run.made.accepted) == (8, 6)
 
 
