@@ -17,12 +17,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.turns import TurnWorld, require_env
 from rods.task import Task
-from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
 MOST = 1024
 """Tasks that are kept, each with its start and the replay of its ground truth."""
@@ -184,7 +184,7 @@ class PreparedTasks(Environment, Generic[Ready]):
         require_env(task, self.name)
         found = self.make_ready(task)
         with self._lock:
-            self._found[task.id] = found
+            found = self._found.setdefault(task.id, found)  # another thread may have been first
             while len(self._found) > MOST:
                 self._found.popitem(last=False)
         return found
@@ -220,6 +220,55 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
     def _right(self, turn: TurnReplay, right: bool) -> bool:
         """Whether a turn is right by the benchmark's own rule, where an environment has one."""
         return right
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A machine that holds something, such as a process."""
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class MachineWorld(JudgedWorld[Ready]):
+    """One single-use world whose calls go to the machine of its prepared task."""
+
+    __slots__ = ("_machine",)
+
+    def __init__(self, prepared: Ready):
+        self._machine = prepared.machine()
+        super().__init__(prepared, self._machine)
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call; one that is not offered in this turn is refused, never executed."""
+        self._expect_turn("call")
+        self._calls += 1
+        names = self._prepared.offer(self._turn)[1]
+        if call.name not in names:
+            return ToolResult(refusal(call.name, names), failed=True)
+        result = self._machine.run(call)
+        self._judge.add(result)
+        return result
+
+    def snapshot(self) -> dict[str, object]:
+        """Public state of every part as a value of its own."""
+        return dict(self.public_state())
+
+    def public_state(self) -> dict[str, Json]:
+        """Public state of every part as plain values, to look things up."""
+        self._expect_open("public_state")
+        names = self._machine.initial()
+        return {name: cast("Json", self._machine.copy_state(name)) for name in names}
+
+    def close(self) -> None:
+        """Let go of the machine, and close it where it can be closed."""
+        if not self._closed:
+            super().close()
+            machine = self._machine
+            del self._machine, self._judge
+            if isinstance(machine, Closable):
+                machine.close()
 
 
 _verdict = lru_cache(256)(TurnVerdict)

@@ -187,7 +187,7 @@ def test_invariant_2_worlds_share_nothing() -> None:
         expected = {"coins": {"gold": 2 + number}, "kept": ["x"] * number}
         assert world.public_state() == {"Purse": expected, "Bell": {"rung": 0}}
     assert Purse.kept == []
-    one, two = worlds[3]._objects._live["Purse"], worlds[4]._objects._live["Purse"]
+    one, two = worlds[3]._machine._live["Purse"], worlds[4]._machine._live["Purse"]
     assert one.coins is not two.coins
     assert one.kept is not two.kept
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.envs.class_world import ClassTasks, ToolClassWorld
-from rods.envs.judge import Judge, JudgedWorld, PreparedTask, PreparedTasks, State, refusal
+from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     StateError,
@@ -247,39 +247,7 @@ def _rendered(result: Json) -> ToolResult:
         return _failure(str(error))
 
 
-class ToolWorld(JudgedWorld[PreparedObjects]):
+class ToolWorld(MachineWorld[PreparedObjects]):
     """One single-use world of one task."""
 
-    __slots__ = ("_objects",)
-
-    def __init__(self, prepared: PreparedObjects):
-        self._objects = Objects(prepared)
-        super().__init__(prepared, self._objects)
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call; one that is not offered in this turn is refused, never executed."""
-        self._expect_turn("call")
-        self._calls += 1
-        names = self._prepared.offer(self._turn)[1]
-        if call.name not in names:
-            return ToolResult(refusal(call.name, names), failed=True)
-        result = self._objects.run(call)
-        self._judge.add(result)
-        return result
-
-    def snapshot(self) -> dict[str, object]:
-        """Public state of every class as a value of its own."""
-        return dict(self.public_state())
-
-    def public_state(self) -> dict[str, Json]:
-        """Public state of every class as plain values, to look things up."""
-        self._expect_open("public_state")
-        names = self._prepared.start
-        return {name: cast("Json", self._objects.copy_state(name)) for name in names}
-
-    def close(self) -> None:
-        """Let go of the objects."""
-        if not self._closed:
-            super().close()
-            self._objects = Objects(self._prepared)
-            self._judge = Judge(self._objects)
+    __slots__ = ()
