@@ -121,7 +121,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
             found.append((TaskFault.UNREACHABLE, -1, str(error)))
         else:
             calls += 2 * sum(len(turn.results) for turn in first)
-            found += [*_unreachable(task, first), *_unstable(first, second)]
+            found += [*_unreachable(task, first), *_unstable(task, first, second)]
             found += [*_guessed(task, first), *_answer(task, environment)]
         rows += [_row(task, *one) for one in found]
     return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
@@ -260,11 +260,13 @@ def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
         yield TaskFault.UNREACHABLE, 0, problem
 
 
-def _unstable(first: Sequence[_Replayed], second: Sequence[_Replayed]) -> Iterator[Finding]:
-    for index, (one, other) in enumerate(zip(first, second, strict=True)):
+def _unstable(task: Task, *replays: Sequence[_Replayed]) -> Iterator[Finding]:
+    for index, (turn, one, other) in enumerate(zip(task.turns, *replays, strict=True)):
+        pairs = zip(turn.ground_truth, one.results, other.results, strict=True)
+        named = next((f": {call}" for call, here, there in pairs if here != there), "")
         for name in ("results", "snapshot", "verdict"):
             if getattr(one, name) != getattr(other, name):
-                what = f"{name.removesuffix('s')}s of two replays differ"
+                what = f"{name.removesuffix('s')}s of two replays differ{named}"
                 yield TaskFault.UNSTABLE, index, what
 
 
@@ -298,10 +300,8 @@ def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]:
         for call, result in zip(turn.ground_truth, found.results, strict=True):
             for key, value in _leaves(call.arguments):
                 if not seen.holds(value):
-                    detail = (
-                        f"{call.name}: {key}={value!r} stands nowhere before: derived or guessed"
-                    )
-                    yield TaskFault.AMBIGUOUS, index, detail
+                    what = f"{call.name}: {key}={value!r} stands nowhere before: derived or guessed"
+                    yield TaskFault.AMBIGUOUS, index, what
             seen.read(result.content)
 
 
