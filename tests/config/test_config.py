@@ -242,7 +242,7 @@ def test_digest_follows_the_settings() -> None:
     assert one.changed(other) == ["seed: 0 -> 1"]
 
 
-SETTINGS = 155
+SETTINGS = 157
 """Limit of the number of settings."""
 OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
@@ -251,7 +251,7 @@ OWN = (
     *("static", "track", "envtuning", "ray"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
     "env.function_call",
-    *("env.repo", "evaluation.suite"),
+    *("env.repo", "env.mcp", "evaluation.suite"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""

@@ -24,7 +24,7 @@ MAY_CHANGE = frozenset(
         *LENGTH,
         *FILES,
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
-        *("env.remote.url", "env.options.token", "engine.folder"),
+        *("env.remote.url", "env.mcp.url", "env.options.token", "engine.folder"),
         *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
         *("ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout"),
         *("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),

@@ -81,6 +81,21 @@ class RemoteSettings(Settings):
     """Address of the service."""
 
 
+class McpSettings(Settings):
+    """`env.name = "mcp"`: the tools of a server of the Model Context Protocol."""
+
+    command: str = ""
+    """Starts a server, one for each trajectory; its files are named from the working directory."""
+    url: str = ""
+    """Address of a running server (streamable HTTP) instead; each trajectory is a session."""
+    reset: str = ""
+    """Tool of the server that sets the initial state (`world.reset` of a task holds its arguments);
+    then started servers are used again."""
+    state: str = ""
+    """Read-only tool without arguments, or URI of a resource, that shows the state to the judge;
+    empty: results alone are judged."""
+
+
 class QuestionSettings(Settings):
     """Generated questions of `python_tool` and `search` without files in `env.tasks`."""
 
@@ -117,6 +132,7 @@ class EnvSettings(Settings):
     function_call: FunctionCallSettings = FunctionCallSettings()
     repo: RepoSettings = RepoSettings()
     remote: RemoteSettings = RemoteSettings()
+    mcp: McpSettings = McpSettings()
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     """Keyword arguments for your own factory (`module:attribute`), or further ones for a bundled

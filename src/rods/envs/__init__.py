@@ -22,6 +22,7 @@ ENVIRONMENTS = Registry(
         "search": "rods.envs.search.environment:SearchEnvironment",
         "function_call": "rods.envs.function_call.environment:FunctionCallEnvironment",
         "repo": "rods.envs.repo.environment:RepoEnvironment",
+        "mcp": "rods.envs.mcp.world:McpEnvironment",
         "remote": "rods.envs.remote.client:RemoteEnvironment",
     },
 )

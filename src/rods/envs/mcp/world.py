@@ -1,0 +1,249 @@
+"""`env.name = "mcp"`: worlds that are servers of the Model Context Protocol.
+
+Owns what a task's world may hold, and which server a world gets. Turns are judged as those of
+hosted classes (`rods.envs.judged`). An agent sees neither the state tool nor the reset.
+
+    world = McpEnvironment(command="python server.py", state="list_notes").open(task)
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import shlex
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, cast
+
+from rods.abilities import InitialState
+from rods.dialects.base import nested
+from rods.env import Environment
+from rods.envs.judge import Replay, State, play
+from rods.envs.judged import JudgedWorld
+from rods.envs.prepared import PreparedTask, PreparedTasks, named
+from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
+from rods.infra.install import install_line
+from rods.infra.text import whole
+from rods.task import Task
+from rods.types import Json, ToolCall, ToolResult, ToolSpec
+
+if TYPE_CHECKING:
+    from rods.envs.mcp.session import McpSession
+
+SERVER = "server"  # owner of all tools and of the state
+
+
+class McpEnvironment(Environment):
+    """Worlds with the tools of an MCP server, each with a server or a session of its own."""
+
+    name, blocking = "mcp", True
+
+    def __init__(
+        self, command: str = "", url: str = "", reset: str = "", state: str = "",
+        seconds: float = 60.0, size: int = 64,
+    ) -> None:  # fmt: skip
+        words = shlex.split(command)
+        if bool(words) == bool(url):
+            raise ConfigError("env.name = mcp: give one of env.mcp.command and env.mcp.url.")
+        # A server starts elsewhere: its files are named from here.
+        self._command = [str(Path(w).absolute()) if Path(w).is_file() else w for w in words]
+        self.url, self.reset, self.state = url, reset, state
+        self._seconds, self.capacity = seconds, size
+        self.isolated = not state  # a ground truth has changed its own server's state alone
+        self._kept = PreparedTasks(self.name, lambda task: PreparedServer(self, task))
+        self._lock = threading.Lock()
+        self._preparing = [threading.Lock() for _ in range(64)]
+        self._all: set[McpSession] = set()
+        self._idle: list[McpSession] = []
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """What agents may call; raises `ConfigError` for a name that cannot be used."""
+        session = self.session({})
+        from rods.envs.mcp.session import spec_of
+
+        try:
+            found = session.tools()
+        finally:
+            self.give_back(session)
+        for name in (self.reset, self.state):
+            if name and "://" not in name and found.pop(name, None) is None:
+                known = ", ".join(found)
+                raise ConfigError(f"env.mcp: the server has no tool {name!r}; known: {known}.")
+        return {name: spec_of(tool) for name, tool in found.items()}
+
+    def session(self, files: Mapping[str, str]) -> McpSession:
+        """A session with a new server, or with one that waits for its reset."""
+        try:
+            from rods.envs.mcp.session import McpSession
+        except ImportError as error:
+            raise PrerequisiteError(f"env.name = mcp needs {install_line('mcp')}.") from error
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        session = McpSession(self._command, self.url, self._seconds, files)
+        if self.url and not session.id:
+            session.close()
+            raise ConfigError(
+                f"env.mcp.url: the server at {self.url} keeps no sessions, so trajectories would "
+                "share its state. Let it keep sessions, or have it started: env.mcp.command."
+            )
+        with self._lock:
+            if not self._all:
+                atexit.register(self.close)
+            self._all.add(session)
+        return session
+
+    def give_back(self, session: McpSession) -> None:
+        """Keep a session that can be reset; end another one."""
+        with self._lock:
+            if self.reset and session.healthy:
+                self._idle.append(session)
+                return
+            self._all.discard(session)
+        session.close()
+
+    def warm_up(self) -> None:
+        """Ask a server for its tools."""
+        _ = self.tools
+
+    def open(self, task: Task) -> JudgedWorld:
+        """A world in the task's initial state; raises `TaskError` if it cannot be set."""
+        with self._preparing[hash(task) % 64]:  # a group's ground truth is executed once
+            prepared = self._kept.get(task)
+            _ = prepared.replay
+        return JudgedWorld(prepared)
+
+    def initial_state(self, task: Task) -> InitialState:
+        """Arguments of the reset, which writers can vary (`rods.abilities.StateAccess`)."""
+        return InitialState((SERVER,), {SERVER: task.world.get("reset", {})})
+
+    def with_initial_state(self, task: Task, state: InitialState) -> Task:
+        """The task with other arguments of the reset."""
+        given = state.values.get(SERVER, {})
+        return dataclasses.replace(
+            task, world={**task.world, "reset": given} if given else task.world
+        )
+
+    def close(self) -> None:
+        """End all servers that were started, and all sessions."""
+        with self._lock:
+            sessions = list(self._all)
+            self._all.clear()
+            self._idle.clear()
+        for session in sessions:
+            session.stop()
+        for session in sessions:
+            session.close()
+        atexit.unregister(self.close)
+
+
+class PreparedServer(PreparedTask):
+    """A task made ready: what its servers start from, and its ground truth, executed."""
+
+    def __init__(self, environment: McpEnvironment, task: Task) -> None:
+        super().__init__(task, environment.tools)
+        self.environment = environment
+        self.initial: dict[str, State] = {}  # empty where the server shows no state
+        self.files, self.given = _start(environment, task)
+
+    def machine(self) -> Server:
+        """A server in the task's initial state."""
+        return Server(self)
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The ground truth's trace; the first that changes a state must not change another's."""
+        truth = [turn.ground_truth for turn in self.task.turns]
+        with closing(self.machine()) as machine:
+            if self.environment.isolated:
+                return play(machine, truth)
+            with closing(self.machine()) as witness:
+                replay = play(machine, truth)
+                if witness.read() != self.initial[SERVER]:
+                    raise ConfigError(
+                        "env.name = mcp: calls of one trajectory change the state of another. The "
+                        "server keeps it outside of its process and folder, or sessions share it."
+                    )
+                self.environment.isolated = replay.turns[-1].snapshot != self.initial
+                return replay
+
+
+def _start(environment: McpEnvironment, task: Task) -> tuple[dict[str, str], dict[str, Json]]:
+    """Files and arguments of the reset in a task's world; raises `TaskError` for anything else."""
+    files, given = task.world.get("files", {}), task.world.get("reset", {})
+    alone = not (environment.url or environment.reset)
+    fits = (alone or not files) and (environment.reset or not given)
+    fits = fits and not task.world.keys() - {"files", "reset"}
+    if not (fits and isinstance(files, dict) and isinstance(given, dict)):
+        raise TaskError(
+            f"{named(task)}: world may have `files` (texts by path; with env.mcp.command and "
+            "without env.mcp.reset) or `reset` (arguments of env.mcp.reset), and nothing else."
+        )
+    for path, text in files.items():
+        if not isinstance(text, str) or path[:1] in "/~" or ".." in PurePosixPath(path).parts:
+            raise TaskError(
+                f"{named(task)}: world.files: {path!r} must be a text below the folder."
+            )
+    return cast("dict[str, str]", files), given
+
+
+class Server:
+    """One server, or one session with it, of one world."""
+
+    def __init__(self, prepared: PreparedServer) -> None:
+        self._initial, self._environment = prepared.initial, prepared.environment
+        self.version: dict[str, int] = {}
+        self._seen: tuple[int, State] | None = None
+        self._session = self._environment.session(prepared.files)
+        try:
+            self._begin(prepared)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, prepared: PreparedServer) -> None:
+        reset, initial = self._environment.reset, self._initial
+        result = self._session.call(reset, prepared.given) if reset else ToolResult("")
+        if result.failed:
+            raise TaskError(f"{named(prepared.task)}: {reset} failed: {result.content[:300]}")
+        if self._environment.state and not initial:
+            initial[SERVER] = self.read()
+        elif reset and initial and self.read() != initial[SERVER]:
+            raise EnvError(f"env.mcp.reset: {reset} does not bring back the initial state.")
+
+    def initial(self) -> Mapping[str, State]:
+        """State at the start; empty where the server shows none."""
+        return self._initial
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """Execute one call; raises `EnvError` where the server fails."""
+        if len([*nested(call)]) > 1:
+            return ToolResult("Error: an argument must be a value, not a call.", failed=True)
+        self.version[SERVER] = self.version.get(SERVER, 0) + 1
+        return self._session.call(call.name, whole(call).arguments)
+
+    def read(self) -> State:
+        """The state that the server shows."""
+        value = self._session.value(self._environment.state)
+        return value if isinstance(value, dict) else {"state": value}
+
+    def copy_state(self, name: str) -> State:
+        """The same, asked for once after each call."""
+        version = self.version.get(name, 0)
+        if self._seen is None or self._seen[0] != version:
+            self._seen = version, self.read()
+        return self._seen[1]
+
+    def same(self, name: str, expected: State) -> bool:
+        """Whether the server shows this state."""
+        return self.copy_state(name) == expected
+
+    unchanged = same
+
+    def close(self) -> None:
+        """Let go of the session."""
+        self._environment.give_back(self._session)
