@@ -23,6 +23,7 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDE, EXAMPLE = ROOT / "docs" / "bring-your-own-tools.md", ROOT / "examples" / "library_loans"
+MCP = ROOT / "examples" / "mcp_notes"
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -151,6 +152,24 @@ def test_a_language_model_starts_as_the_page_says(
     for verb, *words in asked:
         assert not rods(verb, *words, *small[verb], monkeypatch=monkeypatch), words
     assert {verb for verb, *_ in asked} == set(small)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_mcp_example_runs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = commands(MCP / "README.md")
+    assert [words[1] for words in asked] == ["check", "synth", "train"]
+    [block] = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    asked += [shlex.split(line) for line in block.splitlines()]
+    for _, *words in asked:
+        words = [word.replace("examples/mcp_notes", str(MCP)) for word in words]
+        words = [re.sub("^python ", f"{sys.executable} ", word) for word in words]
+        assert rods(*[w.replace("MODEL", "tiny") for w in words], monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("8 tasks, 24 calls replayed") == 2
+    assert len(list(read_tasks(place / "notes.jsonl"))) == 4
 
 
 @pytest.mark.slow
