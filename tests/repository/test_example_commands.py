@@ -159,6 +159,7 @@ def test_a_language_model_starts_as_the_page_says(
 def test_the_mcp_example_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("mcp")
     asked = commands(MCP / "README.md")
     assert [words[1] for words in asked] == ["check", "synth", "train"]
     [block] = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)

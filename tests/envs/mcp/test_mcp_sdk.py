@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from rods.types import Json, ToolCall
 from rollout_cases import DIALECT, TEMPLATE
 from verbs import rods
 
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is missing")
 EXAMPLE = ROOT / "examples" / "mcp_notes"
 TASKS = list(read_tasks(EXAMPLE / "tasks.jsonl"))
 GIVEN: dict[str, Json] = {

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from rods.abilities import Bounded, StateAccess, ability
 from rods.env import called
 from rods.envs import make_environment
 from rods.envs.mcp.world import McpEnvironment
-from rods.errors import ConfigError, EnvError, TaskError
+from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.check import TaskFault, check_tasks
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Provenance, Task, Turn
 from rods.types import Json, ToolCall
 
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is missing")
 SERVER = Path(__file__).parent / "plain_server.py"
 
 
@@ -316,3 +318,11 @@ def test_one_of_command_and_url_is_given() -> None:
     for given in ({}, {"command": "a", "url": "http://localhost"}):
         with pytest.raises(ConfigError, match="give one of"):
             make_environment("mcp", given)
+
+
+def test_a_missing_sdk_is_said_with_the_line_that_installs_it(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rods.envs.mcp.session", None)
+    with pytest.raises(PrerequisiteError, match=r"pip install .*\[mcp\]"):
+        made().warm_up()
