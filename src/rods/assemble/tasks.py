@@ -16,8 +16,8 @@ from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.synthesis import ResampleSettings
 from rods.dialects import structured
-from rods.envs.remote.processes import environment_of
 from rods.envs.originals import split_tasks, tasks_of_files
+from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified

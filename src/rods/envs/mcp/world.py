@@ -1,7 +1,7 @@
 """`env.name = "mcp"`: worlds that are servers of the Model Context Protocol.
 
 Owns what a task's world may hold, and which server a world gets. Turns are judged as those of
-hosted classes (`rods.envs.judged`). An agent sees neither the state tool nor the reset.
+hosted classes (`rods.envs.judge`). An agent sees neither the state tool nor the reset.
 
     world = McpEnvironment(command="python server.py", state="list_notes").open(task)
 """
@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, cast
 
 from rods.abilities import InitialState
 from rods.dialects.base import nested
-from rods.env import Environment
-from rods.envs.judge import Replay, State, play
-from rods.envs.judged import JudgedWorld
-from rods.envs.prepared import PreparedTask, PreparedTasks, named
+from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, Replay, State, play
+from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.infra.install import install_line
 from rods.infra.text import whole
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 SERVER = "server"  # owner of all tools and of the state
 
 
-class McpEnvironment(Environment):
+class McpEnvironment(PreparedTasks["PreparedServer"]):
     """Worlds with the tools of an MCP server, each with a server or a session of its own."""
 
     name, blocking = "mcp", True
@@ -45,6 +43,7 @@ class McpEnvironment(Environment):
         self, command: str = "", url: str = "", reset: str = "", state: str = "",
         seconds: float = 60.0, size: int = 64,
     ) -> None:  # fmt: skip
+        super().__init__()
         words = shlex.split(command)
         if bool(words) == bool(url):
             raise ConfigError("env.name = mcp: give one of env.mcp.command and env.mcp.url.")
@@ -53,8 +52,6 @@ class McpEnvironment(Environment):
         self.url, self.reset, self.state = url, reset, state
         self._seconds, self.capacity = seconds, size
         self.isolated = not state  # a ground truth has changed its own server's state alone
-        self._kept = PreparedTasks(self.name, lambda task: PreparedServer(self, task))
-        self._lock = threading.Lock()
         self._preparing = [threading.Lock() for _ in range(64)]
         self._all: set[McpSession] = set()
         self._idle: list[McpSession] = []
@@ -110,12 +107,16 @@ class McpEnvironment(Environment):
         """Ask a server for its tools."""
         _ = self.tools
 
-    def open(self, task: Task) -> JudgedWorld:
+    def make_ready(self, task: Task) -> PreparedServer:
+        """What the worlds of a task share; raises `TaskError` for a world of another form."""
+        return PreparedServer(self, task)
+
+    def open(self, task: Task) -> MachineWorld[PreparedServer]:
         """A world in the task's initial state; raises `TaskError` if it cannot be set."""
         with self._preparing[hash(task) % 64]:  # a group's ground truth is executed once
-            prepared = self._kept.get(task)
+            prepared = self.prepare(task)
             _ = prepared.replay
-        return JudgedWorld(prepared)
+        return MachineWorld(prepared)
 
     def initial_state(self, task: Task) -> InitialState:
         """Arguments of the reset, which writers can vary (`rods.abilities.StateAccess`)."""
