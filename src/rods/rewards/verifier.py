@@ -128,7 +128,7 @@ class _Process:
         out = self._popen.stdout
         assert out is not None
         while True:
-            ready = wait([out], seconds)
+            ready = wait([out.fileno()], seconds)
             line = out.readline() if ready else b""
             if not line:
                 self.end()
