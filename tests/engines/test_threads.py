@@ -113,6 +113,21 @@ def test_rollouts_and_updates_use_their_numbers(who, monkeypatch):
     assert torch.get_num_threads() == {"engine": 2, "trainer": 3}[who]
 
 
+@pytest.mark.parametrize(("half", "pays"), [(0.5, True), (0.6, True), (0.7, False), (3.0, False)])
+def test_bfloat16_is_measured_beside_float32(half, pays, monkeypatch):
+    bursts = iter([5.0, 1.0, 1.0, 1.0, 1.0, 4.0])  # of load: the best of some rounds counts
+
+    def seconds(rows, number, width, dtype):
+        assert (width, number) == (576, torch.get_num_threads())
+        return next(bursts) * (half if dtype is torch.bfloat16 else 1.0)
+
+    monkeypatch.setattr(threads, "kernel_seconds", seconds)
+    threads.bfloat16_pays.cache_clear()
+    assert threads.bfloat16_pays(576) is pays
+    assert threads.bfloat16_pays(576) is pays  # measured once
+    threads.bfloat16_pays.cache_clear()
+
+
 @pytest.mark.parametrize("rows", [DECODE, UPDATE])
 def test_the_kernel_takes_milliseconds(rows):
     started = time.process_time()

@@ -9,7 +9,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError
-from rods.trainers.loading import load_model, pick_device, quiet, uses_bfloat16
+from rods.trainers import loading
+from rods.trainers.loading import WIDE, load_model, pick_device, quiet, uses_bfloat16
 
 SIZE = 16
 
@@ -118,6 +119,17 @@ def test_precision_follows_the_device():
     assert not uses_bfloat16(ModelSettings(), cpu) and uses_bfloat16(ModelSettings(), cuda)
     assert not uses_bfloat16(ModelSettings(dtype="float32"), cuda)
     assert uses_bfloat16(ModelSettings(dtype="bfloat16"), cpu)
+
+
+def test_wide_models_take_what_is_faster_on_a_cpu(monkeypatch):
+    cpu = torch.device("cpu")
+    for pays in (True, False):
+        monkeypatch.setattr(loading, "bfloat16_pays", lambda width, pays=pays: pays)
+        for width in (WIDE - 1, WIDE):
+            config = Qwen3Config(hidden_size=width)
+            monkeypatch.setattr(loading, "load_architecture", lambda _, config=config: config)
+            assert uses_bfloat16(ModelSettings(), cpu) == (pays and width == WIDE)
+            assert not uses_bfloat16(ModelSettings(dtype="float32"), cpu)
 
 
 def test_hubs_that_are_not_reached_are_said_once() -> None:

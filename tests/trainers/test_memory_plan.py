@@ -286,6 +286,19 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     assert held[-1] == Device(True, 60 * GIB, True)
 
 
+def test_a_run_keeps_the_precision_that_its_start_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config("rods", "quick", ["model.device=cpu"])
+    run = RunDirectory.create(tmp_path, config)
+    for faster in (True, False):
+        monkeypatch.setattr(engines, "cpu_halves", lambda width, faster=faster: faster)
+        assert engines.settle(config, run)[0].model.dtype == "bfloat16"
+        assert run.manifest["settled"]["dtype"] == "bfloat16"
+    asked = with_overrides(config, ["model.dtype=float32"])
+    assert engines.settle(asked, run)[0].model.dtype == "float32"
+
+
 def fits(plan: MemoryPlan, memory: int) -> bool:
     return not plan.lacks(device(memory))
 

@@ -1,14 +1,14 @@
 """The engine that the settings name or leave open, and the chat template it decodes with.
 
 Owns the choice, by the model's size and what is installed, the device, precision and memory that an
-engine gets, and the record of both in a run's manifest. Which engine is installed and how much
+engine gets, and the record of these in a run's manifest. Which engine is installed and how much
 memory is free are facts of a moment; batches that come together otherwise round otherwise, so a
 resumed run must not look again. It loads no model.
 
     config, said = with_engine(config, parameters=4_022_468_096, on_gpu=True)
     policy = engine_of(config, model, template_of(model, tokenizer))
     config, cache = settle(config, run)
-    run.manifest["settled"]               # {"engine": "hf", "cache_bytes": null, "memory_gib": 0.0}
+    run.manifest["settled"]               # {"engine": "hf", "dtype": "float32", ...}
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from rods.config import RunConfig
 from rods.engines import make_engine
@@ -27,7 +27,7 @@ from rods.infra.host import host_memory
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
-from rods.trainers.loading import load_architecture, pick_device, uses_bfloat16
+from rods.trainers.loading import cpu_halves, load_architecture, pick_device, uses_bfloat16
 from rods.trainers.memory.plan import require_fit, updates_beside
 from rods.trainers.memory.shape import GIB, Device, device_of, keep_within, shape_of
 
@@ -111,6 +111,8 @@ class Settled(NamedTuple):
 
     engine: str
     """`engine.name`, in the place of `auto`."""
+    dtype: Literal["float32", "bfloat16"]
+    """`model.dtype`, in the place of `auto`."""
     cache_bytes: int | None
     """Bytes that a cache here may grow to beside training; None: all rows fit."""
     memory_gib: float
@@ -133,6 +135,12 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     shape = shape_of(load_architecture(config.model))
     found = cast("dict[str, Any] | None", run.manifest.get(SETTLED))
     before = None if found is None else Settled(**found)
+    dtype = config.model.dtype
+    if dtype == "auto":
+        half = device.on_gpu or cpu_halves(shape.hidden)
+        dtype = before.dtype if before else "bfloat16" if half else "float32"
+        model = config.model.model_copy(update={"dtype": dtype})
+        config = config.model_copy(update={"model": model})
     if before is not None and config.engine.traits.undecided:
         config = with_name(config, before.engine)
     config, said = with_engine(config, shape.parameters, device.on_gpu)
@@ -142,7 +150,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     keep_within(device)
     cache = plan.cache(device.memory)
     bounded = cache if cache < plan.rows * plan.row else None
-    now = Settled(config.engine.name, bounded, config.train.local.memory_gib)
+    now = Settled(config.engine.name, dtype, bounded, config.train.local.memory_gib)
     if before is None or before.memory_gib != now.memory_gib:
         run.update_manifest(**{SETTLED: dict(now._asdict())})
         return config, now.cache_bytes

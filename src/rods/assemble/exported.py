@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from safetensors import SafetensorError
 
+from rods.assemble.engines import SETTLED
 from rods.assemble.evaluated import weights_of
 from rods.config import ModelSettings, RunConfig
 from rods.errors import StoreError
@@ -47,7 +48,7 @@ def export_model(
     config = None if run is None else RunDirectory.open(run).config
     name = name if run is None else str(Path(weights_of(run)) / "policy")
     model, tokenizer = load_model(ModelSettings(name=name, device="cpu", dtype="float32"))
-    if dtype == "bfloat16" or (dtype == "auto" and not _exact(config)):
+    if dtype == "bfloat16" or (dtype == "auto" and not _exact(run)):
         model.to(torch.bfloat16)  # pyright: ignore[reportArgumentType]
     part = target.with_name(f"{target.name}.part")
     try:
@@ -62,11 +63,10 @@ def export_model(
         raise StoreError(f"{target}: the model could not be written: {error}.") from error
 
 
-def _exact(config: RunConfig | None) -> bool:
-    """Whether a run computed in float32, as far as its settings and this machine say."""
-    if config is None or config.model.dtype != "auto":
-        return config is not None and config.model.dtype == "float32"
-    return config.model.device == "cpu" or not torch.cuda.is_available()
+def _exact(run: Path | None) -> bool:
+    """Whether a run computed in float32, as its manifest says."""
+    settled: Any = {} if run is None else RunDirectory.open(run).manifest.get(SETTLED, {})
+    return settled.get("dtype") == "float32"
 
 
 def _card(title: str, config: RunConfig | None, run: Path | None) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import cache
 
 import torch
 from torch.nn.functional import silu
@@ -25,6 +26,8 @@ MARGIN = 1.1
 DECODE, UPDATE = 64, 2048
 """Rows of the products of a decode step and of an update, which another process disturbs less: its
 threads meet less often."""
+GAIN = 1.5
+"""Times as fast as float32 that bfloat16 has to be on a CPU, before it is taken unasked."""
 ROUNDS = 3
 """Times that each number is measured, in turns, so that a burst of load meets all of them."""
 
@@ -71,11 +74,24 @@ def most_threads() -> int:
     return min(cores, int(asked)) if asked.isdecimal() and int(asked) else cores
 
 
-def kernel_seconds(rows: int, threads: int) -> float:
+@cache
+def bfloat16_pays(width: int) -> bool:
+    """Measure, once, whether this CPU computes models with so wide a hidden state faster so."""
+    kinds, rows = (torch.float32, torch.bfloat16), UPDATE // 4
+    threads = torch.get_num_threads()
+    rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in range(ROUNDS)]
+    exact, half = (min(seconds) for seconds in zip(*rounds, strict=True))
+    return exact >= GAIN * half
+
+
+def kernel_seconds(
+    rows: int, threads: int, width: int = 256, dtype: torch.dtype = torch.float32
+) -> float:
     """Seconds of a few layers of a small decoder over so many rows; sets the number of threads."""
     torch.set_num_threads(threads)
     with torch.inference_mode():
-        hidden, weight = torch.ones(rows, 256), torch.full((1024, 256), 1e-3)
+        hidden = torch.ones(rows, width, dtype=dtype)
+        weight = torch.full((4 * width, width), 1e-3, dtype=dtype)
         started = time.perf_counter()
         for _ in range(max(1, 20 * DECODE // rows)):
             wide = silu(hidden @ weight.T)

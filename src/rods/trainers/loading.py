@@ -32,7 +32,7 @@ from transformers.utils import logging as hf_logging
 from rods.config import ModelSettings
 from rods.config.bundled import BUNDLED, local_path
 from rods.engines.attention import without_cudnn
-from rods.engines.threads import set_threads
+from rods.engines.threads import bfloat16_pays, set_threads
 from rods.errors import PolicyError
 from rods.trainers.adapters import (
     ADAPTER_CONFIG,
@@ -48,6 +48,8 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
+WIDE = 512
+"""Least hidden size for which `auto` may be bfloat16 on a CPU: the bundled models get slower."""
 
 
 def path_or_name(name: str) -> str:
@@ -88,10 +90,10 @@ def load_model(
     device = pick_device(settings)
     without_cudnn(device)
     source, local = _source(settings.name)
-    half = uses_bfloat16(settings, device)
     with quiet():
         tokenizer = _tokenizer(settings.name, source, local)
-        model = _model(settings.name, source, local, torch.bfloat16 if half else torch.float32)
+        dtype = torch.bfloat16 if uses_bfloat16(settings, device) else torch.float32
+        model = _model(settings.name, source, local, dtype)
     _require_rows(settings.name, model, tokenizer)
     cast("torch.nn.Module", model).to(device)
     return model.eval(), tokenizer
@@ -183,8 +185,19 @@ def pick_device(settings: ModelSettings) -> torch.device:
 
 
 def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
-    """Whether arithmetic on this device is bfloat16."""
-    return settings.dtype == "bfloat16" or (settings.dtype == "auto" and device.type == "cuda")
+    """Whether arithmetic on this device is bfloat16; `auto`: where that is faster."""
+    if settings.dtype != "auto":
+        return settings.dtype == "bfloat16"
+    return device.type == "cuda" or cpu_halves(_width(load_architecture(settings)))
+
+
+def _width(config: Any) -> int:
+    return int(config.get_text_config().hidden_size)
+
+
+def cpu_halves(width: int) -> bool:
+    """Whether `auto` is bfloat16 on this CPU, for models with a hidden state of this width."""
+    return width >= WIDE and bfloat16_pays(width)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rods.errors import ConfigError
 from rods.infra.checkpoints import KEPT
 from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
-from rods.trainers.loading import load_architecture
+from rods.trainers.loading import cpu_halves, load_architecture
 from rods.trainers.memory.shape import GIB, Device, Shape, device_of, require_context, shape_of
 
 RESERVE = {True: 2 * GIB, False: GIB // 2}
@@ -88,7 +88,7 @@ def updates_beside(config: RunConfig) -> bool:
 
 def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) -> MemoryPlan:
     """Estimate what a run holds; `trl_rows`: in TRL, with micro-batches of so many full rows."""
-    size = _bytes(config, on_gpu)
+    size = _bytes(shape, config, on_gpu)
     half, engine, vllm = size == 2, config.engine.traits, config.engine.vllm
     processes = processes_of(config.rollout) if engine.processes and not trl_rows else 0
     copies = _copies(config, size, bool(trl_rows), processes)
@@ -125,8 +125,10 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
     )
 
 
-def _bytes(config: RunConfig, on_gpu: bool) -> int:
-    return 2 if config.model.dtype == "bfloat16" or (config.model.dtype == "auto" and on_gpu) else 4
+def _bytes(shape: Shape, config: RunConfig, on_gpu: bool) -> int:
+    if config.model.dtype == "auto":
+        return 2 if on_gpu or cpu_halves(shape.hidden) else 4
+    return 2 if config.model.dtype == "bfloat16" else 4
 
 
 def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str]:
@@ -146,7 +148,7 @@ def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str
 
 def _passes(shape: Shape, config: RunConfig, on_gpu: bool, trl_tokens: int) -> list[Item]:
     """Activations and logits of one micro-batch; TRL computes all logits of it at once."""
-    local, tokens, size = config.train.local, trl_tokens, _bytes(config, on_gpu)
+    local, tokens, size = config.train.local, trl_tokens, _bytes(shape, config, on_gpu)
     tokens = tokens or max(local.microbatch_tokens, config.rollout.context_tokens)
     saved = shape.layers * layer_bytes(shape, size)
     if local.gradient_checkpointing:
