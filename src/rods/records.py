@@ -1,7 +1,6 @@
-"""The lines of `metrics.jsonl`: what a step and an epoch leave behind, as plain JSON.
+"""Lines of `metrics.jsonl` about steps and epochs, as plain JSON; it decides nothing.
 
-Owns the names of the metrics that display and report read. It computes them from values that exist
-already and decides nothing.
+Owns the names of the metrics that display and report read.
 """
 
 from __future__ import annotations
@@ -128,9 +127,8 @@ def epoch_warnings(
     if drain_seconds and curriculum.late:
         warnings.append(
             f"epoch {curriculum.epoch} waited {curriculum.waited:.1f} s for synthesis, and "
-            f"{curriculum.late} requests were not ready: this run cannot be repeated exactly. "
-            f"Raise synthesis.drain_seconds ({drain_seconds:g}), or set it to 0: then nothing "
-            "waits."
+            f"{curriculum.late} requests were not ready, so this run cannot be repeated exactly. "
+            f"Raise synthesis.drain_seconds ({drain_seconds:g}), or set it to 0 for no wait."
         )
     return warnings
 

@@ -17,10 +17,8 @@ from typing import Any, Literal, TypeAlias, cast
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """Any JSON value."""
-
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | ToolCall | None"
 """An argument: JSON, or a nested call whose result is the argument."""
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 

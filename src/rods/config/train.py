@@ -115,8 +115,7 @@ class TrainSettings(Settings):
     `cispo`: the clipped ratio weights the token's log-probability, so that no token loses its
     gradient."""
     clip_low: float = Field(default=0.2, ge=0)
-    """Lower clip range: the ratio of new to old probability is clipped at 1 - clip_low; 0 or
-    more."""
+    """Lower clip range: the ratio of new to old probability is clipped at 1 - clip_low."""
     clip_high: float = Field(default=0.28, ge=0)
     """Upper clip range: the ratio is clipped at 1 + clip_high; 0 or more, above `clip_low` in
     DAPO's clip-higher."""
@@ -136,8 +135,7 @@ class TrainSettings(Settings):
     """Peak learning rate of AdamW, above 0. Usual are 1e-6 for all weights of a large model, 1e-5
     to 1e-4 for adapters, and 1e-3 to 3e-3 for the bundled policies."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """`cosine` falls to 0 over the whole run; if the pool grows, `updates` must give its
-    length."""
+    """`cosine` falls to 0 over the whole run; a pool that grows needs `updates`, its length."""
     warmup: int = Field(default=0, ge=0)
     """Steps of linear warm-up."""
     minibatch: int = Field(default=0, ge=0)
