@@ -197,11 +197,11 @@ def test_processes_of_worlds_find_a_file(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (
             ["env.name=__main__:hub"],
-            "env.name = '__main__:hub': .*synthesis worker is another one.*FILE.py:hub, or train",
+            "env.name = '__main__:hub': .*synthesis worker is another process.*FILE.py:hub",
         ),
         (
             ["env.name=__main__:hub", "curriculum=static", "rollout.worlds.processes=2"],
-            "env.name = '__main__:hub': .*each process of worlds is another one.*FILE.py:hub",
+            "env.name = '__main__:hub': .*each process of worlds is another process.*FILE.py:hub",
         ),
         (["synthesis.writer=__main__:mine"], "synthesis.writer = '__main__:mine': .*FILE.py:mine"),
         (

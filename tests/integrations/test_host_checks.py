@@ -109,7 +109,7 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
 
 
 def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
-    config = load_config("rods", "quick", [f"model.name={small}"])
+    config = load_config("rods", "quick", [f"model.name={small}", "model.dtype=float32"])
     shape = shape_of(load_architecture(config.model))
     one, eight = (plan_of(shape, config, False, n) for n in (1, 8))
     assert eight.total("update") - one.total("update") == pytest.approx(
@@ -130,7 +130,7 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
 ) -> None:
     monkeypatch.setattr(plan, "device_of", lambda _: Device(False, gib * GIB, False))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-    config = load_config("rods", "quick", [f"model.name={small}"])
+    config = load_config("rods", "quick", [f"model.name={small}", "model.dtype=float32"])
     if verdict == "refused":
         with pytest.raises(ConfigError, match=r"Not even one such row fits.*context_tokens"):
             trl_memory(config, 8)

@@ -114,7 +114,7 @@ def test_invalid_members_have_no_credit_and_are_nobodys_peer() -> None:
 
 def test_a_reward_of_another_number_of_turns_is_refused() -> None:
     group = Group(TASK, (member(0, "xxx"),), 0)
-    with pytest.raises(TrainError, match="earned, the task has 3"):
+    with pytest.raises(TrainError, match="values of 1 turns, the task has 3"):
         turn_credit("grpo", [group], [[Score(1.0, turns=(1.0,))]])
 
 

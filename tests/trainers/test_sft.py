@@ -432,4 +432,4 @@ def test_resume_refuses_other_data(
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "finished": None}))
     rows(file, *PIECES[:3])
     assert rods("sft", "--resume", str(out), monkeypatch=monkeypatch) == 2
-    assert "are not those" in capsys.readouterr().err
+    assert "the data differ from those" in capsys.readouterr().err

@@ -332,7 +332,7 @@ class Broken:
         (Awaited, "class Awaited, method put.*plain method"),
         (Silent, "class Silent: it has no public methods"),
         (Circular, r"Circular\.rows\[0\]: it holds itself \(circular state\).*by an id"),
-        (Locked, "class Locked, attribute _lock: a lock cannot be copied.*of its own"),
+        (Locked, "class Locked, attribute _lock: a lock cannot be copied.*its own copy"),
         (Opaque, r"Opaque\.draw\.rng: a Random has no plain form.*leading underscore"),
         (Broken, "class Broken: an object cannot be made: RuntimeError: no database"),
     ],
