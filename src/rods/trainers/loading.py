@@ -49,7 +49,7 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
 WIDE = 512
-"""Least hidden size for which `auto` may be bfloat16 on a CPU: the bundled models get slower."""
+"""Least hidden size for which `auto` may be bfloat16 on a CPU; bundled policies keep float32."""
 
 
 def path_or_name(name: str) -> str:
