@@ -259,7 +259,7 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
     assert rods(*other, monkeypatch=monkeypatch) == 2
     assert "seed: 0 -> 4" in capsys.readouterr().err
     assert rods(*words, "--out", "v.jsonl", "--resume", monkeypatch=monkeypatch) == 0
-    assert "variants are there already" in capsys.readouterr().err
+    assert "variants exist already" in capsys.readouterr().err
     assert (folder / "v.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
     assert sorted(p.name for p in folder.iterdir()) == [
         POOL,

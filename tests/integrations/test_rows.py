@@ -570,6 +570,6 @@ def test_prompts_without_ids_are_called_prompts(
     assert rods(*words, "logs", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert "1 prompts have no task id" in said and "--task-key" in said
-    assert "(variants" not in said
+    assert "not among the seed" not in said
     assert rods(*words, "logs/1.jsonl", monkeypatch=monkeypatch) == 2
     assert "no task's id stands there, only a prompt" in capsys.readouterr().err
