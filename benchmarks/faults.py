@@ -259,7 +259,7 @@ def change_recipe(run: Run, _: random.Random) -> str | None:
     if not (run.path / "manifest.json").exists():
         return None
     refused = run.play("--boundary.low", "0.25").wait()
-    return r"differ from the run's: boundary\.low" if refused == 2 else "it was refused"
+    return r"differ from those of the run: boundary\.low" if refused == 2 else "it was refused"
 
 
 FAULTS = {
@@ -273,7 +273,7 @@ FAULTS = {
     "another recipe": change_recipe,
 }
 ACTORS = {
-    "actor of a world killed": kill_child(f"{ACTOR}Player", "actor that plays worlds was lost"),
+    "actor of a world killed": kill_child(f"{ACTOR}Player", "actor with a world was lost"),
     "actor of variants killed": kill_child(
         f"{ACTOR}WriterActor", "actor that makes variants (was|did)"
     ),

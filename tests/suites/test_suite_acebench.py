@@ -217,7 +217,9 @@ def test_a_talk_is_opened_and_answered_by_who_plays_the_user(
 @pytest.mark.slow
 def test_talks_need_somebody_who_plays_the_user(tmp_path: Path) -> None:
     rules = suite(make_folder(tmp_path))
-    with pytest.raises(PrerequisiteError, match=r"1 of 2 tasks are talks.*suite\.user\.url URL"):
+    with pytest.raises(
+        PrerequisiteError, match=r"1 of 2 tasks need a user simulator.*suite\.user\.url URL"
+    ):
         chosen_tasks(rules, SuiteSettings())
     assert len(chosen_tasks(rules, SuiteSettings(), rollouts=False)) == 2
     assert len(chosen_tasks(rules, SuiteSettings(categories=("multi_step_en",)))) == 1

@@ -151,17 +151,13 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
     config, run, trainer = saved_run(tmp_path, rank)
     seen = []
 
-    class Suite:
-        def __init__(self, *_):
-            pass
-
-        async def run(self, environment, policy, *_):
-            seen.append(await policy.open(1).generate([1, 2, 3], 6, 0.0))
+    async def tasks_evaluated(tasks, settings, environment, policy, *_):
+        seen.append(await policy.open(1).generate([1, 2, 3], 6, 0.0))
 
     monkeypatch.setattr(evaluated, "environment_of", lambda _: None)
     monkeypatch.setattr(evaluated, "sides_of", lambda *_: None)
     monkeypatch.setattr(evaluated, "held_out_tasks", lambda *_: [])
-    monkeypatch.setattr(evaluated, "Suite", Suite)
+    monkeypatch.setattr(evaluated, "evaluate_tasks", tasks_evaluated)
     monkeypatch.setattr(
         evaluated, "template_of",
         lambda *_: SimpleNamespace(stop_ids=(), raw_decode=None),

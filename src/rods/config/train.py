@@ -115,7 +115,7 @@ class TrainSettings(Settings):
     `cispo`: the clipped ratio weights the token's log-probability, so that no token loses its
     gradient."""
     clip_low: float = Field(default=0.2, ge=0)
-    """Lower clip range: the ratio of new to old probability is clipped at 1 - clip_low."""
+    """Lower clip range: the ratio of new to old probability is clipped at 1 - this, 0 or more."""
     clip_high: float = Field(default=0.28, ge=0)
     """Upper clip range: the ratio is clipped at 1 + clip_high; 0 or more, above `clip_low` in
     DAPO's clip-higher."""
