@@ -1,9 +1,9 @@
-"""Worlds of ACEBench's agent tasks: the folder's classes, and who talks with the agent.
+"""Worlds of ACEBench's agent tasks: the folder's classes, and the user simulator.
 
-Owns the execution of calls on a task's classes and what is said after an answer: in a task of many
-steps one fixed sentence, in a talk what a chat server says that plays the user. Compares the final
-state with the wanted one. Owns the connection to that server too, and what is said of one that does
-not answer.
+Owns the execution of calls on a task's classes and the reply to an answer. A task of many steps has
+one fixed sentence as the reply; in a talk, a chat server simulates the user. A world compares the
+final state with the expected one. Owns the connection to that server too, and the error for a
+server that does not answer.
 
     user = Speaker(settings.user, "acebench-agent")
     world = AceWorld(task, host, talk=user.says)
@@ -28,7 +28,7 @@ from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 FINISH = "finish conversation"
-"""Whoever says it ends the conversation, but not in the first two messages."""
+"""This text ends the conversation, but not in the first two messages."""
 ALONE = "Please do not ask me any questions, use the known conditions to solve the problem"
 """What the suite answers to words in a task without a user."""
 SAVED: Mapping[str, Sequence[str]] = {
@@ -55,8 +55,8 @@ PLAIN = ({"role": "user", "content": "Say hello."},)
 
 
 class TextRefused(EnvError):
-    """Whoever is asked answers others, but not this conversation: what the agent wrote is at fault,
-    such as words beyond the other model's context."""
+    """The server answers other requests, but not this conversation. The agent's text is the cause,
+    such as one beyond the context of the server's model."""
 
 
 class Speaker:

@@ -1,8 +1,8 @@
 """Classes of a user's folder, in a process of their own that has the folder as its place.
 
-Owns that process: its start, its end, and what comes back of values that are no JSON. Whoever asks
-names a module, a class, a method and plain values; no text is ever evaluated. What the folder's
-code prints goes nowhere.
+Owns that process: its start, its end, and what comes back of values that are no JSON. A request
+names a module, a class, a method and plain values; no text is ever evaluated. Output of the
+folder's code is dropped.
 
     host = Host(Path("api-bank"), "api-bank")
     made = host.new("apis.check_token", "CheckToken", [accounts])

@@ -104,7 +104,7 @@ def export(
 
 
 def _require_ending(part: Path, path: Path) -> None:
-    """Whoever reads it goes by the ending; raises `StoreError` where it says another form."""
+    """Raise `StoreError` if the ending, by which readers go, names another form."""
     if part.is_dir() or path.suffix not in (".parquet", ".json", ".jsonl"):
         return
     table = is_parquet(part)

@@ -34,8 +34,8 @@ _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
 class Language:
     """What is known of messages that templates word; this one knows no templates.
 
-    Whoever makes the gatekeeper hands over one that does (`rods.writers.templates.language`), so
-    that no gate knows a writer.
+    The maker of the gatekeeper passes one that does (`rods.writers.templates.language`), so that no
+    gate knows a writer.
     """
 
     clauses: Mapping[str, Sequence[str]] = {}
