@@ -29,6 +29,8 @@ from rods.infra.files import text_of
 
 RECIPES = Path(__file__).parent / "recipes"
 """A folder for each published system, with its `recipe.toml`."""
+LOADING: set[str] = set()
+"""Names in `sys.modules` of files that are imported just now for something that a setting names."""
 
 
 class Registry:
@@ -155,11 +157,14 @@ def _of_file(name: str) -> ModuleType:
         raise ImportError(f"there is no file {path}")
     _found_in(str(path.parent))
     module = sys.modules[known] = importlib.util.module_from_spec(spec)
+    LOADING.add(known)
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[known]
         raise
+    finally:
+        LOADING.remove(known)
     return module
 
 

@@ -16,11 +16,12 @@ from rods.errors import StoreError
 from rods.task import read_tasks, write_tasks
 
 SIGNATURES = {
-    "evaluate": "(config, run=None, progress)",
+    "evaluate": "(config, run=None, progress, *, environment=None, tasks=None)",
     "hosted": "(config, drift=False)",
     "load_config": "(recipe='rods', profile='small', overrides=())",
-    "synthesize": "(config, n, seeds=None, seed=0)",
-    "train": "(config, folder='', resume=None, start=None, *, drift=False)",
+    "synthesize": "(config, n, seeds=None, seed=0, *, environment=None, tasks=None)",
+    "train": "(config, folder='', resume=None, start=None, *, drift=False, environment=None, "
+    "tasks=None)",
     "Task": "(env, category, turns, world, provenance, dialogue=())",
     "ToolCall": "(name, arguments)",
     "Score": "(value, parts, valid=True, reason=None, turns=())",

@@ -29,7 +29,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 429),
-    "other modules at the top": Budget(TOP, 2_800, 2_995),
+    "other modules at the top": Budget(TOP, 2_800, 3_000),
     "config": Budget(("config",), 1_500, 1_709),
     "rollout": Budget(("rollout",), 1_800, 1_982),
     "curriculum": Budget(("curriculum",), 1_200, 1_731),
@@ -38,14 +38,14 @@ BUDGETS = {
     "trainers": Budget(("trainers",), 4_000, 4_925),
     "engines": Budget(("engines",), 3_000, 3_965),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_818),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_249),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_343),
     "envs": Budget(("envs",), 9_000, 9_909, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_277),
     "offline writers": Budget(("writers",), 6_300, 4_536),
     "recipes": Budget(("recipes",), 1_600, 1_455),
     "integrations": Budget(("integrations",), 4_000, 3_455),
     "suites": Budget(("suites",), 1_900, 1_765),
-    "all of src/rods": Budget((".",), 56_000, 65_769),
+    "all of src/rods": Budget((".",), 56_000, 65_868),
 }
 
 

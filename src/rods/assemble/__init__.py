@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rods.abilities import CallBound, ability
 from rods.assemble.engines import engine_within, settle, template_of
+from rods.assemble.objects import with_objects
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
 from rods.assemble.tasks import Splits, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
@@ -26,6 +27,7 @@ from rods.curriculum.draws import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines import require_trainable
 from rods.engines.threads import set_threads
+from rods.env import Environment
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
@@ -57,6 +59,8 @@ def train(
     start: Start | None = None,
     *,
     drift: bool = False,
+    environment: Environment | None = None,
+    tasks: Sequence[Task] | None = None,
 ) -> RunDirectory:
     """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
 
@@ -65,10 +69,12 @@ def train(
         resume: a run to go on with; settings that decide what it does must be its own.
         start: what the settings were read from.
         drift: of a resume, see `RunDirectory.resume`.
+        environment, tasks: your own objects, see `with_objects`.
 
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.
     """
+    config = with_objects(config, environment, tasks)
     require_named(config)
     require(config, "training")
     if resume:

@@ -20,10 +20,12 @@ from tempfile import TemporaryDirectory
 
 from rods.assemble import worker_of, worker_settings
 from rods.assemble.evaluated import evaluation_of
+from rods.assemble.objects import with_objects
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
+from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
 from rods.envs.remote.processes import environment_of
@@ -40,6 +42,9 @@ def evaluate(
     config: RunConfig,
     run: str | Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    environment: Environment | None = None,
+    tasks: Sequence[Task] | None = None,
 ) -> Sequence[Mapping[str, Json]]:
     """Evaluate a model, or a run's last checkpoint, on the held-out tasks.
 
@@ -47,6 +52,7 @@ def evaluate(
         config: settings; `evaluation` says how many tasks and samples.
         run: folder of a run; None: the model of the settings as it is.
         progress: called with the number of finished trajectories and of all.
+        environment, tasks: your own objects, see `with_objects`.
 
     Returns:
         One row a task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
@@ -55,13 +61,20 @@ def evaluate(
         StoreError: the run has no checkpoint.
         ConfigError: a setting names something that does not exist.
     """
+    config = with_objects(config, environment, tasks)
     require_named(config)
     play = evaluation_of(config, None if run is None else Path(run))
     return asyncio.run(play(progress))
 
 
 def synthesize(
-    config: RunConfig, n: int, seeds: Sequence[Task] | None = None, seed: int = 0
+    config: RunConfig,
+    n: int,
+    seeds: Sequence[Task] | None = None,
+    seed: int = 0,
+    *,
+    environment: Environment | None = None,
+    tasks: Sequence[Task] | None = None,
 ) -> list[Task]:
     """Make verified variants of seed tasks, by the writer of the settings.
 
@@ -69,6 +82,7 @@ def synthesize(
         config: settings; `synthesis` says which writer.
         seeds: seed tasks; None: the training side in random order.
         seed: of everything random; the same seed gives the same variants.
+        environment, tasks: your own objects, see `with_objects`.
 
     Returns:
         At most `n` accepted variants; fewer where the seed tasks give no more.
@@ -77,6 +91,7 @@ def synthesize(
         TaskError: every seed task is of a held-out scenario.
         SynthesisError: the writer cannot work; the message says why.
     """
+    config = with_objects(config, environment, tasks)
     require_named(config)
     sides = sides_of(config, environment_of(config))
     chosen = list(sides.train) if seeds is None else list(seeds)
