@@ -6,8 +6,6 @@ import io
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import forked
 from report_runs import write_run
 from rods.cli import experiment as verb
 from rods.cli.main import app
@@ -358,11 +357,8 @@ train.filtering.redraw = 1
 @pytest.mark.slow
 def test_a_real_grid_runs_and_is_kept(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
-    words = [sys.executable, "-m", "rods.cli.main", "experiment", "tiny.toml", "--out", "runs"]
-    made = [
-        subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=590)
-        for _ in range(2)
-    ]
+    words = ["-m", "rods.cli.main", "experiment", "tiny.toml", "--out", "runs"]
+    made = [forked.run(words, tmp_path) for _ in range(2)]
     logs = "".join(path.read_text() for path in (tmp_path / "runs").glob("*.log"))
     assert [run.returncode for run in made] == [0, 0], made[0].stderr + logs
     assert "0 of 3 runs are finished" in made[0].stderr

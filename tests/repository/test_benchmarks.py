@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from places import BENCHMARKS, ROOT, SOURCE
 
 COMMANDS = (
@@ -45,14 +44,7 @@ SECONDS = 300
 
 
 def run(words: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = forked.run(words, folder, SECONDS)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 

@@ -6,16 +6,17 @@ import ast
 import dataclasses
 import random
 import re
-import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import util
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+import forked
 from places import ROOT
 
 PAGE = ROOT / "examples" / "one_page_loop.py"
@@ -231,15 +232,10 @@ def test_the_guide_says_how_to_run_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", commands())
-def test_two_updates_as_a_program(command: str) -> None:
+def test_two_updates_as_a_program(command: str, tmp_path: Path) -> None:
     path, *words = command.split()
     words += ["--updates", "2", "--warm-up", "2", "--tasks", "6"]
-    done = subprocess.run(
-        [sys.executable, str(PAGE.parents[1] / path), *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = forked.run([str(PAGE.parents[1] / path), *words], tmp_path)
     assert done.returncode == 0, done.stderr
     first, *updates, last = done.stdout.splitlines()
     matches = [UPDATE.fullmatch(line) for line in updates]
