@@ -1,7 +1,7 @@
-# The five commands of a contributor; `make` alone names them.
+# The six commands of a contributor; `make` alone names them.
 PYTHON ?= python3
 
-.PHONY: help setup test lint types ci
+.PHONY: help setup test lint types docs ci
 help:
 	@sed -n "s/^\([a-z]*\):.* ## /\1  /p" Makefile
 
@@ -18,6 +18,9 @@ lint: ## style and form
 
 types: ## pyright, strict
 	.venv/bin/pyright --pythonpath .venv/bin/python
+
+docs: ## the site of the guides, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 
 ci: ## everything that CI runs, in a fresh environment
 	bash .ci/run

@@ -161,8 +161,10 @@ def test_pages_name_settings_that_are_there(name: str) -> None:
 
 
 def test_the_index_lists_the_folders() -> None:
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \[`(\w+)`\]\(\.\./src/rods/recipes/(\w+)/README\.md\) \|", page, re.M)
+    page = (ROOT / "docs" / "recipes" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[`(\w+)`\]\(\.\./\.\./src/rods/recipes/(\w+)/README\.md\) \|", page, re.M
+    )
     assert sorted(rows) == [(name, name) for name in NAMES]
 
 

@@ -59,7 +59,11 @@ def test_guides_that_docstrings_cite_exist(path: Path) -> None:
 
 
 def tree() -> str:
-    return (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+    return (
+        (ROOT / "docs" / "developers" / "architecture.md")
+        .read_text(encoding="utf-8")
+        .split("```")[1]
+    )
 
 
 def test_the_tree_is_the_one_on_disk() -> None:
@@ -73,7 +77,7 @@ def test_the_tree_is_the_one_on_disk() -> None:
 def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
     rooms = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
     rooms -= {"__init__", "__pycache__", "experiments", "py"}
-    guide = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "developers" / "architecture.md").read_text(encoding="utf-8")
     table = guide.split("## The packages")[1]
     told = re.findall(r"`(\w+)`", table.partition("Where this departs")[0])
     assert {*told} - {"tests"} >= rooms and {*told} <= set(RANK)
@@ -82,8 +86,16 @@ def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MODELS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n]+)", README + MODELS, re.M)
+PARSED_PAGES = [
+    ROOT / "docs" / "index.md",
+    *(
+        path
+        for name in ("start", "guides", "recipes")
+        for path in (ROOT / "docs" / name).glob("*.md")
+    ),
+]
+PARSED = "\n".join([README, *(path.read_text(encoding="utf-8") for path in PARSED_PAGES)])
+COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n…]+)(?:#|$)", PARSED, re.M)
 SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
 COMMANDS += sorted(f"train {words}" for words in SETTINGS)
 
@@ -96,7 +108,7 @@ def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_the_readme_and_of_the_guide_on_models_can_be_parsed(command: str) -> None:
+def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) -> None:
     verb, *words = shlex.split(command)
     if words[-1:] in (["--profile"], ["--model"]):
         words.append("x")

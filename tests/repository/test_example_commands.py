@@ -22,7 +22,9 @@ from rods.task import read_tasks
 from rods.trajectory_codec import read_parquet
 from verbs import rods
 
-GUIDE, EXAMPLE = ROOT / "docs" / "bring-your-own-tools.md", ROOT / "examples" / "library_loans"
+GUIDES = ROOT / "docs" / "guides"
+GUIDE, COLD, MCP_GUIDE = (GUIDES / f"{name}.md" for name in ("tools", "cold-start", "mcp"))
+EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
 
 
@@ -92,7 +94,7 @@ def test_the_guide_runs(
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     for name, block in zip(("desk.py", "tasks.py"), blocks, strict=True):
         (place / name).write_text(block)
-    asked = commands(GUIDE)
+    asked = commands(GUIDE) + commands(COLD)
     assert [words[:2] for words in asked] == [
         ["rods", "init"],
         ["python", "tasks.py"],
@@ -162,7 +164,7 @@ def test_the_mcp_example_runs(
     pytest.importorskip("mcp")
     asked = commands(MCP / "README.md")
     assert [words[1] for words in asked] == ["check", "synth", "train"]
-    [block] = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    [block] = re.findall(r"```sh\n(.*?)```", MCP_GUIDE.read_text(encoding="utf-8"), re.S)
     asked += [shlex.split(line) for line in block.splitlines()]
     for _, *words in asked:
         words = [word.replace("examples/mcp_notes", str(MCP)) for word in words]

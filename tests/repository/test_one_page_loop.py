@@ -221,8 +221,8 @@ HELD_OUT = re.compile(r"held-out progress (before|after): greedy (\d\.\d\d), sam
 
 
 def commands() -> list[str]:
-    """What docs/how-it-works.md says to run."""
-    guide = (PAGE.parents[1] / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    """What docs/start/how-it-works.md says to run."""
+    guide = (PAGE.parents[1] / "docs" / "start" / "how-it-works.md").read_text(encoding="utf-8")
     return re.findall(r"^    python (examples/one_page_loop\.py.*)$", guide, re.M)
 
 

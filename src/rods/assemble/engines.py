@@ -85,7 +85,7 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
     return with_name(config, "hf"), (
         f"the model has {size}, for which vLLM is meant, but it is not installed here or gets no "
         "LoRA adapters: the engine in this process samples instead (engine.name, "
-        "engine.vllm.command, model.lora_rank; docs/engines.md)"
+        "engine.vllm.command, model.lora_rank; docs/guides/engines.md)"
     )
 
 

@@ -4,7 +4,7 @@
 
     rows = rods.evaluate(config, run="runs/today")
     variants = rods.synthesize(config, n=20)
-    with rods.hosted(config) as run: ...                # docs/hosts.md
+    with rods.hosted(config) as run: ...                # docs/guides/other-trainers.md
 """
 
 from __future__ import annotations

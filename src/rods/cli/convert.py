@@ -32,7 +32,7 @@ def convert(
     """Write tasks in another format. The format of a file is detected from its rows.
 
     --env.name names the environment of the tasks (bfcl). It decides which published formats can be
-    read: see docs/interchange.md. Any setting of the environment: --env.key VALUE.
+    read: see docs/guides/data-formats.md. Any setting of the environment: --env.key VALUE.
     """
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, split_tasks

@@ -35,7 +35,7 @@ def evaluate(
     model: Annotated[
         str, typer.Option(help="Folder of a model or adapters, or a Hugging Face name.")
     ] = "",
-    suite: Annotated[str, typer.Option(help="A benchmark of docs/benchmarks.md.")] = "",
+    suite: Annotated[str, typer.Option(help="A benchmark of docs/guides/benchmarks.md.")] = "",
     trajectories: Annotated[
         Path | None, typer.Option(help="Score the suite's trajectories in this file; no rollouts.")
     ] = None,

@@ -97,7 +97,7 @@ class RolloutSettings(Settings):
     schedule: Literal["synchronous", "asynchronous", "pipelined"] = "asynchronous"
     """`asynchronous`: each trajectory runs by itself, and an update waits for the whole step.
     `pipelined`: rollouts run during updates. `synchronous`: all generate, then all tools run one
-    by one, for comparison. docs/schedules.md compares the guarantees."""
+    by one, for comparison. docs/guides/schedules.md compares the guarantees."""
     pipeline: PipelineSettings = PipelineSettings()
     worlds: WorldSettings = WorldSettings()
 

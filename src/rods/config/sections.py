@@ -37,7 +37,7 @@ class TrackSettings(Settings):
 
 
 class RaySettings(Settings):
-    """Worlds and synthesis on other machines (docs/scale.md); rollout and training stay here."""
+    """Worlds and synthesis on other machines; rollout and training stay here."""
 
     address: str = "auto"
     """Address of the Ray cluster. `auto`: the cluster of this machine (`ray start`). HOST:PORT:

@@ -52,7 +52,7 @@ def require_trainable(config: RunConfig, engine: Engine) -> None:
         raise ConfigError(
             f'engine.name = "{config.engine.name}": its weights never change, so it can only be '
             'evaluated (rods eval). To train, set model.lora_rank and engine.weights = "lora", or '
-            "take another engine: docs/engines.md."
+            "take another engine: docs/guides/engines.md."
         )
     if config.rollout.top_p < 1 and not engine.capabilities.top_p:
         raise ConfigError(

@@ -172,7 +172,7 @@ class Connection:
             advice = f"Put a valid key into the variable {KEY_VARIABLE}."
         elif status == 404 and route:
             advice = (
-                f"It has no /{route}. Start it so that it does (docs/engines.md), or set "
+                f"It has no /{route}. Start it so that it does (docs/guides/engines.md), or set "
                 "engine.weights to what it offers."
             )
         elif status == 404:

@@ -88,7 +88,7 @@ def _charts(table: str) -> tuple[Chart, ...]:
 CURVES, TOOL_CURVES = _charts("learning"), _charts("tool")
 """The second: metrics of tool use, drawn for runs whose reward judges final answers."""
 SCHEDULE_CURVES = _charts("schedule")
-"""Metrics of the schedule (docs/schedules.md)."""
+"""Metrics of the schedule (docs/guides/schedules.md)."""
 
 
 def learning_curves(run: RunData) -> list[Figure]:

@@ -109,7 +109,7 @@ class Execution:
         if self.status == "sandbox":
             raise EnvError(
                 f"the code sandbox failed after {self.attempts} attempts: {self.detail}. "
-                "The program is not at fault; see docs/sandbox.md, section 'When it fails'"
+                "The program is not at fault; see docs/guides/sandbox.md, section 'When it fails'"
             )
         return self
 

@@ -210,7 +210,7 @@ class ZygoteHandle:
             raise PrerequisiteError(
                 f"the code sandbox cannot lock itself, so it runs nothing: {ready['missing']}. "
                 "It needs Linux 5.13 or later with Landlock and seccomp; without them use a remote "
-                "sandbox (docs/sandbox.md)"
+                "sandbox (docs/guides/sandbox.md)"
             )
         return ready
 

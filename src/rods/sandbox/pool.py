@@ -107,7 +107,7 @@ class SandboxPool(Closing):
                 what = f"it still allowed {proof.stdout}" if proof.stdout else proof.detail
                 raise PrerequisiteError(
                     f"the code sandbox cannot lock itself, so it runs nothing: {what}. Use a "
-                    "machine without an outer sandbox in the way, or a remote one (docs/sandbox.md)"
+                    "machine without an outer sandbox, or a remote sandbox (docs/guides/sandbox.md)"
                 )
             if not proof.ok:
                 raise EnvError(

@@ -141,7 +141,7 @@ class Shell(Closing):
                 raise PrerequisiteError(
                     f"a workplace cannot be locked, so nothing runs in it: {ready['missing']}. It "
                     "needs Linux with Landlock and seccomp, and bubblewrap or Linux 6.12; without "
-                    "them run the environment on another machine (docs/sandbox.md)"
+                    "them run the environment on another machine (docs/guides/sandbox.md)"
                 )
         except (EnvError, PrerequisiteError):
             self.close()

@@ -244,7 +244,8 @@ def test_an_episode_with_structured_calls(bundled: SearchEnvironment) -> None:
 
 
 def test_the_page_runs() -> None:
-    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    pages = [ROOT / "docs" / "guides" / name for name in ("search.md", "search-bundled.md")]
+    page = "".join(path.read_text(encoding="utf-8") for path in pages)
     blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 3
     for _, code in blocks:

@@ -1,1 +1,1 @@
-"""Verbs that train inside another trainer (docs/hosts.md), one file each."""
+"""Verbs that train inside another trainer (docs/guides/other-trainers.md), one file each."""

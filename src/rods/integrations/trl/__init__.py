@@ -1,4 +1,4 @@
-"""Inside TRL: its GRPOTrainer over our curriculum, rollouts and worlds (docs/hosts.md).
+"""Inside TRL: its GRPOTrainer over our curriculum, rollouts and worlds (docs/guides/trl.md).
 
 Owns nothing beside the parts in `trainer.py` and `args.py`. Nothing else of ours imports TRL.
 

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer over our curriculum, rollouts and worlds (docs/hosts.md).
+"""TRL's GRPOTrainer over our curriculum, rollouts and worlds (docs/guides/trl.md).
 
 Owns what is put in the place of three parts of TRL: its data set (tasks are drawn when a batch is
 generated, so nothing lags), its generation (token in, token out, exact masks) and its advantages

@@ -1,4 +1,4 @@
-"""Inside verl: its trainer on Ray over our curriculum, rollouts and worlds (docs/hosts.md).
+"""Inside verl: its trainer on Ray over our curriculum, rollouts and worlds (docs/guides/verl.md).
 
 Owns nothing beside its parts: `config.py` makes verl's configuration of a recipe, `start.py` starts
 verl's trainer; `data.py`, `agent.py` and `trainer.py` are what verl then calls. Only `rows.py` and

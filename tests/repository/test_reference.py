@@ -1,0 +1,91 @@
+"""Pages of the reference say what the code has: metrics, exit codes, files, the form of a task."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from places import ROOT, SOURCE
+from rods import errors
+from rods.curriculum.replay import METRICS as POOL
+from rods.infra.checkpoints import LATEST
+from rods.infra.lines import LineLog
+from rods.store import MANIFEST, METRICS
+from rods.task import Task
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def page(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text(encoding="utf-8")
+
+
+def first_cells(text: str) -> list[str]:
+    """Names in code marks of the first column of all tables."""
+    rows = re.findall(r"^\| (`[^|]*`) \|", text, re.M)
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+
+
+def test_metrics_of_the_page_are_logged() -> None:
+    """A name is a field of a report, or a literal where records are made."""
+    places = ("records.py", "trainers/reports.py", "evaluation/tool_metrics.py")
+    files = [*(SOURCE / name for name in places), SOURCE / "rollout" / "schedule.py"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    named = first_cells(page("metrics"))
+    assert len(named) > 25
+    assert not [n for n in named if not re.search(rf'"{n}"|^    {n}:|^    {n} =', text, re.M)]
+
+
+def test_each_curve_of_the_report_is_explained() -> None:
+    curves = tomllib.loads((SOURCE / "report" / "curves.toml").read_text(encoding="utf-8"))
+    keys = {curve[0] for charts in curves.values() for chart in charts for curve in chart["curves"]}
+    named = set(re.findall(r"`(\w+)`", page("metrics")))
+    assert len(keys) > 20 and {key.removeprefix("schedule.") for key in keys} <= named
+
+
+def test_counts_of_the_pool_are_logged() -> None:
+    text = page("metrics").partition("`buffer` holds")[2]
+    other = {"active", "pending", "never_solved", "boundary_rate"}
+    assert set(re.findall(r"`(\w+)`", text)) - other <= {*POOL}
+
+
+def test_exit_codes_name_every_error() -> None:
+    classes = [v for v in vars(errors).values() if isinstance(v, type)]
+    known = {c.__name__ for c in classes if issubclass(c, errors.RodsError)} - {"RodsError"}
+    assert {n for n in first_cells(page("exit-codes")) if n.endswith(("Error", "ted"))} == known
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    text = "\n".join(p.read_text(encoding="utf-8") for p in (SOURCE / "cli").glob("*.py"))
+    found = set(re.findall(r"(?:sys\.exit|typer\.Exit)\((\d+)\)", text))
+    assert found == set(re.findall(r"^\| (\d+)[ ,|]", page("exit-codes"), re.M)) - {"0"}
+
+
+def test_files_of_a_run_are_those_that_are_written(tmp_path: Path) -> None:
+    text = page("run-folder")
+    assert {MANIFEST, METRICS, f"checkpoint/{LATEST}", "report.html"} <= set(first_cells(text))
+    kinds = set(re.findall(r"^\* `(\w+)`:", text, re.M))
+    sources = (SOURCE / "records.py", SOURCE / "loop.py")
+    logged = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    assert kinds == set(re.findall(r'"kind": "(\w+)"', logged))
+    (tmp_path / MANIFEST).write_text('{"rods": "0.1.0", "digest": "", "config": {}}')
+    log = LineLog(tmp_path / METRICS)
+    log.append({"kind": "step", "reward_mean": 0.5})
+    names: dict[str, Any] = {}
+    [block] = re.findall(r"```python\n(.*?)```", text, re.S)
+    exec(block, names)
+    assert names["rewards"](str(tmp_path)) == [0.5]
+
+
+def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
+    [block] = re.findall(r"```json\n(.*?)```", page("task-format"), re.S)
+    task = Task.from_json(json.loads(block))
+    assert task.provenance.origin == "desk_1"
+    row: Any = task.to_json()
+    keys = {key for key in row if key not in ("turns", "provenance")} | {"dialogue"}
+    keys |= {f"turns[].{key}" for key in row["turns"][0]}
+    keys |= {f"provenance.{key}" for key in row["provenance"]}
+    assert set(first_cells(page("task-format"))) == keys

@@ -1,0 +1,102 @@
+"""The page on every setting: default, allowed values and meaning, from the classes of settings.
+
+print(page())
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from rods.config import RunConfig
+from rods.config.base import Settings
+
+START = """# Which settings are there?
+
+Every setting with its default, its allowed values and its meaning. Give one as an option
+(`--train.lr 1e-5`), or in a recipe of your own (`lr = 1e-5` under `[train]`).
+
+The defaults are those of the program. A recipe and its profile set other values:
+`rods train --recipe NAME --dry-run` prints the values of a run.
+"""
+KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+BOUNDS = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    blocks = [START, "## General", *_fields(RunConfig, "")]
+    for name, field in RunConfig.model_fields.items():
+        if section := _section(field.annotation):
+            blocks += [f"## {name} {{ #{name} }}", section.__doc__ or "", *_fields(section, name)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _section(annotation: Any) -> type[Settings] | None:
+    kinds = (annotation, *get_args(annotation))
+    found = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings)]
+    return found[0] if found else None
+
+
+def _fields(section: type[Settings], prefix: str) -> Iterator[str]:
+    """Yield the section's own settings, then those of the sections in it."""
+    prefix += ".N" * (prefix == "stages")
+    dot = f"{prefix}." * bool(prefix)
+    deeper: list[str] = []
+    for name, field in section.model_fields.items():
+        inner = _section(field.annotation)
+        if inner is None:
+            yield _setting(f"{dot}{name}", field)
+        elif prefix:
+            deeper += [f"*{inner.__doc__}*" if inner.__doc__ else "", *_fields(inner, dot + name)]
+    yield from deeper
+
+
+def _setting(key: str, field: FieldInfo) -> str:
+    default = "" if field.is_required() else _value(field.get_default(call_default_factory=True))
+    default = f"Default `{default}`" if default else "No default"
+    facts = f"{default} · {_kind(field.annotation, field.metadata)}"
+    meaning = " ".join((field.description or "").split())
+    return f"### `{key}` {{ #{key} }}\n\n<small>{facts}</small>\n\n{meaning}"
+
+
+def _value(value: Any) -> str:
+    """Return a default as the command line takes it."""
+    if isinstance(value, float) and not value.is_integer():
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _kind(annotation: Any, metadata: list[Any]) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(inner[0], [*inner[1:], *metadata])
+    if origin is Literal:
+        return "one of " + _choices(inner)
+    if annotation == tuple[()]:
+        return "an empty list"
+    if origin is tuple and get_origin(inner[0]) is Literal:
+        return "any of " + _choices(get_args(inner[0]))
+    if origin is tuple:
+        many = "list of" if inner[-1] is Ellipsis else f"{len(inner)}"
+        return f"{many} {_kind(inner[0], [])}s"
+    if origin in (Union, UnionType):
+        return " or ".join(_kind(kind, []) for kind in inner if kind is not type(None))
+    if origin is dict:
+        return "table"
+    return ", ".join([KINDS.get(annotation, "any value"), *_bounds(metadata)])
+
+
+def _choices(values: tuple[Any, ...]) -> str:
+    return ", ".join(f"`{json.dumps(value)}`" for value in values)
+
+
+def _bounds(metadata: list[Any]) -> Iterator[str]:
+    for constraint in metadata:
+        for name, words in BOUNDS:
+            if (bound := getattr(constraint, name, None)) is not None:
+                yield f"{words} {bound:g}"
