@@ -1,8 +1,9 @@
-"""Pages of the reference say what the code has: metrics, exit codes, files, the form of a task."""
+"""Pages say what the code has: metrics, exit codes, files, tasks, messages; their Python runs."""
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import tomllib
 from pathlib import Path
@@ -10,11 +11,19 @@ from typing import Any
 
 from places import ROOT, SOURCE
 from rods import errors
+from rods.config import RunConfig
 from rods.curriculum.replay import METRICS as POOL
 from rods.infra.checkpoints import LATEST
 from rods.infra.lines import LineLog
+from rods.policy import Engine
+from rods.registry import require
+from rods.reward import score
 from rods.store import MANIFEST, METRICS
-from rods.task import Task
+from rods.synthesis.rejection import Rejection
+from rods.task import Task, Turn
+from rods.types import ToolCall
+from rollout_cases import play, script
+from worlds import NotesEnvironment, notes_task
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -89,3 +98,61 @@ def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
     keys |= {f"turns[].{key}" for key in row["turns"][0]}
     keys |= {f"provenance.{key}" for key in row["provenance"]}
     assert set(first_cells(page("task-format"))) == keys
+
+
+# -- code and messages of guides -----------------------------------------------------------------
+
+DOCS = ROOT / "docs"
+
+
+def names_of(name: str) -> dict[str, Any]:
+    """What the Python of a page defines."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(block, names)
+    return names
+
+
+def test_the_quick_start_loads_its_settings() -> None:
+    assert names_of("start/quick-start.md")["config"].env.name == "python_tool"
+
+
+def test_the_reward_of_the_guide_gives_a_score() -> None:
+    thrifty = names_of("guides/reward.md")["thrifty"]
+    task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
+    right = score(thrifty, task, play(task, script("[add(amount=2)]", "Done.")))
+    extra = score(thrifty, task, play(task, script("[add(amount=2), total()]", "Done.")))
+    assert (right.value, extra.value) == (1.0, 0.95) and extra.parts["extra_calls"] == 1
+
+
+def test_the_writer_of_the_guide_proposes_a_shorter_task() -> None:
+    shorter = names_of("developers/writers.md")["shorter"]
+    seed = Task("notes", "base", (Turn("One."), Turn("Two.")), {})
+    writer = shorter([seed], NotesEnvironment())
+    made = writer.propose(seed, random.Random(0))
+    assert len(made.turns) == 1 and made.provenance.ancestors == (seed.id,)
+    assert isinstance(writer.propose(made, random.Random(0)), Rejection)
+
+
+def test_the_engine_of_the_guide_is_one() -> None:
+    names = names_of("developers/engines.md")
+    engine = names["make"](names["EngineOptions"](RunConfig(), None, None, "cpu", False, 0, False))
+    require("engine.name", "mine", engine, Engine)
+    assert engine.version == 0 and engine.capabilities.weights == "handed"
+
+
+def test_messages_of_the_guide_are_those_of_the_program() -> None:
+    files = [path for path in SOURCE.rglob("*.py") if "repositories" not in path.parts]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    text = re.sub(r"""['\"]\n\s*f?['\"]""", "", text)
+    troubles = (DOCS / "guides" / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = first_cells(troubles)
+    assert len(messages) >= 5
+    assert not [message for message in messages if message not in text]
+
+
+def test_pages_on_extending_are_short() -> None:
+    names = ("environments", "rewards", "writers", "engines")
+    pages = [(DOCS / "developers" / f"{name}.md").read_text(encoding="utf-8") for name in names]
+    assert all(len(text.splitlines()) < 60 for text in pages)

@@ -1,0 +1,129 @@
+"""The site builds strictly, each of its links has a target, and no page asks another server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from links import rewrite
+
+from places import ROOT, SOURCE
+from rods.config import keys
+from rods.registry import recipe_names
+
+ASKED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src")}
+"""Attributes whose address a browser asks for by itself."""
+PAGES = {
+    "docs/a/x.md": "a/x.md",
+    "docs/b.md": "b.md",
+    "src/rods/recipes/torl/README.md": "r/torl.md",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("[w](../b.md#c)", "[w](../b.md#c)"),
+        ("[w](../../src/rods/recipes/torl/README.md)", "[w](../r/torl.md)"),
+        ("[w](../../src/rods/recipes/torl)", "[w](../r/torl.md)"),
+        ("[w](../../LICENSE)", "w"),
+        ("[w](../gone.md)", "[w](../gone.md)"),
+        ("[w](#here)", "[w](#here)"),
+        ("[w](https://example.org/a.md)", "[w](https://example.org/a.md)"),
+        ("    [w](../../LICENSE)", "    [w](../../LICENSE)"),
+        ("```\n[w](../../LICENSE)\n```", "```\n[w](../../LICENSE)\n```"),
+    ],
+)
+def test_a_link_of_the_repository_becomes_one_of_the_site(text: str, there: str) -> None:
+    assert rewrite(text, "docs/a/x.md", PAGES) == there
+
+
+class Links(HTMLParser):
+    """Ids of a page, addresses that a reader may follow, and those that a browser asks for."""
+
+    def __init__(self, page: Path):
+        super().__init__()
+        self.ids, self.links, self.asked = set[str](), list[str](), list[str]()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.add(value)
+            if (tag, name) in ASKED and value and ("rel", "canonical") not in attrs:
+                self.asked.append(value)
+            if (tag, name) == ("a", "href") and value:
+                self.links.append(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    pytest.importorskip("griffe_pydantic")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(SOURCE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def broken(page: Path, pages: Mapping[Path, Links]) -> list[str]:
+    """Links of a page whose file or anchor is missing."""
+    found: list[str] = []
+    for link in pages[page].links + pages[page].asked:
+        parts = urlsplit(link)
+        if parts.scheme or link.startswith("//"):
+            continue
+        path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+        path = path / "index.html" if path.is_dir() else path
+        anchor = unquote(parts.fragment)
+        missing = path in pages and anchor not in {"", "__codelineno", *pages[path].ids}
+        if not path.exists() or (missing and not anchor.startswith("__")):
+            found.append(link)
+    return found
+
+
+@pytest.mark.slow
+def test_links_have_targets_and_no_page_asks_another_server(site: Path) -> None:
+    files = [path for path in site.rglob("*.html") if path.name != "404.html"]
+    assert len(files) > 60
+    pages = {path: Links(path) for path in files}
+    assert not {str(path): found for path in pages if (found := broken(path, pages))}
+    foreign = {
+        a for page in pages.values() for a in page.asked if urlsplit(a).scheme not in ("", "data")
+    }
+    assert not foreign
+    assert not [
+        path for path in site.rglob("*.css") if "fonts.googleapis" in path.read_text("utf-8")
+    ]
+
+
+@pytest.mark.slow
+def test_every_setting_verb_and_recipe_has_its_place(site: Path) -> None:
+    settings = Links(site / "reference" / "settings.html").ids
+    assert {key.replace("stages.0.", "stages.N.") for key in keys()} - {"stages"} <= settings
+    commands = Links(site / "reference" / "cli.html").ids
+    assert {"rods-train", "rods-eval", "rods-doctor", "rods-serve-env"} <= commands
+    assert all((site / "recipes" / f"{name}.html").is_file() for name in recipe_names())
+
+
+@pytest.mark.slow
+def test_the_search_knows_the_pages(site: Path) -> None:
+    index: Any = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = [row["location"] for row in index["docs"] if "train.correction.method" in row["text"]]
+    assert any(place.startswith("guides/mismatch.html") for place in found)
