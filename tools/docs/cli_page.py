@@ -32,7 +32,7 @@ def _verb(name: str, verb: Any) -> str:
     records = [p.get_help_record(context) for p in verb.get_params(context)]
     rows = [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in filter(None, records)]
     usage = " ".join(["rods", name, *verb.collect_usage_pieces(context)])
-    settings = " [--section.key VALUE]" * verb.ignore_unknown_options
+    settings = " [--section.key VALUE]" * context.ignore_unknown_options
     table = "\n".join(["| option | meaning |", "|---|---|", *rows])
     return "\n\n".join([f"## rods {name}", f"    {usage}{settings}", _description(verb), table])
 
