@@ -88,10 +88,8 @@ def judge(
     Raises:
         RewardError: the number of scores differs from K, or a value lies outside [0, 1].
     """
-    values = signals(group, scores, settings, by_turns=by_turns)
-    return judge_values(
-        group.task.id, group.task.category, values, settings, step, group.policy_version
-    )
+    values, task = signals(group, scores, settings, by_turns=by_turns), group.task
+    return judge_values(task.id, task.category, values, settings, step, group.policy_version)
 
 
 def judge_values(
@@ -116,22 +114,13 @@ def judge_values(
         )
     # A mean of fractions may leave [0, 1] by a rounding error, and phi is not negative there.
     valid = [0.0 if v < 0.0 else 1.0 if v > 1.0 else v for v in given]
-    n = len(valid)
-    if not n or n < MIN_VALID * len(values) - EDGE:
+    n, k = len(valid), len(values)
+    if not n or n < MIN_VALID * k - EDGE:
         return None
     rbar = math.fsum(valid) / n
-    return Judgement(
-        task_id=task_id,
-        category=category,
-        rbar=rbar,
-        variance=math.fsum([(v - rbar) ** 2 for v in valid]) / n,
-        interval=wilson(rbar, n),
-        n_valid=n,
-        k=len(values),
-        region=region_of(rbar, settings),
-        policy_version=version,
-        step=step,
-    )
+    variance = math.fsum([(v - rbar) ** 2 for v in valid]) / n
+    region, interval = region_of(rbar, settings), wilson(rbar, n)
+    return Judgement(task_id, category, rbar, variance, interval, n, k, region, version, step)
 
 
 def signals(
@@ -192,13 +181,14 @@ class Seed(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The seeds of one cycle, most urgent first, and what kept other boundary tasks out."""
+    """The seeds of one cycle, most urgent first, and how many others cooldown and quotas kept out.
+
+    A task is out by its quota if it is eligible and the share of its type is spent.
+    """
 
     seeds: list[Seed]
     cooldown_filtered: int
-    """Were seeds too recently."""
     quota_filtered: int
-    """Eligible, but their type's quota was spent."""
 
 
 def select_seeds(
@@ -245,15 +235,13 @@ def _priority(
 ) -> float:
     if settings.priority == "random":
         return rng.random()
-    if settings.priority == "variance":
-        return j.variance
     if settings.priority == "thompson":
         last = visits.get(j.task_id, (j,))[-VISITS:]
         # Beta posterior of the mean reward, from the uniform prior; rewards count as partial wins.
         won = sum(v.rbar * v.n_valid for v in last)
         draw = rng.betavariate(1 + won, 1 + sum(v.n_valid for v in last) - won)
         return 4 * draw * (1 - draw)
-    return j.phi
+    return j.variance if settings.priority == "variance" else j.phi
 
 
 def quotas(total: int, counts: Mapping[str, int]) -> dict[str, int]:

@@ -12,6 +12,7 @@ decides which variants an epoch draws; `replay.py` does.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 import random
@@ -73,14 +74,12 @@ class Stages:
         return epoch in self._hinted
 
     def _hinted_epochs(self) -> set[int]:
-        named = self._config.envtuning.hints
         names = [stage.name for stage in self._epochs]
-        if named:
+        if named := self._config.envtuning.hints:
             return {epoch for epoch, name in enumerate(names) if name in named}
-        reached = names[: self._reached()]
-        first, last = names[0], names[-1]
-        tail = [epoch for epoch, name in enumerate(reached) if name == last]
-        between = {epoch for epoch, name in enumerate(reached) if name not in (first, last)}
+        reached = list(enumerate(names[: self._reached()]))
+        tail = [epoch for epoch, name in reached if name == names[-1]]
+        between = {epoch for epoch, name in reached if name not in (names[0], names[-1])}
         return between | {*tail[: math.ceil(len(tail) / 2)]}
 
     def _reached(self) -> int:
@@ -124,34 +123,12 @@ class Lease(NamedTuple):
 class _Epoch:
     """The draws of one epoch, in order."""
 
-    def __init__(self, order: Sequence[str], status: Sequence[str] = "") -> None:
-        self.order = list(order)
-        self.status = list(status) or [DUE] * len(self.order)
-        self.position = {task_id: i for i, task_id in enumerate(self.order)}
-        self.due = self.status.count(DUE)
+    def __init__(self, order: Sequence[str], status: str = "") -> None:
+        self.order, self.status = list(order), list(status or DUE * len(order))
+        self.position = {task_id: i for i, task_id in enumerate(order)}
+        self.due = [i for i, letter in enumerate(self.status) if letter == DUE]
+        """Positions of the draws that are due: a heap."""
         self.done = self.status.count(DONE)
-        self.first = 0
-        """No draw before this position is due."""
-
-    @property
-    def open(self) -> int:
-        return len(self.order) - self.done
-
-    def move(self, position: int, status: str) -> None:
-        self.due += (status == DUE) - (self.status[position] == DUE)
-        self.done += (status == DONE) - (self.status[position] == DONE)
-        self.status[position] = status
-        if status == DUE:
-            self.first = min(self.first, position)
-
-    def lease(self, n: int) -> list[str]:
-        taken: list[str] = []
-        while len(taken) < n and self.due:
-            if self.status[self.first] == DUE:
-                self.move(self.first, OUT)
-                taken.append(self.order[self.first])
-            self.first += 1
-        return taken
 
 
 _NONE = _Epoch([])
@@ -174,11 +151,12 @@ class Draws:
     @property
     def due(self) -> int:
         """Draws of any epoch that are not out and not done."""
-        return sum(e.due for e in self._epochs.values())
+        return sum(len(e.due) for e in self._epochs.values())
 
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
-        return self._epochs.get(epoch, _NONE).open
+        draws = self._epochs.get(epoch, _NONE)
+        return len(draws.order) - draws.done
 
     def done(self, epoch: int) -> int:
         """Draws of an epoch that are done."""
@@ -188,22 +166,21 @@ class Draws:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
         for epoch, draws in self._epochs.items():
             if draws.due:
-                return [(task_id, epoch) for task_id in draws.lease(n)]
+                taken = [heapq.heappop(draws.due) for _ in range(min(n, len(draws.due)))]
+                for position in taken:
+                    draws.status[position] = OUT
+                return [(draws.order[position], epoch) for position in taken]
         return []
 
     def leased_in(self, task_id: str) -> int | None:
         """The oldest epoch whose lease of a task is out; None: there is none."""
-        for epoch, draws in self._epochs.items():
-            if draws.open and self._is_out(task_id, epoch):
-                return epoch
-        return None
+        return next((epoch for epoch in self._epochs if self._is_out(task_id, epoch)), None)
 
     def out(self) -> list[tuple[str, int]]:
         """All leases that are out, in the order of the draws: tasks and epochs."""
         return [
             (task_id, epoch)
             for epoch, draws in self._epochs.items()
-            if draws.open > draws.due
             for task_id, status in zip(draws.order, draws.status, strict=True)
             if status == OUT
         ]
@@ -230,7 +207,11 @@ class Draws:
     def _move(self, task_id: str, epoch: int, status: str) -> None:
         self.require_out([(task_id, epoch)])
         draws = self._epochs[epoch]
-        draws.move(draws.position[task_id], status)
+        position = draws.position[task_id]
+        draws.status[position] = status
+        draws.done += status == DONE
+        if status == DUE:
+            heapq.heappush(draws.due, position)
 
     def _is_out(self, task_id: str, epoch: int) -> bool:
         draws = self._epochs.get(epoch, _NONE)

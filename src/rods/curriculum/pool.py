@@ -14,9 +14,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
-from rods.curriculum.boundary import Judgement, Region
+from rods.curriculum.boundary import Judgement
 from rods.errors import StoreError, TaskError
 from rods.task import Task
 from rods.types import Json
@@ -27,13 +27,12 @@ SUSPECT = 3
 
 
 class Counts(NamedTuple):
-    """The pool in numbers."""
+    """Numbers of tasks; the retired ones by reason."""
 
     originals: int
     pending: int
     active: int
     retired: dict[str, int]
-    """By reason."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -180,10 +179,7 @@ class TaskPool:
         if epoch in entry.visits:
             return False
         entry.visits[epoch] = judgement
-        if entry.suspect:
-            self.never_solved.add(judgement.task_id)
-        else:
-            self.never_solved.discard(judgement.task_id)
+        (self.never_solved.add if entry.suspect else self.never_solved.discard)(entry.task.id)
         return True
 
     def _of(self, status: Status) -> list[tuple[str, PoolEntry]]:
@@ -231,8 +227,7 @@ class TaskPool:
         for number, row in enumerate(state["variants"], 1):
             task = Task.from_json(row["task"], f"variant {number} of the saved state")
             place = row["status"], row["reason"]
-            entry = PoolEntry(task, False, *place, row["made"], row["entered"])
-            self._entries[task.id] = entry
+            self._entries[task.id] = PoolEntry(task, False, *place, row["made"], row["entered"])
             self._counts[place] += 1
         for task_id, visits in state["visits"].items():
             for row in visits:
@@ -251,10 +246,7 @@ def _row(epoch: int, j: Judgement) -> list[Json]:
 
 def _judgement(task: Task, row: Sequence[Any]) -> Judgement:
     """Read what `_row` wrote."""
-    _, step, version, rbar, variance, low, high, n_valid, k, region = cast(
-        "tuple[int, int, int, float, float, float, float, int, int, Region]", row
-    )
-    interval = (low, high)
-    return Judgement(
-        task.id, task.category, rbar, variance, interval, n_valid, k, region, version, step
-    )
+    _, step, version, rbar, variance, *interval, n, k, region = row
+    low, high = interval
+    own = task.id, task.category
+    return Judgement(*own, rbar, variance, (low, high), n, k, region, version, step)

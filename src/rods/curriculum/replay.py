@@ -46,9 +46,7 @@ class EpochReport:
     originals: int
     """Original tasks of this epoch's stage."""
     active: int
-    """Variants that are active now."""
     pending: int
-    """Variants that still wait."""
     injected: int
     deferred: int
     """Variants that could have entered but for the share `inject` or the cap."""
@@ -187,10 +185,9 @@ class ReplayBuffer:
         s = self._settings
         if not s.retire:
             return None
-        low, high = s.retire
-        if rbar < low - EDGE:
+        if rbar < s.retire[0] - EDGE:
             return "burn_in" if first else "too_hard"
-        return "mastered" if rbar > high + EDGE else None
+        return "mastered" if rbar > s.retire[1] + EDGE else None
 
     def _retire(self, task_id: str, reason: str) -> None:
         self.pool.retire(task_id, reason)
@@ -199,7 +196,7 @@ class ReplayBuffer:
     # -- state ------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Json]:
-        """Everything as plain JSON; leases that are out are saved as due."""
+        """Return everything as plain JSON; leases that are out are saved as due."""
         return {
             "seed": self._seed,
             "pool": self.pool.state_dict(),

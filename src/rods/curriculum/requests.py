@@ -59,7 +59,7 @@ class SynthesisRequest(NamedTuple):
     id: str
     seed_id: str
     first: int
-    """Number of its first outcome among those of the seed task."""
+    """Number of the first outcome among those of the seed task."""
     n: int
     priority: float
     epoch: int
@@ -118,12 +118,14 @@ class SynthesisRequests:
             if j.task_id in originals or not pool.task(j.task_id).is_original
         ]
         thompson = config.boundary.priority == "thompson"
+        rng = random.Random(f"{config.seed}/seeds/{epoch}/{self._cycles[epoch]}")
+        cooldown = {r.seed_id: r.rested for r in sorted(self._all(), key=lambda r: r.rested)}
         chosen = select_seeds(
             judged,
             config.boundary,
-            self._cooldown(),
+            cooldown,
             step,
-            random.Random(f"{config.seed}/seeds/{epoch}/{self._cycles[epoch]}"),
+            rng,
             limit=limit,
             types=sorted({j.category for j in judged}),
             excluded=pool.never_solved,
@@ -149,13 +151,6 @@ class SynthesisRequests:
 
     def _all(self) -> Iterable[SynthesisRequest]:
         return [*self.closed.values(), *self.open.values()]
-
-    def _cooldown(self) -> dict[str, int]:
-        """First step at which each former seed task may be chosen again."""
-        rested: dict[str, int] = {}
-        for r in self._all():
-            rested[r.seed_id] = max(r.rested, rested.get(r.seed_id, r.rested))
-        return rested
 
     def _room(self) -> int:
         """Variants that may still be asked for before the backlog is full."""

@@ -1,8 +1,4 @@
-"""A curriculum's state as two files of a checkpoint.
-
-save(curriculum, folder)
-load(curriculum, folder)
-"""
+"""A curriculum's state as two files of a checkpoint: `save` writes them, `load` reads them."""
 
 from __future__ import annotations
 
