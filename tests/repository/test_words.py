@@ -139,7 +139,7 @@ OPENINGS = re.compile(r"(?:Those|The same|Of|As|That of|What|Whoever|Whether|How
 """First words of texts that cannot be read alone."""
 PLAIN = [
     *SOURCE.glob("*.py"),
-    *(p for n in ("cli", "config", "curriculum") for p in (SOURCE / n).rglob("*.py")),
+    *(p for n in ("cli", "config", "curriculum", "synthesis") for p in (SOURCE / n).rglob("*.py")),
 ]
 
 

@@ -285,8 +285,7 @@ class OnlineCurriculum:
         if judgement.variance < FLAT:
             names += ["zero_variance", *["no_variance"] * (judgement.region == "boundary")]
         # A fixed pool moves no variant, so `record` retires nothing there.
-        moved = self.buffer.record(judgement, epoch)
-        if moved:
+        if moved := self.buffer.record(judgement, epoch):
             names.append(moved if moved == "revived" else f"retired_{moved}")
         return names
 

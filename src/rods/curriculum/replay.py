@@ -171,8 +171,7 @@ class ReplayBuffer:
         if not self.pool.add_visit(judgement, epoch) or entry.original:
             return None
         if entry.status == "active":
-            reason = self._verdict(judgement.rbar, first=len(entry.visits) == 1)
-            if reason:
+            if reason := self._verdict(judgement.rbar, first=len(entry.visits) == 1):
                 self._retire(judgement.task_id, reason)
             return reason
         full = self.pool.count("active") >= self._settings.cap

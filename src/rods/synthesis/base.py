@@ -48,7 +48,6 @@ class Link(NamedTuple):
 
 
 Links: TypeAlias = Mapping[int, Mapping[Place, Sequence[Link]]]
-"""What shows the arguments of each step."""
 
 
 def links_of(steps: Sequence[TraceStep], arguments: Iterable[Argument]) -> Links:
@@ -66,7 +65,7 @@ def links_of(steps: Sequence[TraceStep], arguments: Iterable[Argument]) -> Links
 
 
 def _may_follow(argument: Argument) -> bool:
-    """Whether a result is its source, it is a text made of others, or an id that people repeat."""
+    """Tell whether a result is its source, or it is made of others or an id that people repeat."""
     text = str(argument.value)
     if argument.source is Source.RESULT and not argument.inside:
         return True
@@ -194,7 +193,7 @@ class Base:
 
     @cached_property
     def start(self) -> Mapping[str, Json]:
-        """What its world begins with, by owner."""
+        """Start values of its world, by owner."""
         return initial_state(self.environment, self.task).values
 
     @cached_property
@@ -209,7 +208,7 @@ class Base:
 
     @cached_property
     def links(self) -> Links:
-        """What shows the arguments of its steps."""
+        """Leaves of earlier results that show the arguments of its steps."""
         return links_of(self.steps, self.arguments)
 
     @cached_property

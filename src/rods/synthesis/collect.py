@@ -46,7 +46,6 @@ class Collection:
         self._neighbours = Neighbours()
         self._ahead: deque[str] = deque()
         self._made: dict[str, Task | None] = {}
-        """Finished orders of those ahead."""
         self._ordered = self._taken = self._failed = self._repeated = 0
         self._advance()
         self.taken_over = len(self.accepted)
@@ -54,7 +53,7 @@ class Collection:
 
     @property
     def finished(self) -> bool:
-        """Whether enough variants were accepted, or too many outcomes gave none."""
+        """Tell whether enough variants were accepted, or too many outcomes gave none."""
         return len(self.accepted) >= self.n or self._taken >= LIMIT * self.n
 
     def run(self, report: Callable[[Collection], None]) -> None:
@@ -74,7 +73,7 @@ class Collection:
             report(self)
 
     def statistics(self) -> Statistics:
-        """What came of all outcomes; a variant that repeats another seed's is no accepted one."""
+        """Count all outcomes; a variant that repeats another seed's is not accepted."""
         counted = self.worker.statistics()
         counted.accepted -= self._repeated
         if self._repeated:
@@ -82,11 +81,11 @@ class Collection:
         return counted
 
     def state(self) -> dict[str, Json]:
-        """As the worker's, for the live line."""
+        """Return the worker's state with these counts, for the live line."""
         return {**self.worker.state(), **self.statistics().figures()}
 
     def _suspended(self) -> bool:
-        """Whether the writer pauses.
+        """Tell whether the writer pauses.
 
         Raises:
             SynthesisError: it makes no sense to wait.

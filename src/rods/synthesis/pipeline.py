@@ -36,7 +36,7 @@ from rods.types import Json
 
 @dataclass(frozen=True)
 class RequestOutcome:
-    """What came of one request for one variant."""
+    """Outcome of one request for one variant."""
 
     variant: Task | None
     distance: float
@@ -82,13 +82,11 @@ def _attempt(
     seen: Sequence[Prints],
 ) -> tuple[Task, float] | Rejection:
     """One proposal and its profile distance, or what refused it."""
-    proposal = writer.propose(seed, rng, history)
-    if isinstance(proposal, Rejection):
+    if isinstance(proposal := writer.propose(seed, rng, history), Rejection):
         return proposal
     verdict = keeper.check(seed, proposal, seen, writer.gates(proposal))
     if verdict.rejection is None and isinstance(writer, Reviewer):
-        reviewed = writer.review(seed, proposal, rng)
-        if isinstance(reviewed, Rejection):
+        if isinstance(reviewed := writer.review(seed, proposal, rng), Rejection):
             return reviewed
         if reviewed != proposal:
             verdict = keeper.check(seed, reviewed, seen, writer.gates(reviewed))
@@ -104,7 +102,6 @@ class Pipeline:
         self._environment, self._writer, self._keeper = environment, writer, keeper
         self._attempts = attempts
         self.parallel = writer.parallel
-        """Outcomes that may be under way at once."""
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; raises `WriterError` where the writer cannot be used."""
@@ -112,7 +109,7 @@ class Pipeline:
             return synthesize(seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
 
     def usage(self) -> dict[str, Mapping[str, Any]]:
-        """What the writer asked of a server, by stage; empty where it asks none."""
+        """Return what the writer asked of a server, by stage; empty where it asks none."""
         return {stage: asdict(row) for stage, row in self._writer.usage().items()}
 
     def close(self) -> None:
@@ -122,7 +119,7 @@ class Pipeline:
 
 
 def total_usage(*parts: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """What was asked of a server, by stage, added up."""
+    """Add up what was asked of a server, by stage."""
     total: dict[str, dict[str, float]] = {}
     for stage, row in (item for part in parts for item in part.items()):
         sums = total.setdefault(stage, {})

@@ -3,8 +3,6 @@
 Owns `PlannedTurn` (executed calls and what is to be said) and the two augmentations that add turns:
 a missing function (withheld, asked for, given back by a blank turn) and a missing value (left open,
 then given). Long context needs none: the world pads results itself. Never words a message.
-
-    turns = assemble(planned, [TurnTexts("Please list the files.")])
 """
 
 from __future__ import annotations
@@ -62,9 +60,7 @@ class PlannedTurn:
 
     requests: tuple[CallRequest, ...]
     owner: str
-    """Class of the first call."""
     results: tuple[str, ...] = ()
-    """What the calls returned."""
     withheld: str = ""
     """A function that is missing at first."""
     left_open: OpenArgument | None = None
@@ -82,7 +78,7 @@ class PlannedTurn:
 
 
 class TurnTexts(NamedTuple):
-    """What the user says in one planned turn."""
+    """Texts of the user in one planned turn."""
 
     text: str
     answer: str = ""

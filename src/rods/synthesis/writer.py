@@ -51,11 +51,11 @@ class Writer(Protocol):
         ...
 
     def gates(self, variant: Task) -> Mapping[str, Gate]:
-        """What its own proposals promise besides the gates that all pass: more gates, by name."""
+        """Return further gates, by name, which its own proposals promise to pass."""
         return {}
 
     def usage(self) -> Mapping[str, Any]:
-        """What it asked of a server so far, by stage (a dataclass of figures each)."""
+        """Return what it asked of a server so far, by stage (a dataclass of figures each)."""
         return {}
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Reviewer(Protocol):
 
 
 class WriterOptions(NamedTuple):
-    """What a factory gets besides, if it has a parameter `options`."""
+    """Options of a factory that has a parameter `options`."""
 
     settings: SynthesisSettings
     cache: Path | None
@@ -106,7 +106,7 @@ class Groundwork:
         )
 
     def may_blur(self, tool: str, name: str) -> bool:
-        """Whether a message still reads well when it leaves this argument open."""
+        """Tell whether a message still reads well when it leaves this argument open."""
         return True
 
     def references(self, request: CallRequest, name: str) -> Sequence[str]:

@@ -63,7 +63,7 @@ LARGEST = 16 << 20
 
 
 class ChatSampling(NamedTuple):
-    """How a model's answers are sampled."""
+    """Sampling of a model's answers."""
 
     temperature: float
     """0 (greedy) to 2."""
@@ -320,7 +320,7 @@ class _Watch(openai.DefaultHttpxClient):
 
     @property
     def down(self) -> bool:
-        """Whether nobody has got an answer for a while; a hang counts as long as two requests."""
+        """Tell whether nobody got an answer for a while; a hang counts as long as two requests."""
         hangs = time.monotonic() - self._since >= 2 * self._seconds
         return self._silences >= SILENCES or (hangs and self._silences > 1)
 

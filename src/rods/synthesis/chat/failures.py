@@ -223,7 +223,7 @@ def read_answer(data: object, max_tokens: int) -> tuple[Reply, RequestError | No
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a whole answer is a polite no: short, and nothing in it is markup."""
+    """Tell whether a whole answer is a polite no: short, and nothing in it is markup."""
     return len(text) < 400 and not re.search(r"[<{\[]", text) and bool(_REFUSAL.match(text.strip()))
 
 

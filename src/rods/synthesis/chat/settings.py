@@ -25,7 +25,6 @@ from rods.infra.database import Database
 from rods.types import Json
 
 KEY_VARIABLE = "RODS_WRITER_KEY"
-"""Environment variable that holds the server's key."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Owns the comparison of one turn with the turn that it reworks. It masks values by the arguments that
 take them, and the rest must be the same sentence. It finds exchanged values, insertions, omissions
 and negations. Never reads the meaning of a message, never looks for the model itself.
-
-    Retelling(human, turn, AlignedPairs({}, {})).problem()         # None, or what is wrong
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _FILE = re.compile(r"[\w-]+\.[A-Za-z]\w{1,4}")
 
 
 class AlignedPairs(NamedTuple):
-    """What of a task reworks what of another one: its turns and its steps, by their numbers."""
+    """Turns and steps of a task, by number, each with the one of another task that it reworks."""
 
     turns: dict[int, int]
     steps: dict[int, int]
@@ -72,7 +70,7 @@ class Retelling:
         self._old, self._new = roles_of(human), roles_of(mine)
 
     def problem(self) -> str | None:
-        """What is wrong; None: it says the same with its own values."""
+        """Return what is wrong; None: it says the same with its own values."""
         if list(self._old) != list(self._new):
             return "its calls take other arguments than those of the turn that it reworks"
         old, new, said = self._texts
@@ -80,13 +78,13 @@ class Retelling:
 
     @functools.cached_property
     def wording(self) -> str | None:
-        """What is wrong with its words, whatever its values are."""
+        """Return what is wrong with its words, whatever its values are."""
         old, new, _ = self._texts
         return differs(old, new, self._masks_alike, self._may_stand)
 
     @functools.cached_property
     def likeness(self) -> float:
-        """How much of the human message, values aside, stands in the other one, from 0 to 1."""
+        """Share of the human message, values aside, that stands in the other one, from 0 to 1."""
         old, new, _ = self._texts
         return likeness(old, new, self._masks_alike)
 
@@ -116,7 +114,7 @@ class Retelling:
         return found
 
     def _may_stand(self, gone: Sequence[str], come: Sequence[str]) -> bool:
-        """Whether words may stand for others: they are alike, or names that were exchanged."""
+        """Tell whether words may stand for others: they are alike, or names that were exchanged."""
         if len(gone) == len(come) and all(map(_are_alike, gone, come)):
             return True
         if only_dates(gone) and only_dates(come):
@@ -139,7 +137,6 @@ class Retelling:
         return [(_pieces([a]), _pieces([b])) for a, b in names if max(len(a), len(b)) <= SHORT]
 
     def _stepped(self) -> Iterator[Pair]:
-        """Values of all calls and results, where both tasks call the same."""
         for before, after in zip(self._human.facts.steps, self._mine.facts.steps, strict=False):
             if before.call.name == after.call.name:
                 yield from leaf_pairs(before.leaves, after.leaves)
@@ -147,7 +144,6 @@ class Retelling:
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
-        """Words of the names and codes that the environment lists."""
         tables = self._domains.tables.values()
         names = [n for t in tables for n in (*t.names, *t.aliases)]
         codes = [code for t in tables for owned in t.owners.values() for code in owned]
@@ -177,7 +173,7 @@ class Retelling:
         return None
 
     def _sibling(self, role: Role, old: Scalar, new: Scalar) -> bool | None:
-        """Whether a file is still called as the one of which it is another format.
+        """Tell whether a file is still called as the one of which it is another format.
 
         None: there is no such file, or the model names it somewhere itself.
         """
@@ -200,7 +196,7 @@ class Retelling:
         return None
 
     def _follows(self, role: Role, old: Scalar, new: Scalar) -> bool:
-        """Whether a changed value stands where the model's stands, wherever that is.
+        """Tell whether a changed value stands where the model's stands, wherever that is.
 
         One that stands nowhere is computed from what does, or a text with what does inside.
         """
@@ -223,7 +219,7 @@ class Retelling:
         return isinstance(new, int | float) and computed(old, new, pairs)
 
     def _called_so(self, role: Role, old: Scalar) -> set[str]:
-        """What the variant's earlier calls have where the model's take it by the same name."""
+        """Values of the variant's earlier calls where the model's take it by the same name."""
         place = (role.name, *role.path)
         return {
             normal(leaf.value)
@@ -234,7 +230,6 @@ class Retelling:
         }
 
     def _earlier(self, role: Role) -> Iterator[tuple[TraceStep, TraceStep]]:
-        """Steps before a call, with those that they rework."""
         last = next(iter(self._mine.steps), 0) + role.call
         for mine, theirs in self._before.steps.items():
             if mine < last:
@@ -246,7 +241,7 @@ class Retelling:
             yield self._human.facts.turns[theirs].text, self._mine.facts.turns[mine].text
 
     def _places(self, role: Role, old: Scalar) -> Iterator[Scalar]:
-        """What the variant has where the model's texts, results, calls and world have a value."""
+        """Values of the variant where the model's texts, results, calls and world have a value."""
         key = normal(old)
         new = self._new[role]
         for theirs, mine in self._said():
@@ -264,7 +259,7 @@ class Retelling:
 
     @functools.cached_property
     def _configured(self) -> Sequence[Pair]:
-        """What stands in the same places of the two worlds."""
+        """Return what stands in the same places of the two worlds."""
         defaults = self._domains.defaults
         starts = (cast("Mapping[str, Any]", x.facts.start) for x in (self._human, self._mine))
         shown = ({n: {**defaults.get(n, {}), **start[n]} for n in start} for start in starts)
@@ -287,7 +282,7 @@ class Retelling:
 
 
 def _are_alike(old: str, new: str) -> bool:
-    """Whether two tokens are the same, alike, or numbers that are written alike."""
+    """Tell whether two tokens are the same, alike, or numbers that are written alike."""
     words = alike_words()
     if re.sub(r"\d[\d,.]*", "0", old) == re.sub(r"\d[\d,.]*", "0", new):
         return True
@@ -305,7 +300,7 @@ def _stem(name: str) -> str:
 
 
 def _order(text: str, one: str, two: str) -> bool | None:
-    """Whether parts of the first value stand before parts of the second; None: not both do."""
+    """Tell whether parts of the first value stand before parts of the second; None: not both do."""
     parts = [set(re.findall(r"[a-z]{4,}|\d{2,}", value.lower())) for value in (one, two)]
     found = [
         [text.lower().find(part) for part in sorted(mine - other) if part in text.lower()]

@@ -1,8 +1,6 @@
 """Input of the gates: one candidate beside its seed task, with facts that are computed once.
 
 Owns `Facts`, `Case` and the registry of gates. Never decides anything itself.
-
-    case.model(turn)                                        # the human turn that a turn reworks
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
 
 
 class Language:
-    """What is known of messages that templates word; this one knows no templates.
+    """Templates in which messages are worded; this class knows none.
 
     The maker of the gatekeeper passes one that does (`rods.writers.templates.language`), so that no
     gate knows a writer.
@@ -46,16 +44,16 @@ class Language:
     """Every clause, and all else that templates say."""
 
     def explains(self, turn: TurnFacts) -> bool:
-        """Whether templates say a message to its last word: all of its calls and nothing else."""
+        """Tell whether templates say a message to its last word: its calls and nothing else."""
         return False
 
     def misread(self, case: Case, turn: TurnFacts) -> str | None:
-        """What is wrong with a message that is made of templates; None for other wording."""
+        """Return what is wrong with a message that is made of templates; None for other wording."""
         return None
 
 
 class Facts(Base):
-    """What gates know of one task: how it is played, and what its messages say."""
+    """Facts of one task: its replay, and what its messages say."""
 
     def __init__(self, environment: Environment, task: Task, language: Language | None = None):
         super().__init__(environment, task)
@@ -63,7 +61,7 @@ class Facts(Base):
 
     @cached_property
     def turns(self) -> tuple[TurnFacts, ...]:
-        """What is known of each turn."""
+        """Return what is known of each turn."""
         return tuple(TurnFacts(self, place) for place in range(len(self.task.turns)))
 
     @cached_property
@@ -78,7 +76,7 @@ class Facts(Base):
 
     @cached_property
     def mask(self) -> Mask:
-        """What marks quoted texts and values of calls in a message."""
+        """Return what marks quoted texts and values of calls in a message."""
         return mask_of(self.calls)
 
     @cached_property
@@ -92,7 +90,7 @@ class Facts(Base):
 
 
 class TurnFacts:
-    """What gates know of one turn, computed on first use."""
+    """Facts of one turn, computed on first use."""
 
     def __init__(self, facts: Facts, place: int):
         self.facts, self.place = facts, place
@@ -112,12 +110,12 @@ class TurnFacts:
 
     @cached_property
     def steps(self) -> Mapping[int, TraceStep]:
-        """The same, executed, by their numbers in the ground truth."""
+        """The calls that the message asks for, executed, by their numbers in the ground truth."""
         return {n: step for n, step in enumerate(self.facts.steps) if step.turn == self.answer}
 
     @cached_property
     def answers(self) -> bool:
-        """Whether the message only gives what the turn before left open."""
+        """Tell whether the message only gives what the turn before left open."""
         before = self.facts.task.turns[self.place - 1] if self.place else self.turn
         return bool(self.place) and not before.ground_truth and not before.withheld
 
@@ -158,25 +156,24 @@ class TurnFacts:
 
     @cached_property
     def unexplained(self) -> tuple[Token, ...]:
-        """Those that stand in no call, result or configuration."""
+        """Values of the message that stand in no call, result or configuration."""
         return tuple(t for t in self.tokens if t not in self.facts.known)
 
     @cached_property
     def strays(self) -> tuple[Token, ...]:
-        """Those that none of the calls which it asks for takes."""
+        """Values of the message that none of the calls takes for which it asks."""
         own = KnownTexts(_spoken(self.asked))
         return tuple(t for t in self.tokens if t not in own)
 
     @cached_property
     def remarks(self) -> frozenset[Token]:
-        """Those that neither its calls nor their results know: said by the way."""
+        """Values of the message that neither its calls nor their results have: said by the way."""
         results = [step.result.content for step in self.steps.values()]
         own = KnownTexts([*results, *_spoken(self.asked)])
         return frozenset(t for t in self.tokens if t not in own)
 
 
 def _spoken(calls: Iterable[ToolCall]) -> list[str]:
-    """The values of calls as texts; a list also as people say it."""
     texts = [str(leaf.value) for call in calls for leaf in leaves(call)]
     lists = (value for call in calls for value in call.arguments.values())
     return texts + [literal(value, {}) for value in lists if isinstance(value, list)]
@@ -219,7 +216,7 @@ class Case:
 
     @cached_property
     def aligned(self) -> bool:
-        """Whether the variant calls the seed's functions in the seed's order."""
+        """Tell whether the variant calls the seed's functions in the seed's order."""
         return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
 
     @cached_property

@@ -3,8 +3,6 @@
 Owns what a message's word is measured by: the called tools' own words, the options that the calls
 take, the words of other tools of the same world, and how people speak of the tools (`usage.py`).
 Never needs a model, never asks who wrote a message.
-
-    nothing_is_misnamed(case)                               # None, or what is wrong
 """
 
 from __future__ import annotations
@@ -71,8 +69,6 @@ def _heard(text: str) -> frozenset[str]:
 
 
 class _Message:
-    """One message beside the calls that it asks for."""
-
     def __init__(self, case: Case, turn: TurnFacts):
         model, tokens = case.model(turn), turn.heard
         calls, specs = turn.asked, case.variant.specs
@@ -91,7 +87,7 @@ class _Message:
         """The same, with what their parameters are about."""
 
     def problem(self) -> str | None:
-        """What is wrong; None: no word is."""
+        """Return what is wrong; None: no word is."""
         found = next(self._opposites(), None) or next(self._options(), None)
         return found or next(self._strangers(), None)
 
@@ -115,18 +111,17 @@ class _Message:
                 meant = min(contrast.meant, key=lambda word: (len(word), word))
                 yield f"the message says {min(said)!r}, its calls {meant!r}"
             for word in said:
-                better = self._better(word, contrast.meant)
-                if better is not None:
+                if (better := self._better(word, contrast.meant)) is not None:
                     yield f"the message says {word!r} where people say {better!r}"
 
     @functools.cached_property
     def _converts(self) -> bool:
-        """Whether the calls take other numbers than the message says: a unit was converted."""
+        """Tell whether the calls take other numbers than the message says: a unit was converted."""
         taken = numbers_taken(self._calls)
         return bool(taken) and not taken & numbers_in(self._text)
 
     def _decided(self, contrast: _Contrast) -> bool | None:
-        """Whether an argument says the side that is meant (False: the other one); None: neither.
+        """Tell whether an argument says the side that is meant (False: the other); None: neither.
 
         A switch is named after what it does when it is on: `unlock=False` locks.
         """
@@ -143,7 +138,7 @@ class _Message:
         return min(found, default=None)
 
     def _is_expected(self, contrast: _Contrast, said: Set[str]) -> bool:
-        """Whether people say the opposite to these tools; once is enough if nobody says this."""
+        """Tell whether people say the opposite to these tools; once is enough if none says this."""
         if contrast.kind in ("*", "~"):
             return False
         often = self._usage.said_with(self._tools, contrast.meant)
@@ -169,7 +164,7 @@ class _Message:
                     yield f"the message says {min(others)!r}, {call.name} takes {value!r}"
 
     def _says(self, option: str) -> bool:
-        """Whether the message says an option outright, in quotes or not."""
+        """Tell whether the message says an option outright, in quotes or not."""
         low = option.lower()
         return low in self._text and bool(re.search(rf"(?<!\w){re.escape(low)}(?!\w)", self._text))
 
@@ -182,8 +177,7 @@ class _Message:
                 continue
             if self._usage.said_for(self._tools, {word}):
                 continue
-            better = self._better(word, None)
-            if better is not None:
+            if (better := self._better(word, None)) is not None:
                 yield f"the message says {word!r} where people say {better!r}"
 
     @functools.cached_property
@@ -216,7 +210,6 @@ class _Message:
 
 
 def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
-    """Options beside the one that is taken, in lower case."""
     if spec is None or not isinstance(value, str):
         return set()
     schema = spec.properties.get(name, {})
@@ -227,13 +220,10 @@ def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
 
 @functools.lru_cache(maxsize=256)
 def _stems_of(tools: frozenset[str]) -> frozenset[str]:
-    """Stems of the words of all tools' names."""
     return frozenset(stem for name in tools for stem in name_stems(name))
 
 
 class _Words(NamedTuple):
-    """Words of one tool."""
-
     title: frozenset[str]
     """Those of its name and of what its description begins with."""
     all: frozenset[str]

@@ -4,9 +4,6 @@ Owns the order in which gates are asked, cheapest first, so that yields can be t
 conditions stand in the modules beside this one, one small function each; those of question tasks,
 which have an answer instead of ground-truth calls, stand here. Never changes a proposal, never asks
 a model, never makes a question: an environment does, if it is a `rods.abilities.QuestionSource`.
-
-    keeper = Gatekeeper(environment, training_tasks, held_out_tasks)
-    keeper.check(seed, variant).rejection                   # None: it passes every gate
 """
 
 from __future__ import annotations
@@ -67,8 +64,7 @@ def is_on_its_side(case: Case) -> str | None:
     """No held-out task has its text, and its seed is of the side of the seed task's."""
     if case.variant.prints.text in case.corpus.texts:
         return "a held-out task has this text"
-    source = ability(case.variant.environment, QuestionSource)
-    if source is not None:
+    if (source := ability(case.variant.environment, QuestionSource)) is not None:
         sides = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
         if sides[0] is not sides[1]:
             return f"it is of the {'held-out' if sides[1] else 'training'} split, its seed is not"
@@ -77,8 +73,7 @@ def is_on_its_side(case: Case) -> str | None:
 
 def answer_replays(case: Case) -> str | None:
     """Its answer comes out again where the environment can work it out."""
-    source = ability(case.variant.environment, QuestionSource)
-    if source is None:
+    if (source := ability(case.variant.environment, QuestionSource)) is None:
         return f"the environment {case.variant.environment.name} cannot work out answers"
     return source.replay(case.variant.task)
 
@@ -92,7 +87,6 @@ QUESTION_GATES: Mapping[str, Gate] = {
     "question_side": is_on_its_side,
     "question_replay": answer_replays,
 }
-"""The gates of question tasks, in order."""
 
 
 GATES: Mapping[str, Gate] = {
@@ -128,7 +122,7 @@ GATES: Mapping[str, Gate] = {
 
 
 class GateVerdict(NamedTuple):
-    """What the gates say."""
+    """Verdict of the gates."""
 
     rejection: Rejection | None
     distance: float
@@ -141,7 +135,6 @@ class Gatekeeper:
 
     environment: Environment
     training: Sequence[Task]
-    """Originals of the training side."""
     held_out: Sequence[Task] = ()
     max_distance: float = MAX_DISTANCE
     language: Language = field(default_factory=Language)
@@ -155,13 +148,12 @@ class Gatekeeper:
 
     @functools.cached_property
     def usage(self) -> TextCounts:
-        """How the training tasks and templates speak of the tools."""
+        """Return how the training tasks and templates speak of the tools."""
         return TextCounts(self.training, self.language.clauses)
 
     def facts(self, task: Task) -> Facts:
         """Facts of a seed or donor, kept."""
-        known = self._facts.get(task.id)
-        if known is None:
+        if (known := self._facts.get(task.id)) is None:
             if len(self._facts) >= 4096:
                 self._facts.clear()
             known = self._facts[task.id] = Facts(self.environment, task, self.language)
@@ -189,11 +181,9 @@ class Gatekeeper:
         promised: Mapping[str, Gate] | None = None,
     ) -> GateVerdict:
         """Ask every gate, and what the writer promises besides; the first that fails rejects."""
-        case = self.case(seed, variant, seen)
+        case, recipe = self.case(seed, variant, seen), variant.provenance.recipe
         for name, gate in {**gates_for(seed), **(promised or {})}.items():
-            problem = gate(case)
-            if problem is not None:
-                recipe = variant.provenance.recipe
+            if (problem := gate(case)) is not None:
                 return GateVerdict(Rejection("gate", name, problem, recipe), 1.0)
         if is_question(seed):
             return GateVerdict(None, 0.0)

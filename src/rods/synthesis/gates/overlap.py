@@ -27,16 +27,13 @@ MIN_CALLS = 2
 
 @dataclass(frozen=True)
 class Prints:
-    """What a task says and calls, reduced to comparable sets."""
+    """Fingerprints of a task: its texts and calls, reduced to comparable sets."""
 
     calls: str
-    """The flattened ground truth as text."""
     count: int
-    """Its number of calls."""
     triples: frozenset[tuple[str, ...]]
     shingles: frozenset[tuple[str, ...]]
     text: str = ""
-    """What the user says, word for word."""
 
     def similarity(self, other: Prints) -> float:
         """Share of common word triples (Jaccard); 1.0 for two blank texts."""
@@ -88,7 +85,7 @@ class Neighbours:
             self._calls.add(mine.calls)
 
     def repeated(self, mine: Prints) -> str | None:
-        """What is repeated: the calls with all their values, or nearly all words; or None.
+        """Return what is repeated: the calls with all their values, or nearly all words; or None.
 
         A near-duplicate shares all but a few triples, so it stands under one of the rarest ones.
         """
@@ -104,7 +101,7 @@ class Neighbours:
 
 
 class Corpus:
-    """What only held-out tasks say, call or stand for."""
+    """Phrases, calls and scenarios that only held-out tasks have."""
 
     def __init__(self, training: Iterable[Task], held_out: Iterable[Task]):
         """Phrases and ground truths that both sides have are common property, not overlap."""
@@ -120,10 +117,9 @@ class Corpus:
         """Scenarios that stand on the held-out side alone."""
 
     def overlap(self, mine: Prints) -> str | None:
-        """What these fingerprints share with held-out tasks alone, or None."""
+        """Return what these fingerprints share with held-out tasks alone, or None."""
         if mine.calls in self._calls:
             return "the whole ground truth is that of a held-out task"
-        shared = self._shingles.intersection(mine.shingles)
-        if shared:
+        if shared := self._shingles.intersection(mine.shingles):
             return f"says as a held-out task: {' '.join(min(shared))!r}"
         return None

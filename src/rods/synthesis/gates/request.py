@@ -4,11 +4,6 @@ Owns what can be told of free wording without a model: whether any sentence asks
 and whether the wish is that nothing be done; words of extent and number; whether two messages stand
 at each other's place. What is asked for is known where a message reworks a human turn or is made of
 templates, whose language reads it back. Other wording is the judge's.
-
-    wants_something(case)                                   # None, or what is wrong
-    calls_are_asked_for(case)
-    nothing_more_is_meant(case)
-    messages_stand_at_their_calls(case)
 """
 
 from __future__ import annotations
@@ -109,8 +104,7 @@ def _bare(turn: TurnFacts) -> str:
 
 def _problem(text: str, verbs: frozenset[str], *, asks: bool) -> str | None:
     plain = _GOOD.sub("", text.translate(_PLAIN))
-    found = _TAKEN_BACK.search(plain)
-    if found is not None:
+    if (found := _TAKEN_BACK.search(plain)) is not None:
         return f"the message says that nothing is to be done: {found[0]!r}"
     if not asks:
         return None
@@ -177,11 +171,12 @@ def nothing_more_is_meant(case: Case, turn: TurnFacts) -> str | None:
     if not calls or not turn.text.strip():
         return None
     known = model.text.lower() if model is not None else ""
-    tools = _tools(calls)
+    tools, values = _tools(calls), [v for call in calls for v in call.arguments.values()]
+    lists = any(isinstance(value, list) and len(value) > 1 for value in values)
     for number, sentence in enumerate(_SENTENCE.findall(turn.masked)):
         found = _WIDER.search(sentence) or _NARROWER.search(sentence)
         loose = number > 0 and VALUE not in sentence and len(sentence.split()) <= SHORT
-        several = not loose and (len(tools) < len(calls) or _lists(calls))
+        several = not loose and (len(tools) < len(calls) or lists)
         if found is not None and not several and found[0].lower() not in known:
             return f"{found[0]!r}, but the calls name all that is meant"
     for found in _NUMBER.finditer(turn.masked):
@@ -192,13 +187,8 @@ def nothing_more_is_meant(case: Case, turn: TurnFacts) -> str | None:
     return None
 
 
-def _lists(calls: Sequence[ToolCall]) -> bool:
-    lists = (value for call in calls for value in call.arguments.values())
-    return any(isinstance(value, list) and len(value) > 1 for value in lists)
-
-
 def _counts(calls: Sequence[ToolCall], number: int) -> bool:
-    """Whether an argument is this number, or there are as many calls, items or like arguments."""
+    """Tell whether an argument is this number, or so many calls, items or like arguments are."""
     sizes = {len(calls), *Counter(call.name for call in calls).values()}
     for call in calls:
         sizes |= {len(v) for v in call.arguments.values() if isinstance(v, list)}
@@ -232,7 +222,7 @@ def _tools(calls: Sequence[ToolCall]) -> frozenset[str]:
 
 
 def _fits(usage: TextCounts, asked: Mapping[int, TurnFacts]) -> dict[tuple[int, int], float]:
-    """How well each message asks for the calls of each turn: by its words and its values."""
+    """Return how well each message asks for the calls of each turn: by its words and its values."""
     found: dict[tuple[int, int], float] = {}
     tools = {j: _tools(turn.asked) for j, turn in asked.items()}
     values = {j: _values(turn.asked) for j, turn in asked.items()}
@@ -246,6 +236,5 @@ def _fits(usage: TextCounts, asked: Mapping[int, TurnFacts]) -> dict[tuple[int, 
 
 
 def _values(calls: Sequence[ToolCall]) -> set[Scalar]:
-    """What calls take, without what is too short to be distinguished from other words."""
     found = {x.value for call in calls for x in leaves(call) if not isinstance(x.value, bool)}
     return {v for v in found if not isinstance(v, str) or len(v) > 2}

@@ -33,7 +33,7 @@ Pair: TypeAlias = tuple[Scalar, Scalar]
 
 
 def is_number(value: Scalar) -> bool:
-    """Whether it is a number and not a truth value."""
+    """Tell whether it is a number and not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -61,7 +61,7 @@ def side_by_side(theirs: object, mine: object) -> Iterator[Pair]:
 
 
 def computed(old: float, new: float, pairs: Sequence[Pair]) -> bool:
-    """Whether a number comes from the variant's numbers as another one from the model's.
+    """Tell whether a number comes from the variant's numbers as another one from the model's.
 
     It is one of them rounded or inside a text, or what one is short of another.
     """
@@ -88,7 +88,7 @@ def _numbers(pairs: Iterable[Pair]) -> Iterator[tuple[float, float]]:
 
 
 def composed(old: str, new: str, pairs: Sequence[Pair]) -> bool:
-    """Whether a text is another one with the variant's values in place of the model's."""
+    """Tell whether a text is another one with the variant's values in place of the model's."""
     old, new = (NUMBER.sub(lambda m: normal(m.group().replace(",", "")), t) for t in (old, new))
     known: dict[str, set[str]] = {}
     for theirs, mine in (*pairs, *_numbers(pairs)):
@@ -115,7 +115,6 @@ class Role(NamedTuple):
     """One scalar argument of the calls that a message asks for."""
 
     call: int
-    """Which of these calls."""
     name: str
     path: Path
 
@@ -204,12 +203,12 @@ def _same_phrases() -> tuple[re.Pattern[str], Mapping[str, str]]:
 
 
 def meanings(token: str) -> set[str]:
-    """What a token can stand for: the phrases of a mark, or the word itself."""
+    """Return what a token can stand for: the phrases of a mark, or the word itself."""
     return {phrase for phrase, mark in _same_phrases()[1].items() if mark == token} or {token}
 
 
 def is_phrase(value: Scalar) -> bool:
-    """Whether a value is one of the phrases of which another one could mean the same."""
+    """Tell whether a value is one of the phrases of which another one could mean the same."""
     return isinstance(value, str) and value.lower() in _same_phrases()[1]
 
 
@@ -272,7 +271,7 @@ def differs(old: str, new: str, alike: Mapping[str, set[str]], may: Words) -> st
 def _fit(
     gone: Sequence[str], come: Sequence[str], alike: Mapping[str, set[str]], may: Words
 ) -> bool:
-    """Whether values stand for values of the same arguments, and words for words that may."""
+    """Tell whether values stand for values of the same arguments, and words for words that may."""
     if len(gone) == len(come):
         pairs = [(a, b) for a, b in zip(gone, come, strict=True) if a not in alike.get(b, {b})]
         gone, come = [a for a, _ in pairs], [b for _, b in pairs]

@@ -4,9 +4,6 @@ Owns the conditions that need no wording: ancestry, offered tools, sizes, repeti
 overlap, failures, replay, provenance, distance; and those that play the ground truth again without
 a call: what is needed, what is really missing. What the seed has as well is tolerated: the
 benchmark's own tasks are not perfect. Never reads what a message means.
-
-    structure_holds(case)                                   # None, or what is wrong
-    every_call_is_needed(case)
 """
 
 from __future__ import annotations
@@ -119,8 +116,7 @@ def is_new(case: Case) -> str | None:
     """It repeats no seed and no earlier variant: neither calls with their values nor the words."""
     mine = case.variant.prints
     seeds = Neighbours(known=[case.seed.prints]) if case.pool is None else case.pool
-    found = seeds.repeated(mine)
-    if found is not None:
+    if (found := seeds.repeated(mine)) is not None:
         return f"repeats a seed: {found}"
     found = Neighbours(known=case.seen).repeated(mine) if case.seen else None
     return f"repeats an earlier variant: {found}" if found is not None else None
@@ -192,9 +188,8 @@ def arguments_can_be_found(case: Case) -> str | None:
 
 def profile_is_near(case: Case) -> str | None:
     """The complexity profile is near the seed's."""
-    far = distance(case.seed.profile, case.variant.profile)
-    problem = f"profile distance {far:.3f} over {case.max_distance}"
-    return problem if far > case.max_distance else None
+    far, most = distance(case.seed.profile, case.variant.profile), case.max_distance
+    return f"profile distance {far:.3f} over {most}" if far > most else None
 
 
 DOCUMENTED = 1
@@ -206,7 +201,7 @@ _REACH = {
 
 
 def _reach(argument: Argument) -> int:
-    """How far one must look; a number may stand in a configuration by chance, so it is derived."""
+    """Distance of the source; a number stands in a configuration by chance, so it is derived."""
     number = isinstance(argument.value, int | float)
     if number and argument.source is Source.CONFIGURATION:
         return _REACH[Source.DERIVED]
@@ -219,18 +214,14 @@ def booleans(step: TraceStep) -> tuple[Scalar, ...]:
 
 
 def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
-    string = items = 0
-    for call in calls:
-        for leaf in leaves(call):
-            if isinstance(leaf.value, str):
-                string = max(string, len(leaf.value))
-            depths = [part + 1 for part in leaf.path if isinstance(part, int)]
-            items = max([items, *depths])
-    return string, items
+    found = [leaf for call in calls for leaf in leaves(call)]
+    strings = (len(leaf.value) for leaf in found if isinstance(leaf.value, str))
+    places = (part + 1 for leaf in found for part in leaf.path if isinstance(part, int))
+    return max(strings, default=0), max(places, default=0)
 
 
 def changes(facts: Facts, left_out: Collection[int]) -> bool:
-    """Whether a state or another call's result differs without these steps."""
+    """Tell whether a state or another call's result differs without these steps."""
     played = trace(facts.environment, facts.task, left_out)
     if not all(verdict.state for verdict in played.verdicts):
         return True
@@ -273,7 +264,6 @@ def every_call_is_needed(case: Case) -> str | None:
 
 
 def _has(model: TurnFacts, name: str) -> bool:
-    """Whether the reworked turn has a superfluous call of this function."""
     theirs = [model.facts.steps[number] for number in superfluous(model.facts)]
     return any(step.turn == model.place and step.call.name == name for step in theirs)
 
@@ -296,7 +286,7 @@ def gaps_are_real(case: Case) -> str | None:
 
 
 def _as_loose(gap: TurnFacts, model: TurnFacts) -> bool:
-    """Whether the reworked gap is none either, and values stand where they stood."""
+    """Tell whether the reworked gap is none either, and values stand where they stood."""
     if model.place not in gaps(model.facts) or opens(model.facts, model.place):
         return False
     given, theirs = (side.facts.turns[side.place + 1] for side in (gap, model))
@@ -311,14 +301,13 @@ def gaps(facts: Facts) -> list[int]:
 
 
 def opens(facts: Facts, gap: int) -> bool:
-    """Whether some argument of the next turn is unknown at the gap and known one message later."""
-    shown = Shown()
+    """Tell whether an argument of the next turn is unknown at the gap and known a message later."""
+    shown, after = Shown(), Shown()
     for turn in facts.task.turns[: gap + 1]:
         shown.hear(turn.user)
     for number, step in enumerate(facts.steps):
         if step.turn <= gap:
             shown.read(number, step)
-    after = Shown()
     after.hear(facts.task.turns[gap + 1].user)
     return any(
         shown.said_in(argument.value) is None

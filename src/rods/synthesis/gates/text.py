@@ -2,8 +2,6 @@
 
 Owns what can be told of messages without a model. What stands in the words of an ancestor is
 tolerated: a human wrote it. Never judges whether a message reads well.
-
-    nothing_leaks(case)                                     # None, or what is wrong
 """
 
 from __future__ import annotations
@@ -74,9 +72,8 @@ def nothing_leaks(case: Case, turn: TurnFacts) -> str | None:
 
 
 def _is_human(case: Case, turn: TurnFacts, text: str) -> bool:
-    """Whether the message that is reworked says it; for new wording, whether an ancestor does."""
-    model = case.model(turn)
-    if model is not None:
+    """Tell whether the reworked message says it; for new wording, whether an ancestor does."""
+    if (model := case.model(turn)) is not None:
         return text in model.text
     return any(text in facts.speech for facts in case.ancestors)
 
@@ -119,7 +116,7 @@ def nothing_contradicts(case: Case, turn: TurnFacts) -> str | None:
 
 
 def _taken_back(case: Case, turn: TurnFacts) -> bool:
-    """Whether a whole sentence says that nothing is wanted, and no ancestor's message does."""
+    """Tell whether a whole sentence says that nothing is wanted, and no ancestor's message does."""
     text = turn.text
     for call in turn.asked:
         for leaf in leaves(call):
@@ -153,7 +150,6 @@ class _Unit(NamedTuple):
 
 @functools.cache
 def _units() -> Mapping[str, _Unit]:
-    """The units of `units.toml`, by each of their forms."""
     listed = files("rods").joinpath("synthesis", "gates", "units.toml").read_text(encoding="utf-8")
     return {
         form: _Unit(family, name)
@@ -208,7 +204,6 @@ def _other_unit(call: ToolCall, spec: ToolSpec, said: Sequence[tuple[float, _Uni
 
 
 def _units_of(spec: ToolSpec, name: str) -> frozenset[_Unit]:
-    """Units that a parameter's name and description speak of."""
     split = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
     text = f"{split} {spec.properties.get(name, {}).get('description', '')}".lower()
     known = _units()

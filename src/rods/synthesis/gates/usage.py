@@ -41,7 +41,7 @@ Mask = Callable[[str], str]
 
 
 def mask_of(calls: Iterable[ToolCall]) -> Mask:
-    """How texts that these calls take are marked; made once for all messages of a task."""
+    """Return how texts that these calls take are marked; made once for all of a task."""
     values = {x.value for call in calls for x in leaves(call) if isinstance(x.value, str)}
     long = sorted((v for v in values if len(v) > 2), key=lambda v: (-len(v), v))
     taken = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, long))})(?!\w)", re.I)
@@ -55,13 +55,8 @@ def mask_of(calls: Iterable[ToolCall]) -> Mask:
 
 def words_of(masked: str) -> list[str]:
     """The words of a masked message, in lower case; an edge at both ends."""
-    return [EDGE, *map(_mark, _TOKEN.findall(masked.lower())), EDGE]
-
-
-def _mark(token: str) -> str:
-    if token[0].isdigit():
-        return NUMBER
-    return EDGE if token in ".!?;:,\n" else token.strip("'") or token
+    tokens = (NUMBER if t[0].isdigit() else t for t in _TOKEN.findall(masked.lower()))
+    return [EDGE, *(EDGE if t in ".!?;:,\n" else t.strip("'") or t for t in tokens), EDGE]
 
 
 class _Message(NamedTuple):
@@ -70,7 +65,7 @@ class _Message(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """What is known of some tools together."""
+    """Facts about some tools together."""
 
     asking: frozenset[int]
     """Messages that ask for one of them."""
@@ -119,19 +114,17 @@ class TextCounts:
         return {number for word in words for number in self._places.get(word, ())}
 
     def fit(self, tools: frozenset[str], words: Iterable[str]) -> float:
-        """How much likelier words are in messages that ask for these tools than in all, in nats."""
-        known = self._fits.get(tools)
-        if known is None:
+        """Excess likelihood of words in messages that ask for these tools over all, in nats."""
+        if tools not in self._fits:
             if len(self._fits) >= 4096:
                 self._fits.clear()
-            asking = {number for tool in tools for number in self._by_tool.get(tool, ())}
+            asking = frozenset(n for tool in tools for n in self._by_tool.get(tool, ()))
             stems = frozenset(stem for tool in tools for stem in name_stems(tool))
-            known = self._fits[tools] = _Fit(frozenset(asking), stems, {})
-        return sum(self._fit(known, word) for word in words)
+            self._fits[tools] = _Fit(asking, stems, {})
+        return sum(self._fit(self._fits[tools], word) for word in words)
 
     def _fit(self, known: _Fit, word: str) -> float:
-        value = known.words.get(word)
-        if value is None:
+        if (value := known.words.get(word)) is None:
             places = self._places.get(word, ())
             named = stem_of(word) in known.stems
             near = sum(number in known.asking for number in places) / max(1, len(known.asking))
@@ -143,14 +136,14 @@ class TextCounts:
         return value
 
     def stands(self, before: str, word: str, after: str) -> tuple[int, int]:
-        """How often a word follows the one before, and is followed by the one after."""
+        """Return how often a word follows the one before, and is followed by the one after."""
         return self._after(before)[word], self._after(word)[after]
 
     def _after(self, word: str) -> Counter[str]:
         return self._next.get(word, _NEVER)
 
     def is_rare(self, word: str) -> bool:
-        """Whether a word says something of what stands beside it: `to` and `the` do not."""
+        """Tell whether a word says something of what stands beside it: `to` and `the` do not."""
         return word != EDGE and word in self._next and self._next[word].total() <= COMMON
 
     def between(self, before: str, after: str) -> Iterator[tuple[str, int]]:

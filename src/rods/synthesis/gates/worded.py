@@ -3,8 +3,6 @@
 Owns what a message promises that is nearly an ancestor's: all else is the same (`worded`, for every
 writer). A writer that retells alone promises it of each message, and brings `retells` as a gate of
 its own. Never reads what a message means, never asks who wrote it.
-
-    nearly_retold(case)                                     # None, or what is wrong
 """
 
 from __future__ import annotations
@@ -70,8 +68,7 @@ def _retold(case: Case) -> Sequence[Retold]:
         for model in _models(case, turn):
             known = pairs.setdefault(model.facts.task.id, AlignedPairs({}, {}))
             retelling = Retelling(model, turn, known)
-            problem = retelling.problem()
-            if problem is None:
+            if (problem := retelling.problem()) is None:
                 known.turns[turn.place] = model.place
                 if turn.turn.ground_truth:
                     known.steps.update(zip(turn.steps, model.steps, strict=False))

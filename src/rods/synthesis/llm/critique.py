@@ -45,7 +45,7 @@ ASKS = 2
 
 @dataclass(frozen=True)
 class JudgeAnswer:
-    """What the judge said."""
+    """Answer of the judge."""
 
     failed: tuple[str, ...]
     """Criteria that do not hold."""
@@ -55,11 +55,11 @@ class JudgeAnswer:
 
     @property
     def accepted(self) -> bool:
-        """Whether all five criteria hold."""
+        """Tell whether all five criteria hold."""
         return not self.failed
 
     def rejection(self) -> Rejection:
-        """As the pipeline counts it."""
+        """Return the rejection that the pipeline counts."""
         detail = f"{', '.join(self.failed)}: {self.problem}"
         return Rejection("judge", ErrorClass.QUERY_VERIFY_FAILED, detail)
 
@@ -99,7 +99,7 @@ def judge(
 
 
 def repairable(judgement: JudgeAnswer) -> bool:
-    """Whether other words can fix it."""
+    """Tell whether other words can fix it."""
     return judgement.fault != "calls" and "gaps" not in judgement.failed
 
 
@@ -177,8 +177,7 @@ def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, J
         if not isinstance(node, dict) or last not in node:
             return None
         fields = cast("dict[str, Any]", node)
-        merged = _merged(fields[last], value)
-        if merged is None:
+        if (merged := _merged(fields[last], value)) is None:
             return None
         fields[last] = merged[0]
     return configuration
@@ -189,9 +188,7 @@ def _merged(old: Any, new: Any) -> tuple[Any] | None:
     if isinstance(old, dict) and isinstance(new, dict):
         result = dict(cast("dict[str, Any]", old))
         for key, value in cast("dict[str, Any]", new).items():
-            if key not in result:
-                return None
-            inner = _merged(result[key], value)
+            inner = _merged(result[key], value) if key in result else None
             if inner is None:
                 return None
             result[key] = inner[0]

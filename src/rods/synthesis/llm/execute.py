@@ -2,8 +2,6 @@
 
 Owns the request for arguments, their check against the documentation, and the execution. What a
 failure teaches is the critic's business (`critique.py`). Never words a message.
-
-    turns = execute(chat, base, world, plan, seed=7)        # or a Rejection
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from rods.synthesis.llm.plan import CallPlan, Chat
 from rods.synthesis.llm.prompting import RESULT_CHARS, pointer, render, schema, shortened
 from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.sources import Argument, Source, sources
+from rods.synthesis.structure.sources import Source, sources
 from rods.synthesis.structure.trace import TraceStep, read_result, reports_failure
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task, Turn
@@ -42,14 +40,13 @@ def execute(
                 return made
             call, result = made
             if reports_failure(call, result):
-                detail = f"{call} failed: {result.content[:200]}"
-                reason = ErrorClass.VM_EXEC_FAILED
-                return Rejection("execute", reason, detail, tool=call.name)
+                failed = f"{call} failed: {result.content[:200]}"
+                return Rejection("execute", ErrorClass.VM_EXEC_FAILED, failed, tool=call.name)
             steps.append(TraceStep(index, call, result, *read_result(result.content)))
     # Arguments that only results show are marked: nothing is said yet.
     calls = [tuple(s.call for s in steps if s.turn == index) for index in range(len(plan.turns))]
     silent = Task("", "", tuple(Turn("", made) for made in calls), base.task.world)
-    return _turns(silent, steps, sources(silent, steps, base.specs), base.specs, base.owners)
+    return _turns(silent, steps, base)
 
 
 def fill(
@@ -88,8 +85,7 @@ def fill(
         if not isinstance(inner, dict):
             problems = ["it was no JSON object with arguments"]
             continue
-        problems = faults(spec, cast("Mapping[str, Json]", inner))
-        if not problems:
+        if not (problems := faults(spec, cast("Mapping[str, Json]", inner))):
             call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
             last = (call, called(world, call))
             if not reports_failure(*last):
@@ -102,7 +98,7 @@ def fill(
 
 
 def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
-    """What is wrong with arguments by their documentation: names, types, options, forms."""
+    """Return what is wrong with arguments by their documentation: names, types, options, forms."""
     if fault := value_fault(arguments):
         return [fault]
     found = [f"{name} is missing" for name in spec.required if name not in arguments]
@@ -114,20 +110,14 @@ def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
     return found + mistyped(spec, arguments)
 
 
-def _turns(
-    task: Task,
-    steps: Sequence[TraceStep],
-    arguments: Sequence[Argument],
-    specs: Mapping[str, ToolSpec],
-    owned: Mapping[str, str],
-) -> list[PlannedTurn]:
+def _turns(task: Task, steps: Sequence[TraceStep], base: Base) -> list[PlannedTurn]:
     """The turns of a task that have calls.
 
     `shown` are arguments that only results show, where pointing at one can mean nothing else: the
     others must be said.
     """
     shown: dict[int, set[str]] = {}
-    for argument in arguments:
+    for argument in sources(task, steps, base.specs):
         told = argument.source is Source.RESULT and not argument.path
         if told and pointer(steps, argument.step, argument.name) is not None:
             shown.setdefault(argument.step, set()).add(argument.name)
@@ -137,18 +127,19 @@ def _turns(
         if not mine:
             continue
         requests = tuple(
-            CallRequest(step.call, specs[step.call.name], frozenset(shown.get(number, ())))
+            CallRequest(step.call, base.specs[step.call.name], frozenset(shown.get(number, ())))
             for number, step in mine
         )
         results = tuple(step.result.content for _, step in mine)
-        planned.append(PlannedTurn(requests, owned.get(requests[0].call.name, ""), results))
+        owner = base.owners.get(requests[0].call.name, "")
+        planned.append(PlannedTurn(requests, owner, results))
     return planned
 
 
 def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
     """The planned turns that a variant was made of, gaps included, to be worded again."""
     base = Base(environment, variant)
-    planned = iter(_turns(variant, base.steps, base.arguments, base.specs, base.owners))
+    planned = iter(_turns(variant, base.steps, base))
     result: list[PlannedTurn] = []
     for index, turn in enumerate(variant.turns):
         if not turn.ground_truth:

@@ -2,12 +2,11 @@
 
 Owns the request for a plan, its parsing and the refusal of plans that cannot match the seed's
 profile, before anything is executed. Never fills in arguments.
-
-    plan = make_plan(chat, base, state, history, seed=7)      # CallPlan, or a Rejection
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -44,7 +43,7 @@ class Chat(Protocol):
 
 @dataclass(frozen=True)
 class CallPlan:
-    """What happens, not yet with which values."""
+    """Functions of each turn and the story around them, without arguments."""
 
     narrative: str
     turns: tuple[tuple[str, ...], ...]
@@ -99,11 +98,9 @@ def make_plan(
     problem = Rejection("plan", ErrorClass.DECOMPOSE_FAILED, UNPARSED)
     for number in range(PARSES):
         answer = chat.ask("plan", messages, seed=seed + number, schema=SCHEMA)
-        plan = parse_plan(answer.data)
-        if plan is None:
+        if (plan := parse_plan(answer.data)) is None:
             continue
-        fault = misfit(plan, base, frozenset(blocked))
-        if fault is None:
+        if (fault := misfit(plan, base, frozenset(blocked))) is None:
             return plan if narrative else CallPlan("", plan.turns)
         problem = fault
     return problem
@@ -126,33 +123,29 @@ def misfit(
     plan: CallPlan, base: Base, blocked: frozenset[str], max_distance: float = MAX_DISTANCE
 ) -> Rejection | None:
     """Why a plan cannot be executed or cannot come near the seed; None: it can."""
-    names = [name for turn in plan.turns for name in turn]
-    unknown = sorted(set(names) - base.specs.keys())
-    if unknown:
+    names = {name for turn in plan.turns for name in turn}
+    refused = functools.partial(Rejection, "plan", ErrorClass.DECOMPOSE_FAILED)
+    if unknown := sorted(names - base.specs.keys()):
         detail = f"there is no function {', '.join(unknown[:3])}"
         return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail)
-    if again := sorted(blocked & set(names)):
+    if again := sorted(blocked & names):
         detail = f"{', '.join(again)} failed before and must not be planned"
         return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail, tool=again[0])
-    shape = [turn for turn in base.task.turns if turn.ground_truth]
+    shape = [turn.ground_truth for turn in base.task.turns if turn.ground_truth]
     if not plan.turns or not all(plan.turns):
-        return Rejection("plan", ErrorClass.DECOMPOSE_FAILED, "a turn without functions")
+        return refused("a turn without functions")
     if len(plan.turns) != len(shape):
-        detail = f"{len(plan.turns)} turns were planned, {len(shape)} are needed"
-        return Rejection("plan", ErrorClass.DECOMPOSE_FAILED, detail)
-    for functions, turn in zip(plan.turns, shape, strict=True):
-        if len(functions) > max(MOST, len(turn.ground_truth)):
-            detail = f"{len(functions)} functions in one turn"
-            return Rejection("plan", ErrorClass.DECOMPOSE_FAILED, detail)
-        repeats = len({c.name for c in turn.ground_truth}) < len(turn.ground_truth)
+        return refused(f"{len(plan.turns)} turns were planned, {len(shape)} are needed")
+    for functions, calls in zip(plan.turns, shape, strict=True):
+        if len(functions) > max(MOST, len(calls)):
+            return refused(f"{len(functions)} functions in one turn")
+        repeats = len({c.name for c in calls}) < len(calls)
         if len(set(functions)) < len(functions) and not repeats:
             detail = f"a function stands twice in one turn: {', '.join(functions)}"
             return Rejection("plan", ErrorClass.DUPLICATE_FUNC, detail)
     bound = nearest(plan, base)
-    if bound > max_distance:
-        detail = f"the profile cannot come nearer than {bound:.2f} (at most {max_distance})"
-        return Rejection("plan", ErrorClass.DECOMPOSE_FAILED, detail)
-    return None
+    far = f"the profile cannot come nearer than {bound:.2f} (at most {max_distance})"
+    return refused(far) if bound > max_distance else None
 
 
 def nearest(plan: CallPlan, base: Base) -> float:

@@ -135,7 +135,7 @@ def executed(planned: Sequence[PlannedTurn]) -> list[TraceStep]:
 
 
 def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | None:
-    """How to point at an argument of a call; None: nothing but the value itself is clear.
+    """Return how to point at an argument of a call; None: nothing but the value itself is clear.
 
     Clear is the latest result that shows the value under a name, if it shows no other value under
     it (or the value has a place in a list) and nothing after it takes or shows another one.
@@ -144,8 +144,7 @@ def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | Non
     if isinstance(value, bool | list | dict | ToolCall) or value in (None, ""):
         return None
     for producer in range(number - 1, -1, -1):
-        fields = fields_with(steps[producer], value)
-        if fields:
+        if fields := fields_with(steps[producer], value):
             taken = leaves(dict(steps[producer].call.arguments))
             if normal(value) in {normal(leaf.value) for leaf in taken}:
                 return None  # it only repeats what somebody said
@@ -176,7 +175,7 @@ def _where(step: TraceStep, value: Scalar, fields: Set[str], name: str) -> str:
 
 
 def _rival(step: TraceStep, named: Set[str], value: Scalar) -> bool:
-    """Whether a call takes or shows another value under one of these names."""
+    """Tell whether a call takes or shows another value under one of these names."""
     names = named - {""}
     taken: list[Value] = [v for n, v in step.call.arguments.items() if n in names]
     plain = [v for v in taken if not isinstance(v, list | dict | ToolCall)]
@@ -214,8 +213,7 @@ def _of_request(
         if name not in request.shown or name == request.blurred:
             continue
         known = pointer(steps, number, name)
-        chosen = request.producers.get(name)
-        if chosen is not None:
+        if (chosen := request.producers.get(name)) is not None:
             producer = max(n for n, step in enumerate(steps[:number]) if step.call == chosen.call)
             where = known.where if known else f"{chosen.place} {noun(name)}".strip()
             words = tuple(references(request, name)) if references is not None else ()

@@ -2,8 +2,6 @@
 
 Owns the requests and the deterministic checks of what comes back: every needed value is said, no
 other number is, no function or parameter is named, what is left open stays open. Never executes.
-
-    texts = write(chat, planned, "Ann packs for Rome.", seed=7)     # TurnTexts, or a Rejection
 """
 
 from __future__ import annotations
@@ -79,8 +77,7 @@ def _message(
             continue
         reason = ErrorClass.QUERY_GEN_FAILED
         words = TurnTexts(message, answer or "")
-        problems = faults(turn, words, texts)
-        if not problems:
+        if not (problems := faults(turn, words, texts)):
             return words
     return Rejection("rewrite", reason, problems[0] if problems else "no message")
 
@@ -111,7 +108,7 @@ def _tagged(text: str, tag: str) -> str | None:
 
 
 def faults(turn: PlannedTurn, words: TurnTexts, before: Sequence[TurnTexts]) -> list[str]:
-    """What is wrong with a wording, for the next request; empty: nothing that can be told."""
+    """Return what is wrong with a wording, for the next request; empty: nothing is."""
     heard = " ".join([*(s.text + " " + s.answer for s in before), words.text])
     found = [
         f"it does not say the {noun(name)}: {value!r}"

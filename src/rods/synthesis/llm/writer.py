@@ -16,7 +16,7 @@ import random
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import cast
+from typing import Any, cast
 
 from rods.abilities import state_access
 from rods.config.synthesis import LlmWriterSettings
@@ -34,7 +34,6 @@ from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Groundwork, Writer, WriterOptions
 from rods.task import Task, Turn
-from rods.types import Json
 
 
 class WorldLock:
@@ -56,14 +55,13 @@ class WorldLock:
     @contextmanager
     def released(self) -> Generator[None]:
         """Give it up until the block ends; nothing happens in a thread that does not hold it."""
-        if self._holder != threading.get_ident():
-            yield
-            return
-        self.__exit__()
+        if held := self._holder == threading.get_ident():
+            self.__exit__()
         try:
             yield
         finally:
-            self.__enter__()
+            if held:
+                self.__enter__()
 
 
 class LlmWriter(Writer):
@@ -89,7 +87,7 @@ class LlmWriter(Writer):
         self._settings = settings
 
     def usage(self) -> Mapping[str, ChatUsage]:
-        """What the server was asked so far, by stage."""
+        """Return what the server was asked so far, by stage."""
         return self._server.usage() if isinstance(self._server, ChatClient) else {}
 
     def close(self) -> None:
@@ -115,7 +113,7 @@ class LlmWriter(Writer):
         return self._signed(lambda: self._propose(seed, rng, number, history), number)
 
     def _signed(self, stage: Callable[[], Task | Rejection], number: int = 0) -> Task | Rejection:
-        """What came of it; a rejection bears recipe and world."""
+        """Return what came of it; a rejection bears recipe and world."""
         try:
             made = stage()
         except WriterError as error:
@@ -133,11 +131,9 @@ class LlmWriter(Writer):
         if self._settings.planner != "model":
             made = self._ground.plan(seed, rng, history)
         else:
-            base = self._base(seed, number, history)
-            if isinstance(base, Rejection):
+            if isinstance(base := self._base(seed, number, history), Rejection):
                 return base
-            executed = self._plan(base, history, sampling)
-            if isinstance(executed, Rejection):
+            if isinstance(executed := self._plan(base, history, sampling), Rejection):
                 silent = "feedback" in self._settings.without or executed.detail == UNPARSED
                 return executed if silent else learnt(self._chat, base, executed, sampling)
             planned, narrative = executed
@@ -146,16 +142,14 @@ class LlmWriter(Writer):
         if isinstance(made, Rejection):
             return made
         task, planned = made
-        texts = self._word(planned, narrative, sampling)
-        if isinstance(texts, Rejection):
+        if isinstance(texts := self._word(planned, narrative, sampling), Rejection):
             return texts
         origin = dataclasses.replace(task.provenance, recipe=self._recipe, seed=number)
         return dataclasses.replace(task, turns=assemble(planned, texts), provenance=origin)
 
     def _base(self, seed: Task, number: int, history: Sequence[Rejection]) -> Base | Rejection:
         """The seed with other names and values, and with what earlier attempts patched."""
-        renamed = self._ground.rename(seed, random.Random(number))
-        if isinstance(renamed, Rejection):
+        if isinstance(renamed := self._ground.rename(seed, random.Random(number)), Rejection):
             return renamed
         access = state_access(self._environment)
         for failure in history:
@@ -249,14 +243,7 @@ class _Releasing:
     def __init__(self, chat: Chat, worlds: WorldLock):
         self._chat, self._worlds = chat, worlds
 
-    def ask(
-        self,
-        stage: str,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        seed: int = 0,
-        schema: Mapping[str, Json] | None = None,
-    ) -> Reply:
-        """As the chat asks."""
+    def ask(self, *question: Any, **options: Any) -> Reply:
+        """Ask the chat."""
         with self._worlds.released():
-            return self._chat.ask(stage, messages, seed=seed, schema=schema)
+            return self._chat.ask(*question, **options)

@@ -72,7 +72,7 @@ class CodePairs(_Model):
     """Which one comes first does not matter; both codes are looked up before."""
 
     def given(self, arguments: Mapping[str, object]) -> bool:
-        """Whether both parameters are among these."""
+        """Tell whether both parameters are among these."""
         return all(name in arguments for name in self.parameters)
 
     def __contains__(self, pair: tuple[str, str]) -> bool:
@@ -125,7 +125,7 @@ class Fill(_Model):
 
 
 class Domains(_Model):
-    """What the values of an API mean and which of them exist."""
+    """Meaning of an API's values, and which of them exist."""
 
     parameters: Mapping[str, str] = {}
     """Kinds of parameters, by name or `function.name`."""
@@ -186,7 +186,7 @@ class Domains(_Model):
         return (pairs for table in self.tables.values() for pairs in table.pairs)
 
     def names_of(self, code: str) -> list[str]:
-        """What a code stands for, in all ways in which people say it, the longest first."""
+        """Return what a code stands for, in all ways in which people say it, the longest first."""
         found: list[str] = []
         for table in self.tables.values():
             names = {owned[code] for owned in table.owners.values() if code in owned}

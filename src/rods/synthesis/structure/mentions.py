@@ -34,7 +34,7 @@ _DATES = tuple(re.compile(form, re.I) for form in _FORMS)
 
 
 def only_dates(words: Iterable[str]) -> bool:
-    """Whether words are nothing but the names of months and numbers of days and years."""
+    """Tell whether words are nothing but the names of months and numbers of days and years."""
     found = [word.lower().strip(".,") for word in words]
     months = [word for word in found if word[:3] in _INDEX and word.isalpha()]
     numbers = [word for word in found if re.fullmatch(r"\d{1,4}(?:st|nd|rd|th)?", word)]
@@ -55,13 +55,12 @@ class DateMention(NamedTuple):
     """Which of the surface forms it is written in."""
 
     def matches(self, date: datetime.date) -> bool:
-        """Whether it can mean this date."""
+        """Tell whether it can mean this date."""
         return (self.month, self.day) == (date.month, date.day) and self.year in (None, date.year)
 
     def render(self, date: datetime.date) -> str:
         """Another date in the same form."""
-        match = _DATES[self.form].fullmatch(self.text)
-        if match is None:
+        if (match := _DATES[self.form].fullmatch(self.text)) is None:
             return self.text
         text, fields = self.text, _fields(match, date).items()
         found = [(*match.span(group), value) for group, value in fields if match[group] is not None]
@@ -89,9 +88,7 @@ def _fields(match: re.Match[str], date: datetime.date) -> dict[str, str]:
 
 
 def _suffix(day: int) -> str:
-    if 11 <= day <= 13:
-        return "th"
-    return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+    return "th" if 11 <= day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
 def find_dates(text: str) -> list[DateMention]:
@@ -185,7 +182,7 @@ class KnownTexts:
         return numbers_in(self._text) | {float(w) for w in self._words if w.isdecimal()}
 
     def __contains__(self, token: Token) -> bool:
-        """Whether a text holds it; short words must stand alone."""
+        """Tell whether a text holds it; short words must stand alone."""
         if token.kind == "number":
             return float(token.text) in self._numbers
         if token.kind == "capitals" and token.text in self._acronyms:

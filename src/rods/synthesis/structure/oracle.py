@@ -1,8 +1,6 @@
 """A ground truth as an agent would speak it: which calls go together, what is said without calls.
 
 Owns the parting of a turn's calls into generations and three fixed answers. Plays nothing.
-
-    for calls in steps(turn, results, known): dialect.write(calls)
 """
 
 from __future__ import annotations
@@ -44,6 +42,6 @@ def words_of(call: ToolCall) -> list[str]:
 
 
 def abstention(task: Task, index: int) -> str:
-    """What is said in a turn where something is missing: a tool is given back without a word."""
+    """Answer to a turn where something is missing; a tool is given back without a word."""
     later = task.turns[index + 1] if index + 1 < len(task.turns) else Turn("")
     return MISSING_VALUE if later.user else MISSING_TOOL

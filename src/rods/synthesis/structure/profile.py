@@ -38,14 +38,13 @@ class Edge(NamedTuple):
 
 
 class Ablation(NamedTuple):
-    """What leaving out each call of a ground truth changes."""
+    """Changes that follow when a call of a ground truth is left out."""
 
     edges: frozenset[Edge]
     """The consumer's result is another one without the producer."""
     final: frozenset[int]
     """Calls without which the last public state is another one."""
     runs: int
-    """How often the ground truth was run."""
 
     @property
     def idle(self) -> frozenset[int]:
@@ -85,15 +84,9 @@ def depth(calls: int, edges: Collection[Edge]) -> int:
     return max(level, default=0)
 
 
-def turns_of(calls: Sequence[int]) -> list[int]:
-    """Turn of each call of the flattened ground truth, from the number of calls of each turn."""
-    return [turn for turn, count in enumerate(calls) for _ in range(count)]
-
-
 def _run(
     environment: Environment, task: Task, calls: Sequence[ToolCall], kept: Iterable[int]
 ) -> tuple[Mapping[int, str], object]:
-    """Results of the calls that are kept, and the state after them."""
     with closing(environment.open(dataclasses.replace(task, turns=(Turn(""),)))) as world:
         world.begin_turn(0)
         return {index: called(world, calls[index]).content for index in kept}, world.snapshot()
@@ -118,15 +111,11 @@ class Profile:
 
     category: str
     calls: tuple[int, ...]
-    """Ground-truth calls of each turn."""
     classes: tuple[int, ...]
-    """Classes that each turn calls."""
     functions: tuple[str, ...]
-    """Functions of the flattened ground truth."""
     value_edges: frozenset[Edge]
     """An argument of the consumer stands in the producer's result (and in no user text before)."""
     arguments: Mapping[Source, int]
-    """How many argument values come from each source."""
     references: tuple[int, ...] = ()
     """Arguments of each turn that come from an earlier turn's text or results."""
     message_edges: frozenset[MessageEdge] = frozenset()
@@ -161,14 +150,14 @@ class Profile:
         return Counter((names[e.producer], names[e.consumer]) for e in self.value_edges)
 
     def across(self, edges: Iterable[Edge]) -> frozenset[Edge]:
-        """Those of the edges that join calls of different turns."""
-        turns = turns_of(self.calls)
+        """Return the edges that join calls of different turns."""
+        turns = [turn for turn, count in enumerate(self.calls) for _ in range(count)]
         return frozenset(e for e in edges if turns[e.producer] != turns[e.consumer])
 
 
 @dataclass(frozen=True)
 class ProfileWeights:
-    """How much each difference counts; they sum to 1."""
+    """Weights of the differences; they sum to 1."""
 
     turns: float = 0.2
     calls: float = 0.2
@@ -194,10 +183,7 @@ def profile(
     if arguments is None:
         arguments = sources(task, steps, all_tools(environment, task))
     owned = owners(environment, task)
-    calls = tuple(len(turn.ground_truth) for turn in task.turns)
-    classes = tuple(
-        len({owned.get(call.name, "") for call in turn.ground_truth}) for turn in task.turns
-    )
+    turns = [turn.ground_truth for turn in task.turns]
     earlier = Counter(
         a.turn
         for a in arguments
@@ -206,12 +192,12 @@ def profile(
     )
     return Profile(
         category=task.category,
-        calls=calls,
-        classes=classes,
+        calls=tuple(map(len, turns)),
+        classes=tuple(len({owned.get(call.name, "") for call in turn}) for turn in turns),
         functions=tuple(step.call.name for step in steps),
         value_edges=frozenset(Edge(a.feeder, a.step) for a in arguments if a.feeder is not None),
         arguments=Counter(a.source for a in arguments),
-        references=tuple(earlier[turn] for turn in range(len(calls))),
+        references=tuple(earlier[turn] for turn in range(len(turns))),
         message_edges=frozenset(
             MessageEdge(a.said, a.step)
             for a in arguments

@@ -1,9 +1,6 @@
 """Sources of a ground truth's values: a message, a result, documentation, the configuration.
 
 Owns the reading of texts and results for values. Never executes a call; never judges a task.
-
-    arguments = sources(task, trace(environment, task).steps, all_tools(environment, task))
-    arguments[0].source                             # Source.TURN
 """
 
 from __future__ import annotations
@@ -102,7 +99,7 @@ def normal(value: Scalar) -> str:
 
 
 class Shown:
-    """What can be read so far: texts of turns and values of results."""
+    """Texts of turns and values of results that can be read so far."""
 
     def __init__(self) -> None:
         self._said: list[tuple[str, str, set[float]]] = []
@@ -130,8 +127,7 @@ class Shown:
 
     def in_result(self, value: Scalar) -> int | None:
         """The latest step whose result shows it, exactly, rounded or inside a text."""
-        step = self._values.get(normal(value))
-        if step is not None:
+        if (step := self._values.get(normal(value))) is not None:
             return step
         needle = str(value).lower()
         if isinstance(value, str) and len(needle) >= 3:
@@ -208,7 +204,7 @@ def _keys(value: object) -> Iterator[str]:
 
 
 def _stands_in(needle: str, text: str) -> bool:
-    """Whether a text holds `needle`, not merely inside a longer word."""
+    """Tell whether a text holds `needle`, not merely inside a longer word."""
     if needle not in text or not needle.isalnum():
         return needle in text
     return re.search(rf"(?<!\w){re.escape(needle)}(?!\w)", text) is not None
@@ -266,23 +262,19 @@ class _Found(NamedTuple):
 def _source(value: Scalar, shown: Shown, documented: str, configured: bool, turn: int) -> _Found:
     if isinstance(value, bool) or value is None or value == "":
         return _Found(Source.DOCUMENTATION)
-    said = shown.said_in(value)
-    if said is not None:
+    if (said := shown.said_in(value)) is not None:
         return _Found(Source.TURN if said == turn else Source.EARLIER_TURN, said=said)
-    feeder = shown.in_result(value)
-    if feeder is not None:
+    if (feeder := shown.in_result(value)) is not None:
         return _Found(Source.RESULT, feeder)
     if _says(value, documented, numbers_in(documented)):
         return _Found(Source.DOCUMENTATION)
     if configured:
         return _Found(Source.CONFIGURATION)
-    feeder = shown.within_result(value)
-    if feeder is not None:
+    if (feeder := shown.within_result(value)) is not None:
         return _Found(Source.RESULT, feeder, inside=True)
     return _Found(Source.DERIVED)
 
 
 @by_identity
 def _documented(spec: ToolSpec) -> Mapping[str, str]:
-    """What the documentation of each parameter says, in lower case."""
     return {name: json.dumps(schema).lower() for name, schema in spec.properties.items()}

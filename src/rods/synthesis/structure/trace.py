@@ -2,9 +2,6 @@
 
 Owns the execution in a fresh world (`trace`) and the tools and classes of a task's world. Never
 changes a task, never judges; where values come from is the business of `sources.py`.
-
-    steps = trace(environment, task).steps
-    steps[0].leaves                                 # scalars of the first result
 """
 
 from __future__ import annotations
@@ -47,7 +44,6 @@ class TraceStep:
     parsed: Json
     """The result's content as JSON; the text itself where it is none."""
     leaves: tuple[Leaf, ...] = field(repr=False, default=())
-    """The scalars of `parsed`."""
 
 
 def leaves(value: object, path: Path = ()) -> list[Leaf]:
@@ -91,7 +87,6 @@ def _parse(text: str) -> Json:
 
 
 _OPENING = frozenset('{["-0123456789ntf')
-"""First characters of JSON."""
 
 
 _OUTCOMES = {"ok", "okay", "done", "result", "status", "accepted", "allowed", "approved"} | {
@@ -111,7 +106,7 @@ PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def reports_failure(call: ToolCall, result: ToolResult) -> bool:
-    """Whether a result says that the call did not do what it was asked to.
+    """Tell whether a result says that the call did not do what it was asked to.
 
     It failed; or a field such as `success` is false, `failure` is filled, or `status` begins with a
     word such as `denied`. A call without arguments is a question, to which `false` is an answer.
@@ -172,8 +167,7 @@ def by_identity(make: Callable[[K], V]) -> Callable[[K], V]:
 
     @functools.wraps(make)
     def kept(thing: K) -> V:
-        found = known.get(id(thing))
-        if found is None:
+        if (found := known.get(id(thing))) is None:
             if len(known) >= 4096:
                 known.clear()
             found = known[id(thing)] = thing, make(thing)  # held, so that nothing else gets its id
@@ -194,8 +188,7 @@ _TOOLS: WeakKeyDictionary[Environment, _Offers] = WeakKeyDictionary()
 
 def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
     """Every tool of a task's world, withheld ones included, by name."""
-    key = initial_state(environment, task).owners
-    if not key:
+    if not (key := initial_state(environment, task).owners):
         return _offered(environment, task)
     known = _TOOLS.setdefault(environment, {})
     if key not in known:
@@ -216,7 +209,7 @@ def tool_group(environment: Environment, task: Task) -> str:
 
 
 def owners(environment: Environment, task: Task) -> Mapping[str, str]:
-    """What each function of a task's world belongs to; empty where the world does not say."""
+    """Owner of each function of a task's world; empty where the world names none."""
     access = state_access(environment)
     state = access.initial_state(task)
     return {

@@ -9,7 +9,7 @@ of the description. Never looks at a world, so it does not know which values exi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from rods.synthesis.structure.mentions import iso
@@ -32,36 +32,18 @@ _MULTIPLE = re.compile(r"multiple of (\d+)")
 _ISO = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 
 
-def _is_month(text: str) -> bool:
-    found = re.fullmatch(r"(\d\d)/(\d{4})", text)
-    return found is not None and 1 <= int(found[1]) <= 12
-
-
-def _is_time(text: str) -> bool:
-    found = re.fullmatch(r"(\d\d?):(\d\d)(?::(\d\d))?", text)
-    return found is not None and int(found[1]) < 24 and int(found[2]) < 60 > int(found[3] or 0)
-
-
-FORMS: tuple[tuple[re.Pattern[str], str, Callable[[str], bool]], ...] = (
-    (re.compile(r"YYYY-MM-DD"), "a date (YYYY-MM-DD)", lambda text: iso(text) is not None),
-    (re.compile(r"MM/YYYY"), "a month (MM/YYYY)", _is_month),
-    (re.compile(r"HH:MM"), "a time (HH:MM)", _is_time),
-    (
-        re.compile(r"\bzip ?code\b", re.I),
-        "a zip code of five digits",
-        lambda text: re.fullmatch(r"\d{5}(?:-\d{4})?", text) is not None,
-    ),
-    (
-        re.compile(r"\b(?:3|three)[ -]letter code\b", re.I),
-        "a code of three capitals",
-        lambda text: re.fullmatch(r"[A-Z]{3}", text) is not None,
-    ),
+_FORMS = (
+    (r"YYYY-MM-DD", "a date (YYYY-MM-DD)", ""),
+    (r"MM/YYYY", "a month (MM/YYYY)", r"(?:0[1-9]|1[0-2])/\d{4}"),
+    (r"HH:MM", "a time (HH:MM)", r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?"),
+    (r"(?i)\bzip ?code\b", "a zip code of five digits", r"\d{5}(?:-\d{4})?"),
+    (r"(?i)\b(?:3|three)[ -]letter code\b", "a code of three capitals", r"[A-Z]{3}"),
 )
-"""What a description speaks of, what that is called, and which texts are one."""
+"""What a description speaks of, its name, and which texts are one (of dates, the calendar's)."""
 
 
 def mistyped(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the form of these arguments, one line each; unknown names are not told."""
+    """Faults in the form of these arguments, one line each; unknown names are left out."""
     properties = spec.properties
     return [
         f"{name}={value!r} is not {wanted}"
@@ -72,7 +54,6 @@ def mistyped(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _wanted(value: object, schema: Mapping[str, Any], name: str) -> Iterator[str]:
-    """What a value should be and is not."""
     if value is None and allows_null(schema):
         return
     declared = json_type(schema)
@@ -95,7 +76,7 @@ def _wanted(value: object, schema: Mapping[str, Any], name: str) -> Iterator[str
 
 
 def _options(schema: Mapping[str, Any]) -> list[object]:
-    """What the value may be, where that is listed; empty: anything."""
+    """Return what the value may be, where that is listed; empty: anything."""
     if choices := json_choices(schema):
         return [*choices]
     found = _OPTIONS.search(str(schema.get("description", "")))
@@ -104,16 +85,13 @@ def _options(schema: Mapping[str, Any]) -> list[object]:
 
 
 def _form(value: str, description: str, name: str) -> Iterator[str]:
-    for pattern, what, fits in FORMS:
-        if pattern.search(description):
-            if not fits(value):
+    for pattern, what, form in _FORMS:
+        if re.search(pattern, description):
+            if not (re.fullmatch(form, value) if form else iso(value)):
                 yield what
             return
-    if (
-        re.search(r"(?:^|_)date(?:$|_)|Date\b", name)
-        and _ISO.fullmatch(value)
-        and iso(value) is None
-    ):
+    named = re.search(r"(?:^|_)date(?:$|_)|Date\b", name)
+    if named and _ISO.fullmatch(value) and iso(value) is None:
         yield "a date of the calendar"
 
 

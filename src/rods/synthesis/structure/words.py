@@ -48,7 +48,7 @@ def noun(parameter: str) -> str:
 
 
 def thing(parameter: str) -> str:
-    """What a parameter stands for: `book` for `book_id`, else its name as words."""
+    """Return what a parameter stands for: `book` for `book_id`, else its name as words."""
     return _ID.sub("", noun(parameter))
 
 

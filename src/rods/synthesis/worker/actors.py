@@ -4,9 +4,6 @@ Owns the actors: as many as `ray.writers`, each with environment, writer and gat
 replaced when they, or their machines, die. An outcome that was under way there is made again; as it
 depends on its seed and numbers alone, it is the same wherever it is made. What is ordered and what
 came of it stays in the worker's queue: actors keep nothing.
-
-    pipeline = ActorPipeline(WorkerSettings.read(queue, path))
-    pipeline.make(seed, rng_seed=7)          # from a thread; waits for a free place
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from typing import Any, NamedTuple
 from rods.errors import WriterError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.synthesis.gates.overlap import Prints
-from rods.synthesis.pipeline import RequestOutcome, total_usage
+from rods.synthesis.pipeline import Pipeline, RequestOutcome, total_usage
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 
@@ -29,7 +26,7 @@ THREADS = 64
 LOSSES = 3
 """Actors that may be lost over one outcome before the writer is suspended."""
 
-Usage = Mapping[str, Mapping[str, float]]
+Usage = dict[str, Mapping[str, Any]]
 _log = logging.getLogger(__name__)
 
 
@@ -42,7 +39,7 @@ class WriterFailure(NamedTuple):
 
 
 class WriterActor:
-    """What an actor does."""
+    """Work of one actor."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         """Build environment, writer and gates; answers of a chat server are not kept there."""
@@ -72,7 +69,7 @@ class _Place:
         self.successor: _Place | None = None
 
 
-class ActorPipeline:
+class ActorPipeline(Pipeline):
     """A pipeline whose outcomes are made elsewhere."""
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -89,7 +86,6 @@ class ActorPipeline:
         self._all = [self._start() for _ in range(settings.ray.writers)]
         places, each = list(self._all), self._each()
         self.parallel = each * len(places)
-        """Outcomes that may be under way at once."""
         self._free: SimpleQueue[_Place] = SimpleQueue()
         for place in places * each:
             self._free.put(place)
@@ -123,8 +119,8 @@ class ActorPipeline:
         return made
 
     def usage(self) -> Usage:
-        """What the writers have asked of a server, by stage, lost actors included."""
-        return total_usage(*(place.usage for place in self._all))
+        """Return what the writers have asked of a server, by stage, lost actors included."""
+        return {**total_usage(*(place.usage for place in self._all))}
 
     def close(self) -> None:
         """End all actors."""

@@ -114,7 +114,7 @@ class SynthesisWorker:
         return True
 
     def statistics(self) -> Statistics:
-        """What came of all outcomes so far."""
+        """Return what came of all outcomes so far."""
         return self._queue.statistics()
 
     def state(self) -> Mapping[str, Json]:
@@ -132,7 +132,7 @@ class SynthesisWorker:
         }
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
-        """What the writer has asked of a server, by stage."""
+        """Return what the writer has asked of a server, by stage."""
         return json.loads(self._queue.get("usage") or "{}")
 
     @property

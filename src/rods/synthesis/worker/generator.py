@@ -4,25 +4,19 @@ Owns what is under way: as many outcomes at once as the writer can have, one of 
 by one thread. A writer that keeps failing (a rejection of the stage `writer`, or a `WriterError`)
 is suspended, tried again later after pauses that grow, and never stops it. The same for training
 and `rods synth`.
-
-    generator = Generator(queue, pipeline, rng_seed=0)
-    while queue.open_orders():
-        generator.turn()
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rods.errors import WriterError
 from rods.synthesis.gates.overlap import Prints, prints
-from rods.synthesis.pipeline import RequestOutcome, total_usage
+from rods.synthesis.pipeline import Pipeline, RequestOutcome, total_usage
 from rods.synthesis.worker.queue import Order, SqliteQueue
-from rods.task import Task
 
 FAILURES = 8
 """Attempts in a row that fail for the writer's own reasons before it is suspended."""
@@ -37,7 +31,6 @@ class Suspension(NamedTuple):
     pauses: int = 0
     """How often in a row, this time included; 0: the worker is gone, it is not tried again."""
     seconds: float = 0.0
-    """Length of this pause."""
     fatal: bool = False
     """The address, key or model is wrong, and no answer ever came."""
 
@@ -54,9 +47,8 @@ class Patience:
     def take(self, outcome: RequestOutcome) -> str:
         """Count one outcome; the reason why the writer has to be suspended, or nothing."""
         for rejection in outcome.rejections:
-            if rejection.stage == "writer":
-                self.failures += 1
-            else:
+            self.failures += 1
+            if rejection.stage != "writer":
                 self.failures = self.suspensions = 0
         if outcome.variant is not None:
             self.failures = self.suspensions = 0
@@ -79,37 +71,17 @@ REMEMBERED = 4096
 """Fingerprints of variants that are kept."""
 
 
-class VariantProducer(Protocol):
-    """What makes outcomes: a pipeline in this process, or several elsewhere."""
-
-    parallel: int
-    """Outcomes that may be under way at once."""
-
-    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
-        """One outcome; raises `WriterError` where the writer cannot be used."""
-        ...
-
-    def usage(self) -> Mapping[str, Mapping[str, float]]:
-        """What the writer asked of a server, by stage; empty where it asks none."""
-        ...
-
-    def close(self) -> None:
-        """End what is kept open."""
-        ...
-
-
 class Generator:
     """Keeps as many outcomes under way as the writer can have."""
 
     def __init__(
-        self, queue: SqliteQueue, pipeline: VariantProducer, rng_seed: int, max_waiting: int = 2000
+        self, queue: SqliteQueue, pipeline: Pipeline, rng_seed: int, max_waiting: int = 2000
     ):
         """`max_waiting`: it pauses while so many accepted variants wait to be taken."""
         self._queue, self._pipeline = queue, pipeline
         self._rng_seed, self._max_waiting = rng_seed, max_waiting
         self._pool = ThreadPoolExecutor(pipeline.parallel)
         self._jobs: dict[Future[RequestOutcome], tuple[Order, float]] = {}
-        """What is under way, and when it began."""
         self._patience = Patience()
         self._resume_at = 0.0
         self._seen: dict[str, list[Prints]] = {}
@@ -122,8 +94,7 @@ class Generator:
         if not self._jobs:
             time.sleep(IDLE)
             return
-        done, _ = wait(self._jobs, timeout=IDLE, return_when=FIRST_COMPLETED)
-        for future in done:
+        for future in wait(self._jobs, IDLE, FIRST_COMPLETED).done:
             self._finish(future, *self._jobs.pop(future))
 
     def close(self) -> None:
@@ -163,8 +134,7 @@ class Generator:
         self._queue.record(order, outcome, seconds, json.dumps(usage))
         if outcome.variant is not None and order.seed.id in self._seen:
             self._seen[order.seed.id].append(prints(outcome.variant))
-        reason = self._patience.take(outcome)
-        if reason:
+        if reason := self._patience.take(outcome):
             self._suspend(reason)
         elif not self._patience.failures and self._queue.get("suspended"):
             self._queue.put("suspended", "")

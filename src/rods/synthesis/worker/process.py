@@ -17,7 +17,7 @@ from pathlib import Path
 from rods.errors import RodsError, StoreError
 from rods.infra.files import locked, released
 from rods.synthesis.worker.actors import ActorPipeline
-from rods.synthesis.worker.generator import IDLE, Generator, VariantProducer
+from rods.synthesis.worker.generator import IDLE, Generator
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
 
@@ -28,13 +28,10 @@ ORPHANED = 10.0
 def run(path: Path, parent: int) -> None:
     """Work. What cannot be begun at all is noted for the driver, under `error`."""
     with _alone(path.with_suffix(".lock")), closing(SqliteQueue(path)) as queue:
-        settings = WorkerSettings.read(queue, path)
-        pipeline: VariantProducer
+        settings, cache = WorkerSettings.read(queue, path), path.with_name("answers.sqlite")
         try:
-            if settings.ray.writers:
-                pipeline = ActorPipeline(settings)
-            else:
-                pipeline = settings.make_pipeline(path.with_name("answers.sqlite"))
+            elsewhere = settings.ray.writers
+            pipeline = ActorPipeline(settings) if elsewhere else settings.make_pipeline(cache)
         except RodsError as error:
             queue.put("error", str(error))
             raise

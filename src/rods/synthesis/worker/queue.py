@@ -42,7 +42,7 @@ VERSION = 3
 
 
 class Order(NamedTuple):
-    """What the worker has to make next: one outcome of a seed."""
+    """One outcome of a seed, which the worker has to make next."""
 
     seed: Task
     number: int

@@ -2,8 +2,6 @@
 
 Owns the settings and the files beside the queue that hold the tasks of both sides. Never starts
 anything.
-
-    settings = WorkerSettings.of(config, PIPELINE, address, training, held_out)
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ SECTIONS: Mapping[str, type[Settings]] = {"synthesis": SynthesisSettings, "ray":
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What the worker makes variants with."""
+    """Settings and tasks with which the worker makes variants."""
 
     training: Sequence[Task]
     """Originals of the training side: they may give words and turns."""
@@ -53,9 +51,7 @@ class WorkerSettings:
     """What the environment's factory is called with, by name."""
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
     ray: RaySettings = field(default_factory=RaySettings)
-    """Where they are made; it does not change what comes out."""
     rng_seed: int = 0
-    """Seed of everything random: the run's."""
     max_waiting: int = 2000
     """The worker pauses while so many accepted variants wait to be taken."""
     niceness: int = 10
@@ -70,17 +66,9 @@ class WorkerSettings:
         training: Sequence[Task],
         held_out: Sequence[Task],
     ) -> WorkerSettings:
-        """What a run's configuration means; `pipeline` and `environment` by `module:attribute`."""
-        return cls(
-            training=training,
-            held_out=held_out,
-            pipeline=pipeline,
-            environment=environment,
-            arguments=cast("Mapping[str, Json]", config.env.arguments),
-            synthesis=config.synthesis,
-            ray=config.ray,
-            rng_seed=config.seed,
-        )
+        """Read a run's configuration; `pipeline` and `environment` are `module:attribute`."""
+        made = environment, pipeline, cast("Mapping[str, Json]", config.env.arguments)
+        return cls(training, held_out, *made, config.synthesis, config.ray, config.seed)
 
     def deciding(self) -> dict[str, Json]:
         """All on which the variants depend, by name: what a queue is bound to."""
@@ -93,7 +81,7 @@ class WorkerSettings:
         }
 
     def make_pipeline(self, cache: Path | None = None) -> Pipeline:
-        """What makes the variants, in this process; `cache`: file of a chat server's answers.
+        """Make the pipeline in this process; `cache`: file of a chat server's answers.
 
         Raises:
             ConfigError: environment, pipeline or writer cannot be made.
@@ -115,7 +103,7 @@ class WorkerSettings:
 
     @classmethod
     def read(cls, queue: SqliteQueue, path: Path) -> WorkerSettings:
-        """What `write` left."""
+        """Read what `write` left."""
         plain: dict[str, Any] = json.loads(queue.get("settings"))
         for section, kind in SECTIONS.items():
             plain[section] = kind.model_validate(plain[section])
