@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -246,23 +247,19 @@ def _priority(
 
 def quotas(total: int, counts: Mapping[str, int]) -> dict[str, int]:
     """Split `total` equally among types; the remainder goes to those with most candidates."""
-    if not counts:
-        return {}
     order = sorted(counts, key=lambda name: (-counts[name], name))
-    share, rest = divmod(total, len(order))
+    share, rest = divmod(total, len(order) or 1)
     return {name: share + (i < rest) for i, name in enumerate(order)}
 
 
 def _within_quotas(seeds: Sequence[Seed], total: int, types: Collection[str]) -> list[Seed]:
     """The best seeds of each type; `seeds` are sorted, the best first, and stay so."""
-    counts = dict.fromkeys(types, 0)
-    for seed in seeds:
-        counts[seed.judgement.category] = counts.get(seed.judgement.category, 0) + 1
+    names = [seed.judgement.category for seed in seeds]
     # The paper's quota: every type gets its share first, whatever the priorities of the others.
-    left = quotas(total, counts)
+    left = quotas(total, {**dict.fromkeys(types, 0), **Counter(names)})
     chosen: list[Seed] = []
-    for seed in seeds:
-        if left[seed.judgement.category]:
-            left[seed.judgement.category] -= 1
+    for seed, name in zip(seeds, names, strict=True):
+        if left[name]:
+            left[name] -= 1
             chosen.append(seed)
     return chosen

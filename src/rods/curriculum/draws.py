@@ -3,11 +3,6 @@
 Owns the stages (the epochs of each, its tasks, and the epochs with hints) and the leases. A lease
 belongs to the epoch that drew it, so the next epoch may start while leases are out. It never
 decides which variants an epoch draws; `replay.py` does.
-
-    Stages(config, originals).originals(epoch=3)
-    draws.lay_out(3, task_ids)
-    for task_id, epoch in draws.lease(16): ...
-    draws.close([task_id], epoch)                   # or release: it is due again
 """
 
 from __future__ import annotations

@@ -2,11 +2,6 @@
 
 An original task is active for ever; a variant is `pending`, `active` or `retired` with a reason.
 It never decides which; `replay.py` does.
-
-    pool.add_originals(tasks)
-    pool.offer(variant, epoch_made=3)
-    pool.retire(variant.id, "mastered")
-    pool.add_visit(judgement, epoch=3)
 """
 
 from __future__ import annotations

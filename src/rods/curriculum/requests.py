@@ -3,10 +3,6 @@
 Owns the cycles of an epoch and the backlog's bound. It never moves a task: a variant that came back
 waits in the pool. Requests are part of a checkpoint and are submitted again on resume; the worker
 ignores those that it knows (invariant 8).
-
-    requests.submit(requests.choose(epoch, step) if requests.due(epoch) else [])
-    finished, seconds = requests.wait()
-    late = requests.ingest(finished, epoch + 1)
 """
 
 from __future__ import annotations
@@ -171,9 +167,8 @@ class SynthesisRequests:
         ids, patience = list(self.open), self._config.synthesis.drain_seconds
         if self._queue is None or not ids:
             return [], 0.0
-        started = time.perf_counter()
-        if not self._queue.drain(ids, patience):
-            ids = [i for i in ids if self._queue.drain([i], 0.0)]
+        started, queue = time.perf_counter(), self._queue
+        ids = ids if queue.drain(ids, patience) else [i for i in ids if queue.drain([i], 0.0)]
         return ids, time.perf_counter() - started if patience else 0.0
 
     def ingest(self, finished: Sequence[str], epoch: int) -> int:

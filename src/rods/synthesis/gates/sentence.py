@@ -4,12 +4,6 @@ Owns the argument that a value belongs to, and the forms of a value in a text. O
 mean the same, courtesy, and the length that a place may have. Finds values in the same places of
 two tasks, and whether a changed value is computed or composed of others as its model is.
 The comparison knows values only as masks, and asks which other words may replace each other.
-
-    known = roles_of(turn)
-    masked(message, known, masks_of(known, kept=set()), domains)       # a mask for each value
-    differs(phrased(old), phrased(new), alike, may)         # None, or where they say other things
-    pairs = list(leaf_pairs(before.leaves, after.leaves))   # [(457.23, 449.57)]
-    composed("now $457.23", "now $449.57", pairs)           # True
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Owns the counts and the cutting of a message into words. Values are masked, so that only words are
 counted. Never judges a message.
-
-    usage = TextCounts(training_tasks)
-    usage.said_with({"lend"}, {"borrow", "borrowed"})       # messages of lend that say one of them
 """
 
 from __future__ import annotations

@@ -4,10 +4,6 @@ Owns the judge's request (stage 4: five criteria, with results and state) and th
 classes of error that a patch may answer (arXiv 2606.19047); how their answers are read; and patches
 of the initial configuration: existing fields alone, in their type. Never rewrites, executes or
 plans.
-
-    verdict = judge(chat, environment, variant, seed=7)
-    verdict.accepted, verdict.fault, verdict.problem
-    learnt(chat, base, Rejection("execute", ErrorClass.VM_EXEC_FAILED, "..."), seed=7).patch
 """
 
 from __future__ import annotations

@@ -3,10 +3,6 @@
 Owns reading and rendering `prompts/*.jinja`, and what a prompt tells of a value that an earlier
 result showed: which result, where it stands there, and whether pointing at it can mean nothing
 else. Never sends anything, never words a message: the model does.
-
-    messages = render("judge", turns=[...], state="", problem="")   # one user message
-    prompts_hash()                                           # part of every variant's provenance
-    pointer(steps, 3, "loan_id")                # Pointer(step=1, message=2, where="loan id", ...)
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis), what a
 from the ones before (blocked functions, hints, a patched initial configuration), and the lock by
 which one thread at a time works in worlds. The stages are files of their own. Never decides over
 the deterministic gates.
-
-    writer = LlmWriter(environment, chat, config.synthesis.llm, groundwork)
-    variant = writer.propose(seed, random.Random(7))
 """
 
 from __future__ import annotations
