@@ -20,102 +20,79 @@ Values = Mapping[str, Any]
 """Settings by their dotted keys."""
 
 
+_PUT = ("folder", "lora")
+"""Ways that put weights into a folder."""
+
+
 class Rule(NamedTuple):
     """Condition under which some settings are read."""
 
-    keys: tuple[str, ...]
-    """Settings, or sections of them."""
-    by: tuple[str, ...]
-    """Settings that decide it."""
+    keys: str
+    """Settings, or sections of them, with blanks between them."""
+    by: str
+    """Settings that decide it, likewise."""
     read: Callable[[Values], bool]
     want: str
     """Condition in words, for the message."""
 
 
-def _pipelined(values: Values) -> bool:
-    return values["rollout.schedule"] == "pipelined"
+def _engine(able: Callable[[EngineTraits, Values], bool]) -> Callable[[Values], bool]:
+    """Make a condition on the engine; one that is undecided, or a user's module, meets all."""
 
+    def read(values: Values) -> bool:
+        traits = traits_of(values["engine.name"])
+        return traits.undecided or traits.foreign or able(traits, values)
 
-def _engine(values: Values) -> EngineTraits:
-    return traits_of(values["engine.name"])
-
-
-def _open(values: Values) -> bool:
-    """Return true if the engine may read the whole section: undecided, or a user's module."""
-    return _engine(values).undecided or _engine(values).foreign
-
-
-def _puts_weights(values: Values) -> bool:
-    there = _engine(values).server and not _engine(values).started
-    return _open(values) or (there and values["engine.weights"] in ("folder", "lora"))
+    return read
 
 
 RULES = (
     Rule(
-        ("rollout.pipeline",),
-        ("rollout.schedule",),
-        _pipelined,
+        "rollout.pipeline", "rollout.schedule", lambda v: v["rollout.schedule"] == "pipelined",
         'rollout.schedule = "pipelined"',
     ),
     Rule(
-        ("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
-        ("rollout.schedule",),
-        lambda values: values["rollout.schedule"] != "synchronous",
+        "rollout.worlds.starting rollout.worlds.running rollout.worlds.judging", "rollout.schedule",
+        lambda v: v["rollout.schedule"] != "synchronous",
         'rollout.schedule = "asynchronous" or "pipelined"',
     ),
     Rule(
-        ("train.gae",),
-        ("train.advantage",),
-        lambda values: values["train.advantage"] == "gae",
+        "train.gae", "train.advantage", lambda v: v["train.advantage"] == "gae",
         'train.advantage = "gae"',
     ),
     Rule(
-        ("train.filtering.redraw",),
-        ("train.filter",),
-        lambda values: values["train.filter"] != "none",
+        "train.filtering.redraw", "train.filter", lambda v: v["train.filter"] != "none",
         'train.filter = "dapo" or "zerotir", because without a filter no group is dropped',
     ),
     Rule(
-        ("train.filtering.window", "train.filtering.max_perplexity"),
-        ("train.filter",),
-        lambda values: values["train.filter"] not in ("none", "dapo"),
-        'train.filter = "zerotir"',
+        "train.filtering.window train.filtering.max_perplexity", "train.filter",
+        lambda v: v["train.filter"] not in ("none", "dapo"), 'train.filter = "zerotir"',
     ),
     Rule(
-        ("train.dual_clip",),
-        ("train.loss",),
-        lambda values: values["train.loss"] != "cispo",
+        "train.dual_clip", "train.loss", lambda v: v["train.loss"] != "cispo",
         'train.loss = "clipped" or "gspo"',
     ),
+    Rule("train.kl_in", "train.kl", lambda v: v["train.kl"] > 0, "train.kl above 0"),
     Rule(
-        ("train.kl_in",), ("train.kl",), lambda values: values["train.kl"] > 0, "train.kl above 0"
-    ),
-    Rule(
-        ("engine.vllm",),
-        ("engine.name",),
-        lambda values: _engine(values).started or _open(values),
+        "engine.vllm", "engine.name", _engine(lambda traits, _: traits.started),
         'engine.name = "vllm"',
     ),
     Rule(
-        ("engine.timeout",),
-        ("engine.name",),
-        lambda values: _engine(values).server or _open(values),
+        "engine.timeout", "engine.name", _engine(lambda traits, _: traits.server),
         'engine.name = "openai" or "vllm", which use a server',
     ),
     Rule(
-        ("engine.folder",),
-        ("engine.name", "engine.weights"),
-        _puts_weights,
+        "engine.folder", "engine.name engine.weights",
+        _engine(lambda t, v: t.server and not t.started and v["engine.weights"] in _PUT),
         'engine.name = "openai" with engine.weights = "folder" or "lora"',
     ),
     Rule(
-        ("engine.vllm.sleep",),
-        ("rollout.schedule", "rollout.pipeline.staleness"),
-        lambda values: not _pipelined(values) or values["rollout.pipeline.staleness"] == 0,
+        "engine.vllm.sleep", "rollout.schedule rollout.pipeline.staleness",
+        lambda v: v["rollout.schedule"] != "pipelined" or v["rollout.pipeline.staleness"] == 0,
         "rollout.pipeline.staleness = 0 or another rollout.schedule, because a server that samples "
         "during updates never sleeps",
     ),
-)
+)  # fmt: skip
 
 
 def require_read(
@@ -147,11 +124,11 @@ def _unread(
     """Return the keys of a rule that are set without effect."""
     if rule.read(values):
         return []
-    decided = max(_last(key, layers) for key in rule.by)
+    decided = max(_last(key, layers) for key in rule.by.split())
     return [
         key
         for key in values
-        if within(key, rule.keys)
+        if within(key, rule.keys.split())
         and values[key] != usual.get(key)
         and _last(key, layers) >= max(decided, 0)
     ]
@@ -168,4 +145,4 @@ def _named(key: str, layer: Collection[str]) -> bool:
 
 
 def _are(rule: Rule, values: Values) -> str:
-    return " and ".join(f"{key} = {shown(values[key])}" for key in rule.by)
+    return " and ".join(f"{key} = {shown(values[key])}" for key in rule.by.split())
