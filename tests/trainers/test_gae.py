@@ -13,7 +13,7 @@ from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.advantages import whiten
 from rods.trainers.batches.micro import pack
-from rods.trainers.gae import explained_variance, token_advantages, with_estimates
+from rods.trainers.critic import explained_variance, token_advantages, with_estimates
 from rods.trainers.samples import to_sample
 from rods.trajectory import Trajectory
 from rods.types import StopReason

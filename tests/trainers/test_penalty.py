@@ -15,7 +15,7 @@ from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.trainers.collect import penalised, perplexity
-from rods.trainers.gae import token_advantages
+from rods.trainers.critic import token_advantages
 from rods.trainers.samples import to_sample
 from trainer_cases import make_groups, make_model, make_scores, make_trainer
 

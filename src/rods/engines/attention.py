@@ -10,6 +10,7 @@ of the gradient, as ring attention does (arXiv 2310.01889).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -63,11 +64,8 @@ def after(
     """Attention of tokens to all that stands before them and to each other up to themselves.
 
     Args:
-        query: (batch, heads, tokens, head dim).
-        past_keys: of the tokens before, at least one: (batch, heads, past, head dim).
-        past_values: likewise.
-        keys: of the tokens themselves, shaped like `query`.
-        values: likewise.
+        query: (batch, heads, tokens, head dim); `keys` and `values` of these tokens likewise.
+        past_keys, past_values: of the tokens before, at least one: (batch, heads, past, head dim).
         scale: what scores are multiplied with.
 
     Returns:
@@ -79,32 +77,26 @@ def after(
 
 class _After(Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        past_keys: Tensor,
-        past_values: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        scale: float,
-    ) -> Tensor:
+    def forward(ctx: Any, query: Tensor, *given: Any) -> Tensor:
+        past_keys, past_values, keys, values, scale = given
         past = flash(query, past_keys, past_values, False, scale)
         own = flash(query, keys, values, True, scale)
         weight = torch.logaddexp(past.weight, own.weight)
         shares = [(part.weight - weight).exp()[..., None] for part in (past, own)]
         out = (past.out * shares[0] + own.out * shares[1]).to(query.dtype)
-        ctx.save_for_backward(query, past_keys, past_values, keys, values, out, weight)
+        ctx.save_for_backward(query, *given[:-1], out, weight)
         ctx.scale, ctx.rests = scale, (past.rest, own.rest)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        query, past_keys, past_values, keys, values, out, weight = ctx.saved_tensors
-        merged = out, weight
-        past = _backward(
-            gradients[0], query, past_keys, past_values, merged, ctx.rests[0], False, ctx.scale
-        )
-        own = _backward(gradients[0], query, keys, values, merged, ctx.rests[1], True, ctx.scale)
+        query, past_keys, past_values, keys, values, *merged = ctx.saved_tensors
+
+        def slopes(keys: Tensor, values: Tensor, rest: tuple[Any, ...], causal: bool) -> Any:
+            return _backward(gradients[0], query, keys, values, merged, rest, causal, ctx.scale)
+
+        past = slopes(past_keys, past_values, ctx.rests[0], False)
+        own = slopes(keys, values, ctx.rests[1], True)
         return past[0] + own[0], *past[1:], *own[1:], None
 
 
@@ -116,22 +108,18 @@ def flash(
     scale: float = 1.0,
     bias: Tensor | None = None,
 ) -> AttentionPass:
-    """One pass of a flash kernel.
+    """One pass of a flash kernel over tensors of shape (batch, heads, positions, head dim).
 
     Args:
-        query: (batch, heads, queries, head dim).
-        keys: (batch, heads, positions, head dim).
-        values: likewise.
         causal: query i sees the first i + 1 positions.
         scale: what scores are multiplied with.
         bias: what is added to them, (batch or 1, heads or 1, queries, positions); on a CPU only.
     """
     if query.is_cuda:
         assert bias is None, "flash kernels of a GPU take no bias"
-        found = _ATEN._scaled_dot_product_flash_attention(
+        out, weight, *rest = _ATEN._scaled_dot_product_flash_attention(
             query, keys, values, 0.0, causal, False, scale=scale
         )
-        out, weight, *rest = found
         return AttentionPass(out, weight, tuple(rest[:6]))
     out, weight = _ATEN._scaled_dot_product_flash_attention_for_cpu(
         query, keys, values, 0.0, causal, attn_mask=bias, scale=scale
@@ -144,7 +132,7 @@ def _backward(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    merged: tuple[Tensor, Tensor],
+    merged: Sequence[Tensor],
     rest: tuple[Any, ...],
     causal: bool,
     scale: float,

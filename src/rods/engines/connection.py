@@ -12,7 +12,7 @@ the words for everything that can go wrong. It knows no sessions and no weights.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -54,12 +54,8 @@ class Connection:
     def __init__(self, url: str, seconds: float) -> None:
         """Prepare; nothing is sent yet.
 
-        Args:
-            url: base URL, up to and with /v1.
-            seconds: how long one answer may take.
-
-        Raises:
-            ConfigError: the URL or the key cannot be used.
+        `url` goes up to and with /v1, and one answer may take so many `seconds`. Raises
+        `ConfigError` where the URL or the key cannot be used.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -199,8 +195,3 @@ def _list(answer: object, key: str) -> list[Mapping[str, Any]]:
 def _short(value: object) -> str:
     words = " ".join(str(value).split())
     return words if len(words) <= QUOTE else words[: QUOTE - 1] + "…"
-
-
-def names_of(models: Sequence[Mapping[str, Any]]) -> str:
-    """What a server's models are called, for messages."""
-    return ", ".join(repr(model.get("id")) for model in models)

@@ -42,16 +42,10 @@ _GROWING_ROPE = {"dynamic", "longrope"}
 def general_cache(
     model: nn.Module, rows: int, max_context: int, budget: int | None = None
 ) -> BatchedCache | SingleCache:
-    """The cache that is right for this model.
+    """The cache that is right for any causal language model of transformers.
 
-    Args:
-        model: any causal language model of transformers.
-        rows: contexts that are cached at once.
-        max_context: most tokens of one.
-        budget: bytes that a batched cache may grow to.
-
-    Raises:
-        PolicyError: the model keeps no key-value cache.
+    A batched one may grow to `budget` bytes; raises `PolicyError` where the model keeps no
+    key-value cache.
     """
     single = SingleCache(model, rows)
     single.cost = _why_single(model)
@@ -126,8 +120,7 @@ class _Layer(DynamicLayer):
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Store new keys and values; all that the rows of this pass have."""
-        keys, values = self._cache.store(self._number, key_states, value_states)
-        return keys, values
+        return self._cache.store(self._number, key_states, value_states)
 
     def get_seq_length(self) -> int:
         """Cached tokens of the longest row of this pass."""
@@ -175,11 +168,9 @@ class BatchedCache(_Live):
         super().__init__(model)
         text = self._config.get_text_config()
         self._layers = int(text.num_hidden_layers)
-        kinds = getattr(text, "layer_types", None)
-        window = getattr(text, "sliding_window", None)
-        alone = "sliding_attention" if window and not kinds else "full_attention"
-        self._kinds: list[str] = list(kinds or [alone])
-        self._window = int(window or 0)
+        self._window = int(getattr(text, "sliding_window", None) or 0)
+        alone = "sliding_attention" if self._window else "full_attention"
+        self._kinds: list[str] = list(getattr(text, "layer_types", None) or [alone])
         self._rows, self._longest, self._budget = rows, max_context + 1, budget
         self._cache = _Cache(self._layers, self._make)
         self.lengths = [0] * rows
@@ -192,13 +183,11 @@ class BatchedCache(_Live):
         )  # fmt: skip
 
     def limit(self, length: int | None = None) -> int:
-        """Rows that there may be if one has `length` tokens; None: a whole context."""
-        kept = self._cache.kept
-        if kept is None and self._budget is not None:
+        """See `Backend.limit`."""
+        if self._cache.kept is None and self._budget is not None:
             self.prefill([0], [[1]])  # its sizes are known only then
             self.clear(0)
-            kept = self._cache.kept
-        return self._rows if kept is None else kept.limit(length)
+        return self._rows if self._cache.kept is None else self._cache.kept.limit(length)
 
     def release(self) -> None:
         """Empty all rows and give their memory back."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -39,19 +39,13 @@ __all__ = ["EngineStats", "HFPolicy", "HFSession"]
 _log = logging.getLogger(__name__)
 
 
-class EndOfText(Protocol):
-    """A tokenizer, as far as the engine reads it."""
-
-    eos_token_id: int | None
-
-
 class HFPolicy(Engine):
     """A causal language model of transformers as a `Policy`."""
 
     def __init__(
         self,
         model: nn.Module,
-        stop: EndOfText | Collection[int],
+        stop: Any,
         rows: int,
         max_context: int,
         device: str | torch.device = "cpu",
@@ -71,7 +65,7 @@ class HFPolicy(Engine):
             rows: contexts that are cached at once; further sessions wait for a row.
             max_context: most tokens of one context, prompt and samples together.
             device: where the fast path computes.
-            dtype: numbers of the fast path; float32 on a CPU.
+            dtype: numbers of the fast path.
             threads: torch's threads, set for the whole process; None leaves them.
             fast: False never takes the fast path.
             cache_bytes: what keys and values may take. The cache grows by need; where this does not
@@ -155,12 +149,11 @@ class HFSession:
     """One trajectory's context."""
 
     def __init__(self, policy: HFPolicy, seed: int, shared_prompt: Sequence[int]) -> None:
-        self._policy, self._seed = policy, seed
+        self._policy, self._seed, self._state = policy, seed, "open"
         self._scheduler = policy.scheduler
         self._goes_on = False
         """Whether the next generation needs no new ids: the last one ended before it was done."""
         self._context = self._scheduler.open(Noise(seed), shared_prompt)
-        self._state = "open"
 
     async def generate(
         self,
@@ -243,11 +236,10 @@ def make_hf(options: EngineOptions) -> HFPolicy:
     )
 
 
-def _stop_ids(model: nn.Module, stop: EndOfText | Collection[int]) -> set[int]:
-    if isinstance(stop, Collection) and not hasattr(stop, "eos_token_id"):
+def _stop_ids(model: nn.Module, stop: Any) -> set[int]:
+    if not hasattr(stop, "eos_token_id"):
         return {int(i) for i in stop}
-    tokenizer: Any = stop
-    ids = {i for i in (tokenizer.eos_token_id,) if i is not None} | {*generation_stops(model)}
+    ids = {stop.eos_token_id, *generation_stops(model)} - {None}
     if not ids:
         raise PolicyError(
             "neither the tokenizer nor the model's generation config names an end-of-text id; "
@@ -261,7 +253,10 @@ def generation_stops(model: nn.Module) -> tuple[int, ...]:
 
     It names more than the chat template shows: Llama's `<|eom_id|>`, Qwen's `<|endoftext|>`.
     """
-    generation: Any = getattr(base_of(model), "generation_config", None)
+    return ends_of(getattr(base_of(model), "generation_config", None))
+
+
+def ends_of(generation: Any) -> tuple[int, ...]:
+    """Ids that end a generation by a generation config, which may name none, one or several."""
     named: Any = getattr(generation, "eos_token_id", None)
-    many: list[Any] = [*named] if isinstance(named, list) else [named]
-    return tuple(int(i) for i in many if i is not None)
+    return tuple(int(i) for i in (named if isinstance(named, list) else [named]) if i is not None)

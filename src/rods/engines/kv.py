@@ -63,16 +63,10 @@ class RowCache(Backend):
         budget: int | None = None,
         share: bool = False,
     ) -> None:
-        """Take over the weights.
+        """Take over the weights of a model that `unsupported` has nothing against.
 
-        Args:
-            model: one that `unsupported` has nothing against.
-            rows: contexts that are cached at once.
-            max_context: most tokens of one.
-            device: where it computes.
-            dtype: numbers of weights and cache.
-            budget: bytes that the cache may grow to; None: as many as all rows take.
-            share: compute with the model's own weights, not with a copy; see `DecoderWeights`.
+        `budget` is what the cache may grow to, in bytes; None: as many as all rows take. With
+        `share` it computes with the model's own weights, not with a copy; see `DecoderWeights`.
         """
         self._device, self._dtype = device, dtype
         self.copied = not share
@@ -101,7 +95,7 @@ class RowCache(Backend):
         self._slots[row], self.lengths[row] = None, 0
 
     def limit(self, length: int | None = None) -> int:
-        """Rows that there may be if one has `length` tokens; None: a whole context."""
+        """See `Backend.limit`."""
         return self._kept.limit(length)
 
     def release(self) -> None:
@@ -154,8 +148,7 @@ class RowCache(Backend):
 
     def swap(self, a: int, b: int) -> None:
         """Exchange two rows; copies only what is cached."""
-        own_a, own_b = self.lengths[a] - self._base(a), self.lengths[b] - self._base(b)
-        self._kept.swap(a, b, own_a, own_b)
+        self._kept.swap(a, b, *(self.lengths[row] - self._base(row) for row in (a, b)))
         self.lengths[a], self.lengths[b] = self.lengths[b], self.lengths[a]
         self._slots[a], self._slots[b] = self._slots[b], self._slots[a]
 
@@ -295,13 +288,14 @@ class RowCache(Backend):
         self, layer: int, query: Tensor, bias: Tensor, runs: Sequence[Run], plan: PrefixPlan | None
     ) -> Tensor:
         """Attention of one token a row to its own cache and to its shared prompt."""
-        own = [self._cached(layer, run) for run in runs]
+        both = self._kept.keys[layer], self._kept.values[layer]
+        own = [[kept[run.begin : run.end, :, : run.span] for kept in both] for run in runs]
         if plan is None and query.is_cuda:
-            return F.scaled_dot_product_attention(query, *own[0], attn_mask=bias)
+            return F.scaled_dot_product_attention(query, own[0][0], own[0][1], attn_mask=bias)
         query = query * self._w.head_dim**-0.5
         parts = [
-            attend(query[run.begin : run.end], *kept, bias[run.begin : run.end, ..., : run.span])
-            for run, kept in zip(runs, own, strict=True)
+            attend(query[r.begin : r.end], keys, values, bias[r.begin : r.end, ..., : r.span])
+            for r, (keys, values) in zip(runs, own, strict=True)
         ]
         mixed, weight = parts[0]
         if len(mixed) < len(query):  # several runs; rows between them are idle
@@ -321,12 +315,6 @@ class RowCache(Backend):
         if self._device.type != "cpu":
             return [Run(0, max(rows) + 1, max(lengths[row] for row in rows) + 1)]
         return runs_of(rows, lengths, self._w.kv_heads * self._w.head_dim)
-
-    def _cached(self, layer: int, run: Run) -> tuple[Tensor, Tensor]:
-        """Keys and values of some rows' own tokens, (rows, kv heads, span, head dim)."""
-        rows = slice(run.begin, run.end)
-        keys, values = self._kept.keys[layer], self._kept.values[layer]
-        return keys[rows, :, : run.span], values[rows, :, : run.span]
 
     def _project(
         self, layer: Layer, hidden: Tensor, cos: Tensor, sin: Tensor

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.config import EngineSettings, RolloutSettings
-from rods.engines.connection import Connection, names_of
+from rods.engines.connection import Connection
 from rods.engines.handover import Adapters, Folder
 from rods.engines.options import EngineOptions
 from rods.errors import PolicyError
@@ -58,18 +58,12 @@ class OpenAIEngine(Engine):
     ) -> None:
         """Prepare; nothing is sent before `start`.
 
-        Args:
-            settings: the server, and how it gets weights.
-            template: ids that end a generation, and the text of ids.
-            rollout: context and temperature, which the server must be able to keep to.
-            half: the server computes in bfloat16, so weights need not be handed over in float32.
+        The server must be able to keep to the context and temperature of `rollout`. `half`: it
+        computes in bfloat16, so weights need not be handed over in float32.
         """
-        self.settings = settings
+        self.settings, self._rollout, self.half = settings, rollout, half
         self.max_context = rollout.context_tokens
-        self.stop_ids = template.stop_ids
-        self.stops = Stops(template.raw_decode)
-        self.half = half
-        self._rollout = rollout
+        self.stop_ids, self.stops = template.stop_ids, Stops(template.raw_decode)
         self._handover: Folder | Adapters | None = None
         fixed = settings.weights in ("", "fixed")
         # Of a nucleus, servers tell the log-probabilities within it.
@@ -106,11 +100,14 @@ class OpenAIEngine(Engine):
     async def start(self) -> None:
         """Connect, and look at what the server can do."""
         settings = self.settings
-        self._connection = Connection(settings.url, settings.timeout)
-        owner = await self._choose_model()
-        self._handover = self._make_handover(self._connection, owner)
-        if isinstance(self._handover, Folder):
+        self._connection = connection = Connection(settings.url, settings.timeout)
+        owner, folder = await self._choose_model(), Path(settings.folder)
+        if settings.weights == "folder":
+            self._handover = Folder(connection, folder, self.half)
             await self._handover.go_on()
+        elif settings.weights == "lora":
+            routes = ("", f"{self._model}:") if owner == "sglang" else ("v1/", "")
+            self._handover = Adapters(connection, folder, *routes)
         await self._probe()
 
     async def sync(self, weights: Weights, version: int) -> None:
@@ -126,17 +123,6 @@ class OpenAIEngine(Engine):
         if version != self._sent:  # an update without anything to learn from changes no weights
             await self._handover.send(weights, version)
         self._version = self._sent = version
-
-    def _make_handover(self, connection: Connection, owner: str) -> Folder | Adapters | None:
-        """The way that the settings name, by the routes of `owner`; None: there is none."""
-        folder = Path(self.settings.folder)
-        if self.settings.weights == "folder":
-            return Folder(connection, folder, self.half)
-        if self.settings.weights != "lora":
-            return None
-        if owner == "sglang":
-            return Adapters(connection, folder, "", f"{self._model}:")
-        return Adapters(connection, folder)
 
     async def close(self) -> None:
         """End the connection."""
@@ -163,22 +149,21 @@ class OpenAIEngine(Engine):
 
     async def _choose_model(self) -> str:
         """Find the model; whose server it is, as that says (`owned_by`)."""
-        models = await self.connection.models()
-        names = [str(model.get("id")) for model in models]
-        self._model = self._model or names[0]
-        if self._model not in names:
+        models = {str(model.get("id")): model for model in await self.connection.models()}
+        self._model = self._model or next(iter(models))
+        if self._model not in models:
             raise PolicyError(
                 f"engine {self.settings.url}: it has no model {self._model!r} (engine.model), but "
-                f"{names_of(models)}."
+                f"{', '.join(map(repr, models))}."
             )
-        longest = models[names.index(self._model)].get("max_model_len")
+        longest = models[self._model].get("max_model_len")
         if isinstance(longest, int) and longest < self.max_context:
             raise PolicyError(
                 f"engine {self.settings.url}: {self._model} is served with a context of {longest} "
                 f"tokens, fewer than rollout.context_tokens = {self.max_context}. Serve it with "
                 "more, or lower the setting."
             )
-        return str(models[names.index(self._model)].get("owned_by"))
+        return str(models[self._model].get("owned_by"))
 
     async def _probe(self) -> None:
         """Complete one token; say what is missing if that is no engine.
@@ -189,12 +174,11 @@ class OpenAIEngine(Engine):
         """
         prompt = list(self.stop_ids[:1])
         choice = await self.connection.complete(self.request(prompt, 1, 0.0), "probe")
-        missing: list[str] = []
-        if not _numbers(choice.get("token_ids")):
-            missing.append("ids of the sampled tokens (return_token_ids)")
-        if not _numbers(_logprobs(choice)):
-            missing.append("log-probabilities (logprobs)")
-        if missing:
+        wanted = {
+            "ids of the sampled tokens (return_token_ids)": choice.get("token_ids"),
+            "log-probabilities (logprobs)": _logprobs(choice),
+        }
+        if missing := [name for name, values in wanted.items() if not _numbers(values)]:
             raise PolicyError(
                 f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM "
                 "and SGLang have them; a server with only chat completions cannot be an engine."
@@ -316,9 +300,8 @@ def _finish(choice: Mapping[str, Any]) -> FinishReason | None:
 
 def _logprobs(choice: Mapping[str, Any]) -> list[Any]:
     told = choice.get("logprobs")
-    return (
-        cast("dict[str, Any]", told).get("token_logprobs") or [] if isinstance(told, dict) else []
-    )
+    named = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    return named.get("token_logprobs") or []
 
 
 def _numbers(values: object) -> list[Any]:

@@ -42,26 +42,19 @@ class PrefixStore:
     """A fixed number of slots for shared keys and values, counted by use."""
 
     def __init__(self, kept: KeyValues, slots: int) -> None:
-        """Make it.
-
-        Args:
-            kept: where keys and values of the slots go.
-            slots: prompts kept at once, where its budget suffices.
-        """
+        """Make it, for so many prompts at once where the budget of `kept` suffices."""
         self.kept = kept
         self.lengths = [0] * slots
         self._users = [0] * slots
 
     def take(self, length: int) -> int | None:
         """The lowest free slot for a prompt of `length` tokens, without users yet."""
-        for slot, users in enumerate(self._users):
-            if users == 0:
-                if slot >= self.kept.limit(length):
-                    return None
-                self.kept.reserve(slot + 1, length)
-                self.lengths[slot] = length
-                return slot
-        return None
+        slot = self._users.index(0) if 0 in self._users else len(self._users)
+        if slot >= min(len(self._users), self.kept.limit(length)):
+            return None
+        self.kept.reserve(slot + 1, length)
+        self.lengths[slot] = length
+        return slot
 
     def use(self, slot: int) -> None:
         """Count one more row that refers to the slot."""

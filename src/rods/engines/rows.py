@@ -213,9 +213,8 @@ class Rows:
         worth = max(4, top // 8)
         if top - len(live) < worth:
             return
-        owners = enumerate(self._owner[:top])
-        quiet = [row for row, owner in owners if owner is None or now - owner.used > _QUIET]
-        holes = [row for row in quiet if row not in live]
+        idle = [(row, self._owner[row]) for row in range(top) if row not in live]
+        holes = [row for row, owner in idle if owner is None or now - owner.used > _QUIET]
         if len(holes) < worth:
             return
         for low, high in zip(holes, sorted(live, reverse=True), strict=False):
@@ -228,8 +227,7 @@ class Rows:
         owners = self._owner
         owners[low], owners[high] = owners[high], owners[low]
         for row in (low, high):
-            owner = owners[row]
-            if owner is not None:
+            if (owner := owners[row]) is not None:
                 owner.row = row
         places = {low: high, high: low}
         for rows in self._holders.values():

@@ -58,11 +58,8 @@ class Scheduler:
     ) -> None:
         """Make it.
 
-        Args:
-            backend: the rows.
-            stop_ids: ids that end a generation; may be empty.
-            join_at: waiting requests that interrupt the running batch at once.
-            patience: decode steps after which fewer may interrupt it too.
+        Waiting requests interrupt the running batch at once if they are `join_at`, and fewer after
+        `patience` decode steps.
         """
         self.stats = EngineStats()
         self.version = 0
@@ -282,16 +279,15 @@ class Scheduler:
         self.stats.generated_tokens += len(batch)
 
     def _accept(self, request: Sampling, token: int, logprob: float) -> None:
+        context = request.context
         if logprob != logprob:
-            words = (
-                f"the model gave NaN after {len(request.context.ids)} tokens of context; the "
-                "weights are broken (look at the last update's gradient norm)."
-            )
+            words = f"the model gave NaN after {len(context.ids)} tokens of context; the weights "
+            words += "are broken (look at the last update's gradient norm)."
             request.future.set_exception(PolicyError(words))
             return
         if request.version is None:
             request.version = self.version
-        request.context.ids.append(token)
+        context.ids.append(token)
         request.ids.append(token)
         request.logprobs.append(logprob)
         if token in self._stop:

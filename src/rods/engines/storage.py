@@ -36,16 +36,10 @@ class KeyValues:
         dtype: torch.dtype,
         budget: int | None = None,
     ) -> None:
-        """Allocate nothing.
+        """Allocate nothing; there may be `rows` rows of `longest` positions at most.
 
         Args:
-            layers: decoder layers.
-            heads: key heads of a layer.
-            width: numbers of a head.
-            rows: most rows.
-            longest: most positions of a row.
-            device: where they lie.
-            dtype: their numbers.
+            heads: key heads of a layer, each of `width` numbers.
             budget: most bytes, whatever they suffice for; one row of `longest` is always allowed.
         """
         self._layers, self._heads, self._width = layers, heads, width

@@ -64,15 +64,9 @@ class VllmEngine(OpenAIEngine):
         self._folder = Path(tempfile.mkdtemp(prefix="rods-vllm-"))
         # Whatever ends first: the run (`close`), this object, or the program.
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        update = {
-            "url": f"http://{HOST}:{self._port}/v1",
-            "model": NAME,
-            "weights": way,
-            "folder": str(self._folder),
-        }
-        super().__init__(
-            settings.model_copy(update=update), options.template, config.rollout, options.half
-        )
+        update = {"url": f"http://{HOST}:{self._port}/v1", "folder": str(self._folder)}
+        its = settings.model_copy(update=update | {"model": NAME, "weights": way})
+        super().__init__(its, options.template, config.rollout, options.half)
         self._command = _command(options, way, self._port)
         self._allowed = LORA.copy() if way == "lora" else {}
         self._allowed |= ROUTES if settings.vllm.sleep else {}

@@ -12,7 +12,7 @@ holds no cache.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -199,9 +199,9 @@ class Layer:
     out: Fused
     gate_up: Fused
     down: Fused
-    norm_in: Tensor
-    norm_mid: Tensor
-    norm_qk: Tensor | None
+    norm_in: Tensor = field(init=False)
+    norm_mid: Tensor = field(init=False)
+    norm_qk: Tensor | None = None
     """Weights of query and key norms, shape (heads + kv heads, head dim); None: no such norms."""
 
 
@@ -211,16 +211,11 @@ class DecoderWeights:
     def __init__(
         self, model: nn.Module, device: torch.device, dtype: torch.dtype, share: bool = False
     ) -> None:
-        """Read them.
+        """Read those of a model that `unsupported` has nothing against.
 
-        Args:
-            model: one that `unsupported` has nothing against.
-            device: where they are wanted.
-            dtype: their numbers.
-            share: make the model's own weights rows of the fused matrices where device and numbers
-                are the same, so that there is one copy, and a packed one of a small model on a CPU
-                (`packs`). What changes the model may then change what is computed with before
-                `sync` is called.
+        `share` makes the model's own weights rows of the fused matrices where device and numbers
+        are the same, so that there is one copy, and a packed one of a small model on a CPU
+        (`packs`). What changes the model may then change what is computed with before `sync`.
         """
         base: Any = base_of(model)
         config: Any = base.config
@@ -241,15 +236,11 @@ class DecoderWeights:
 
     def _layer(self, layer: Any) -> Layer:
         attention, mlp = layer.self_attn, layer.mlp
-        empty = torch.empty(0)
         return Layer(
             qkv=self._fuse(attention.q_proj, attention.k_proj, attention.v_proj),
             out=self._fuse(attention.o_proj),
             gate_up=self._fuse(mlp.gate_proj, mlp.up_proj),
             down=self._fuse(mlp.down_proj),
-            norm_in=empty,
-            norm_mid=empty,
-            norm_qk=None,
         )
 
     @torch.no_grad()
@@ -269,15 +260,11 @@ class DecoderWeights:
         self.norm_out = self._copy(base.model.norm.weight)
         embedding: Tensor = base.get_input_embeddings().weight
         tied = base.get_output_embeddings().weight is embedding
-        alike = embedding.device == self._device and embedding.dtype is self._dtype
-        shared = self._share and alike
-        apart = embedding.detach() if shared else None
-        self.embedding = (
-            self.head.weight if tied else self._copy(embedding) if apart is None else apart
-        )
+        self.embedding = self.head.weight if tied else self._copy(embedding, not self._share)
 
-    def _copy(self, tensor: Tensor) -> Tensor:
-        return tensor.detach().to(self._device, self._dtype, copy=True)
+    def _copy(self, tensor: Tensor, always: bool = True) -> Tensor:
+        """A tensor here, in our numbers; a copy even where it is so already, if `always`."""
+        return tensor.detach().to(self._device, self._dtype, copy=always)
 
     def rotary(self, length: int) -> tuple[Tensor, Tensor]:
         """Cosines and signed sines of positions 0 .. length-1, each (length, 1, head dim).
@@ -289,6 +276,5 @@ class DecoderWeights:
         angles = torch.arange(length, device=self._device, dtype=torch.float32)[:, None]
         angles = angles * frequencies
         scale = float(rotary.attention_scaling)
-        cos, sin = angles.cos() * scale, angles.sin() * scale
-        pair = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
-        return pair[0].to(self._dtype)[:, None], pair[1].to(self._dtype)[:, None]
+        cos, sin = (angles.cos() * scale).to(self._dtype), (angles.sin() * scale).to(self._dtype)
+        return torch.cat([cos, cos], -1)[:, None], torch.cat([-sin, sin], -1)[:, None]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,9 @@ SMALL = 4096
 SLICE = 1 << 24
 """Numbers that are computed at once; bounds what a step holds beside its state."""
 
+_Place: TypeAlias = tuple[dict[str, Any], slice, Mapping[str, Any]]
+"""State of a parameter, the part of it that is computed, and the group with its rates."""
+
 
 def make_optimizer(
     parameters: Sequence[nn.Parameter], settings: TrainSettings
@@ -36,14 +39,11 @@ def make_optimizer(
 
     torch's fused one where all is float32 and stays on the device, else `LeanAdamW`.
     """
+    mode, decay = settings.local.optimizer_memory, settings.local.weight_decay
     groups: list[dict[str, Any]] = [
-        {
-            "params": [p for p in parameters if p.ndim > 1],
-            "weight_decay": settings.local.weight_decay,
-        },
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    mode = settings.local.optimizer_memory
     if mode == "full" and all(p.dtype is torch.float32 for p in parameters):
         return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
     moments = "8bit" if mode == "8bit" else "float32"
@@ -146,36 +146,24 @@ class LeanAdamW(torch.optim.Optimizer):
         flat, slope = parameter.detach().view(-1), gradient.reshape(-1)
         for begin in range(0, len(flat), SLICE):
             part = slice(begin, min(begin + SLICE, len(flat)))
-            self._update_slice(flat[part], slope[part].float(), state, part, group)
+            self._update_slice(flat[part], slope[part].float(), (state, part, group))
 
-    def _update_slice(
-        self,
-        weights: Tensor,
-        gradient: Tensor,
-        state: dict[str, Any],
-        part: slice,
-        group: Mapping[str, Any],
-    ) -> None:
+    def _update_slice(self, weights: Tensor, gradient: Tensor, at: _Place) -> None:
+        state, part, _ = at
         exact = weights
         if "low" in state:
             exact = joined(weights, state["low"][part].to(weights.device))
         if "first_scale" in state:
-            self._update_in_8_bits(exact, gradient, state, part, group)
+            self._update_in_8_bits(exact, gradient, *at)
         else:
-            self._update_in_float32(exact, gradient, state, part, group)
+            self._update_in_float32(exact, gradient, *at)
         if "low" in state:
             high, low = split(exact)
             weights.copy_(high)
             state["low"][part].copy_(low)
 
-    def _update_in_float32(
-        self,
-        exact: Tensor,
-        gradient: Tensor,
-        state: dict[str, Any],
-        part: slice,
-        group: Mapping[str, Any],
-    ) -> None:
+    def _update_in_float32(self, exact: Tensor, gradient: Tensor, *at: Any) -> None:
+        state, part, group = at
         fast, slow = group["betas"]
         first, second = (state[name][part].to(exact.device) for name in ("first", "second"))
         first.lerp_(gradient, 1 - fast)
@@ -183,23 +171,14 @@ class LeanAdamW(torch.optim.Optimizer):
         step = state["step"]
         scale = (1 - slow**step) ** 0.5
         exact.mul_(1 - group["lr"] * group["weight_decay"])
-        exact.addcdiv_(
-            first,
-            second.sqrt().div_(scale).add_(group["eps"]),
-            value=-group["lr"] / (1 - fast**step),
-        )
+        below = second.sqrt().div_(scale).add_(group["eps"])
+        exact.addcdiv_(first, below, value=-group["lr"] / (1 - fast**step))
         if self._offload:
             state["first"][part].copy_(first)
             state["second"][part].copy_(second)
 
-    def _update_in_8_bits(
-        self,
-        exact: Tensor,
-        gradient: Tensor,
-        state: dict[str, Any],
-        part: slice,
-        group: Mapping[str, Any],
-    ) -> None:
+    def _update_in_8_bits(self, exact: Tensor, gradient: Tensor, *at: Any) -> None:
+        state, part, group = at
         blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
         self._codes = [codes.to(exact.device) for codes in self._codes]
         first, second = state["first"][part], state["second"][part]
@@ -247,10 +226,8 @@ class LeanAdamW(torch.optim.Optimizer):
                     f"{sorted(saved)}, expected {sorted(fresh)} (train.local.optimizer_memory)"
                 )
             for name, value in saved.items():
-                if isinstance(value, Tensor):
-                    fresh[name].copy_(value)
-                else:
-                    fresh[name] = value
+                # Copied, because the state may lie in pages that a device reads directly.
+                fresh[name] = fresh[name].copy_(value) if isinstance(value, Tensor) else value
             self.state[parameter] = fresh
 
 

@@ -62,12 +62,11 @@ class ModelWeights:
     def save(self, folder: Path) -> None:
         """Write safetensors and configuration."""
         # Embeddings are never trained by adapters; else peft asks where their base came from.
-        own: dict[str, Any] = (
-            {"save_embedding_layers": False} if hasattr(self.model, "peft_config") else {}
-        )
+        peft = hasattr(self.model, "peft_config")
+        own: dict[str, Any] = {"save_embedding_layers": False} if peft else {}
         with quiet():
             cast("PreTrainedModel", self.model).save_pretrained(str(folder), **own)
-        if own:  # peft's card has nothing filled in
+        if peft:  # peft's card has nothing filled in
             (folder / "README.md").unlink(missing_ok=True)
 
 
@@ -81,10 +80,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint beside `folder`, then put it in place; an older one is replaced.
 
-    Args:
-        folder: where it will be; its parent is made.
-        model: a transformers model, or a peft model, of which only the adapter is written.
-        state: what `load_checkpoint` returns.
+    Of a peft model only the adapter is written. `load_checkpoint` returns `state`.
 
     Raises:
         StoreError: the disk is full or not writable; what was in `folder` is still there.

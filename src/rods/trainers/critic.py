@@ -4,11 +4,16 @@ Owns a model of its own (the policy's decoder as it was at the start, and a line
 at zero), its optimiser, the value loss and its figures. It never touches the policy. Under LoRA the
 decoder's weights are the policy's frozen ones, and only adapters and head are the critic's.
 
+Owns generalised advantage estimation (arXiv 1506.02438) too, in float64. Only sampled tokens are
+time steps: what the environment inserted is skipped, so the value after an insertion follows the
+one before it. The reward comes at the last sampled token.
+
     critic = Critic(model, settings, model_settings, seed=0)        # before LoRA enters the policy
     samples = critic.judge(samples)                                 # now with estimates
     with critic.training(lr=1e-5):
         critic.optimise(pack(samples, 16_384))
     critic.report(samples)
+    token_advantages([0.5, 0.2], reward=1.0, gamma=1.0, lam=1.0)        # [0.5, 0.8]
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -27,10 +34,10 @@ from rods.config import ModelSettings, TrainSettings
 from rods.errors import TrainError
 from rods.trainers.adamw import clip_gradients, make_optimizer
 from rods.trainers.adapters import with_lora
-from rods.trainers.batches.micro import Microbatch, pack
+from rods.trainers.advantages import Array, is_flat, whiten
+from rods.trainers.batches.micro import Microbatch, by_sample
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.forward import prepare_checkpointing, token_outputs, training_mode
-from rods.trainers.gae import explained_variance, with_estimates
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.reports import CriticReport, UpdateSums
 from rods.trainers.samples import Estimates, Floats, Sample
@@ -78,14 +85,9 @@ class Critic:
         Raises:
             TrainError: a value is not finite.
         """
-        found: dict[int, Floats] = {}
+        most, gae = self.settings.local.microbatch_tokens, self.settings.gae
         with torch.no_grad():
-            for micro in pack(samples, self.settings.local.microbatch_tokens, None, self._trees):
-                values = self._values(micro).cpu().numpy()
-                parts = np.split(values, np.cumsum([s.sampled for s in micro.samples])[:-1])
-                found |= {id(s): part for s, part in zip(micro.samples, parts, strict=True)}
-        values = [found[id(s)] for s in samples]
-        gae = self.settings.gae
+            values = by_sample(samples, most, self._trees, self._values)
         paid = self.settings.kl if self.settings.kl_in == "reward" else 0.0
         return with_estimates(samples, values, gae.gamma, gae.lam, paid)
 
@@ -108,12 +110,9 @@ class Critic:
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
             estimates, weights = cast("Estimates", micro.estimates), self._put(micro.token_weights)
-            loss, held = value_loss(
-                self._values(micro),
-                self._put(estimates.values),
-                self._put(estimates.returns),
-                self.settings.gae.value_clip,
-            )
+            old, returns = self._put(estimates.values), self._put(estimates.returns)
+            clip = self.settings.gae.value_clip
+            loss, held = value_loss(self._values(micro), old, returns, clip)
             total = (loss * weights).sum()
             cast("Any", total).backward()
             self._sums.see(micro)
@@ -133,22 +132,23 @@ class Critic:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         self._sums.sums["grad_norm"] += norm
-        self._sums.steps += 1
+        self._sums.counts["optimizer_steps"] += 1
 
     def report(self, samples: Sequence[Sample]) -> CriticReport:
         """The figures of the last update, made with these samples."""
         known = [s.estimates for s in samples if s.estimates is not None]
-        returns = np.concatenate([e.returns for e in known]).astype(np.float64)
-        values = np.concatenate([e.values for e in known]).astype(np.float64)
+        _, returns, values = (
+            np.concatenate(p).astype(np.float64) for p in zip(*known, strict=True)
+        )
         return CriticReport(
-            value_loss=self._sums.by_step("loss"),
+            value_loss=self._sums.mean("loss"),
             explained_variance=explained_variance(returns, values),
             value_mean=float(values.mean()),
             return_mean=float(returns.mean()),
-            value_clipped=self._sums.by_token("clipped"),
-            grad_norm=self._sums.by_step("grad_norm"),
+            value_clipped=self._sums.mean("clipped", "sampled_tokens"),
+            grad_norm=self._sums.mean("grad_norm"),
             lr=self._lr,
-            optimizer_steps=self._sums.steps,
+            optimizer_steps=self._sums.counts["optimizer_steps"],
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -183,13 +183,8 @@ class Critic:
         return cast("Tensor", self._head(states.float()))[:, 0]
 
     def _trained(self) -> dict[str, nn.Parameter]:
-        parts = {"trunk": self._trunk, "head": self._head}
-        return {
-            f"{part}.{name}": p
-            for part, module in parts.items()
-            for name, p in cast("nn.Module", module).named_parameters()
-            if p.requires_grad
-        }
+        both = nn.ModuleDict({"trunk": cast("nn.Module", self._trunk), "head": self._head})
+        return {name: p for name, p in both.named_parameters() if p.requires_grad}
 
     def _put(self, array: Floats) -> Tensor:
         return torch.from_numpy(array).to(self._trunk.device)
@@ -223,3 +218,74 @@ def _trunk(policy: PreTrainedModel, rank: int, seed: int) -> PreTrainedModel:
     whole = copy.deepcopy(policy, cast("Any", common))
     with_lora(whole, rank, seed + 1)
     return cast("PreTrainedModel", whole.base_model)
+
+
+def token_advantages(
+    values: Sequence[float], reward: float, gamma: float, lam: float, costs: Sequence[float] = ()
+) -> list[float]:
+    """A_t = d_t + gamma lam A_{t+1} with d_t = r_t + gamma V_{t+1} - V_t; V is 0 after the end.
+
+    Args:
+        values: V_t, what was expected before each sampled token.
+        reward: r of the last token; all others earn 0.
+        costs: taken from the r of each token; empty: none.
+        gamma: discount of one token.
+        lam: 1: return minus value; 0: d_t alone.
+    """
+    # gamma V_{t+1} for all but the last token, whose V_{t+1} is 0 and which earns the reward.
+    after = [gamma * v for v in values[1:]] + [reward]
+    paid = costs or [0.0] * len(after)
+    errors = [b - c - a for a, b, c in zip(values, after, paid, strict=True)]
+    # Equation 16 of the paper as a recursion, from the last token to the first.
+    return list(accumulate(reversed(errors), lambda later, d: d + gamma * lam * later))[::-1]
+
+
+def explained_variance(returns: Array, values: Array) -> float | None:
+    """1 - Var(returns - values) / Var(returns): 1 is perfect, 0 as good as a constant.
+
+    None: the returns are all equal.
+    """
+    if is_flat(returns):
+        return None
+    return float(1 - np.var(returns - values) / np.var(returns))
+
+
+def with_estimates(
+    samples: Sequence[Sample], values: Sequence[Floats], gamma: float, lam: float, kl: float = 0.0
+) -> list[Sample]:
+    """The samples with advantages, whitened over all their tokens, returns and values.
+
+    Args:
+        samples: with what their trajectories earned, and where `kl` is not 0 their reference.
+        values: of each sampled token.
+        gamma, lam: see `token_advantages`.
+        kl: what each token pays for its log-ratio to the reference (k1).
+
+    Raises:
+        TrainError: a value is not finite, or they are not one for each sampled token.
+    """
+    for sample, some in zip(samples, values, strict=True):
+        if len(some) != sample.sampled or not np.isfinite(some).all():
+            raise TrainError(
+                f"task {sample.task_id}, member {sample.member}: {len(some)} values came for "
+                f"{sample.sampled} sampled tokens; expected one finite value for each. Lower "
+                "train.gae.critic_lr, or go back to an older checkpoint."
+            )
+    exact = [np.asarray(v, dtype=np.float64) for v in values]
+    raw = [
+        np.array(token_advantages(v.tolist(), s.reward, gamma, lam, _costs(s, kl)))
+        for s, v in zip(samples, exact, strict=True)
+    ]
+    # The critic's target is A + V, the lambda-return, before whitening.
+    return [
+        replace(s, estimates=Estimates(_single(white), _single(a + v), _single(v)))
+        for s, white, a, v in zip(samples, whiten(raw), raw, exact, strict=True)
+    ]
+
+
+def _costs(sample: Sample, kl: float) -> list[float]:
+    return (kl * sample.log_ratio).tolist() if kl else []
+
+
+def _single(values: Array) -> Floats:
+    return values.astype(np.float32)

@@ -113,12 +113,10 @@ class HostedRun:
     # -- the curriculum, in the first process -----------------------------------------------
 
     def open(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        """Begin again, or go on from a state.
+        """Begin again, or go on from a state of `state_dict`, made here or on another machine.
 
-        Args:
-            folder: of the synthesis worker's queue. That of an earlier start is removed, or kept
-                where a state asks for its variants.
-            state: what `state_dict` said, here or on another machine.
+        The synthesis worker's queue lies in `folder`. That of an earlier start is removed, or kept
+        where a state asks for its variants.
 
         Raises:
             StoreError: another process runs in this folder, or the state belongs to other settings

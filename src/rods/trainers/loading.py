@@ -32,6 +32,7 @@ from transformers.utils import logging as hf_logging
 from rods.config import ModelSettings
 from rods.config.bundled import BUNDLED, local_path
 from rods.engines.attention import without_cudnn
+from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
 from rods.errors import PolicyError
 from rods.trainers.adapters import (
@@ -161,11 +162,9 @@ def load_stops(settings: ModelSettings) -> tuple[int, ...]:
     """Ids that end a generation by the model's generation config, without its weights."""
     source, local = _source(of_base(settings).name)
     try:
-        found = GenerationConfig.from_pretrained(source, local_files_only=local)
+        return ends_of(GenerationConfig.from_pretrained(source, local_files_only=local))
     except OSError:  # it has none, and the tokenizer knows the one end
         return ()
-    named: Any = found.eos_token_id
-    return tuple(int(i) for i in (named if isinstance(named, list) else [named]) if i is not None)
 
 
 def pick_device(settings: ModelSettings) -> torch.device:
@@ -188,11 +187,9 @@ def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
     """Whether arithmetic on this device is bfloat16; `auto`: where that is faster."""
     if settings.dtype != "auto":
         return settings.dtype == "bfloat16"
-    return device.type == "cuda" or cpu_halves(_width(load_architecture(settings)))
-
-
-def _width(config: Any) -> int:
-    return int(config.get_text_config().hidden_size)
+    if device.type == "cuda":
+        return True
+    return cpu_halves(int(cast("Any", load_architecture(settings)).get_text_config().hidden_size))
 
 
 def cpu_halves(width: int) -> bool:

@@ -29,7 +29,7 @@ from rods.reward import Score
 from rods.rewards.filters import filter_of
 from rods.trainers.adamw import clip_gradients, make_optimizer, rate
 from rods.trainers.adapters import with_lora
-from rods.trainers.batches.micro import Microbatch, loss_weights, minibatches, pack
+from rods.trainers.batches.micro import Microbatch, by_sample, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.collect import collect, penalised, perplexity
@@ -50,7 +50,6 @@ def _key(sample: Sample) -> tuple[bytes, bytes]:
 
 
 def _require_lengths(settings: TrainSettings, total_steps: int, longest: int) -> None:
-    """Raises `ConfigError`, see `LocalTrainer`."""
     if settings.schedule == "cosine" and total_steps < 1:
         raise ConfigError(
             'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
@@ -93,14 +92,9 @@ class LocalTrainer:
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
         _require_lengths(settings, total_steps, longest)
-        self.model = model
-        """The model whose weights are trained (LoRA layers stand inside it)."""
-        self.tokenizer = tokenizer
-        self.settings = settings
+        self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.filter = filter_of(settings)
-        self.total_steps = total_steps
-        self.seed = seed
-        self.longest = longest
+        self.total_steps, self.seed, self.longest = total_steps, seed, longest
         self.step = 0
         """Updates asked for so far, skipped ones included."""
         self.version = 0
@@ -172,8 +166,10 @@ class LocalTrainer:
                 critic = self.critic.report(samples)
             self.version += not warming
         self.step += 1
-        seconds = time.perf_counter() - started
-        return make_report(self.step - 1, self.version, batch, sums, lr, seconds, critic, warming)
+        return make_report(
+            batch, sums, warming, step=self.step - 1, version=self.version, lr=lr, critic=critic,
+            seconds=time.perf_counter() - started,
+        )  # fmt: skip
 
     def _warming(self) -> str | None:
         """Why the policy waits for its critic; None: it does not."""
@@ -230,7 +226,7 @@ class LocalTrainer:
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
             use_threads(UPDATE)
-            terms = self._terms(micro, first_step=not sums.steps)
+            terms = self._terms(micro, first_step=not sums.counts["optimizer_steps"])
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
             for name, value in {"loss": terms.loss.detach(), **terms.sums}.items():
@@ -243,20 +239,16 @@ class LocalTrainer:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         sums.sums["grad_norm"] += float(norm)
-        sums.steps += 1
+        sums.counts["optimizer_steps"] += 1
 
     def _terms(self, micro: Microbatch, first_step: bool) -> Terms:
         with self._precision():
             logprobs, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
-        inputs = LossInputs(
-            rollout_logprobs=self._tensor(micro.rollout_logprobs),
-            advantages=self._tensor(micro.advantages),
-            weights=self._tensor(micro.token_weights),
-            rows=self._tensor(micro.rows),
-            reference=self._tensor(micro.reference),
-            old_logprobs=self._tensor(micro.old_logprobs),
-            first_step=first_step,
+        known = (
+            *(micro.rollout_logprobs, micro.advantages, micro.token_weights, micro.rows),
+            *(micro.reference, micro.old_logprobs),
         )
+        inputs = LossInputs(*map(self._tensor, known), first_step=first_step)
         return objective(logprobs, entropy, inputs, self.settings)
 
     @property
@@ -298,14 +290,11 @@ class LocalTrainer:
 
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
         """Log-probabilities of the sampled tokens of each sample under a model."""
-        found: dict[int, Floats] = {}
+        most = self.settings.local.microbatch_tokens
         with torch.no_grad(), self._precision():
-            for micro in pack(samples, self.settings.local.microbatch_tokens, None, self._trees):
-                scores = token_scores(model, micro, False)[0].cpu().numpy()
-                parts = np.split(scores, np.cumsum([s.sampled for s in micro.samples])[:-1])
-                for sample, part in zip(micro.samples, parts, strict=True):
-                    found[id(sample)] = part
-        return [found[id(s)] for s in samples]
+            return by_sample(
+                samples, most, self._trees, lambda micro: token_scores(model, micro, False)[0]
+            )
 
     def _check(self, value: Tensor, what: str, samples: Sequence[Sample]) -> None:
         if bool(torch.isfinite(value)):

@@ -2,14 +2,14 @@
 
 Owns the numbers of an update and their names in the log. It never changes a weight.
 
-    report = make_report(step, version, batch, sums, lr, seconds)
+    report = make_report(batch, sums, step=3, version=4, lr=1e-5, seconds=1.0)
     report.metrics()                                # one flat line of the log
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -125,12 +125,9 @@ class UpdateSums:
 
     sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By name; 0 where nothing was added."""
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """What was counted, by the report's names."""
     ratio_max: float = 0.0
-    steps: int = 0
-    microbatches: int = 0
-    tokens: int = 0
-    sampled: int = 0
-    positions: int = 0
     gaps: list[Floats] = field(default_factory=list["Floats"])
     """old_logprobs - rollout_logprobs of the tokens that were compared."""
 
@@ -140,79 +137,56 @@ class UpdateSums:
             values = mismatch.detach().float().cpu().numpy()
             self.gaps.append(values[~np.isnan(values)])
 
-    def gap(self) -> tuple[float | None, float | None, float | None]:
+    def gap(self) -> dict[str, float]:
         """Mean and 99th percentile of the absolute gap, and the share above `CAP`."""
         gaps = np.concatenate(self.gaps) if self.gaps else np.zeros(0)
         if not len(gaps):
-            return None, None, None
-        sizes = np.abs(gaps)
-        clipped = float((gaps > math.log(CAP)).mean())
-        return float(sizes.mean()), float(np.quantile(sizes, 0.99)), clipped
+            return {}
+        sizes, clipped = np.abs(gaps), float((gaps > math.log(CAP)).mean())
+        most = float(np.quantile(sizes, 0.99))
+        return {"gap_mean": float(sizes.mean()), "gap_p99": most, "gap_clipped": clipped}
 
     def see(self, micro: Microbatch) -> None:
         """Count a micro-batch."""
-        self.microbatches += 1
-        self.tokens += sum(len(s) for s in micro.samples)
-        self.sampled += len(micro.targets)
-        self.positions += micro.positions
+        self.counts["microbatches"] += 1
+        self.counts["tokens"] += sum(len(s) for s in micro.samples)
+        self.counts["sampled_tokens"] += len(micro.targets)
+        self.counts["positions"] += micro.positions
 
-    def by_step(self, name: str) -> float:
-        """The sum as a mean over optimiser steps."""
-        return self.sums[name] / max(1, self.steps)
-
-    def by_weight(self, name: str) -> float:
-        """The sum as a mean over sampled tokens, each as it weighs in the loss."""
-        return self.sums[name] / (self.sums["weight"] or 1.0)
-
-    def by_token(self, name: str) -> float:
-        """The sum as a mean over sampled tokens."""
-        return self.sums[name] / max(1, self.sampled)
+    def mean(self, name: str, over: str = "optimizer_steps") -> float:
+        """A sum as a mean over optimiser steps, or over what else was counted."""
+        return self.sums[name] / max(1, self.counts[over])
 
 
 COUNTED = ("groups", "informative", "trajectories", "invalid", "empty", "dropped", "masked")
 """Fields of a batch that a report repeats."""
-SUMMED = ("ratio_max", "microbatches", "tokens", "positions")
 BY_TOKEN = ("approx_kl", "clip_high", "clip_low", "clip_dual")
 
 
 def make_report(
-    step: int,
-    version: int,
-    batch: Batch,
-    sums: UpdateSums,
-    lr: float,
-    seconds: float,
-    critic: CriticReport | None = None,
-    warming: str | None = None,
+    batch: Batch, sums: UpdateSums, warming: str | None = None, **more: Any
 ) -> LocalUpdateReport:
-    """The report of the update that `batch` and `sums` tell of, after `step` others.
+    """The report of the update that `batch` and `sums` describe; `more` are fields as they are.
 
     `warming` says why the critic alone was trained; None: it was not so.
     """
     same: dict[str, Any] = {name: getattr(batch, name) for name in COUNTED}
-    same |= {name: getattr(sums, name) for name in SUMMED}
-    same |= {name: sums.by_token(name) for name in BY_TOKEN}
-    gap_mean, gap_p99, gap_clipped = sums.gap()
+    same |= {name: sums.mean(name, "sampled_tokens") for name in BY_TOKEN}
+    weight = sums.sums["weight"] or 1.0
     return LocalUpdateReport(
-        step=step,
-        version=version,
         zero_variance=batch.zero_variance / max(1, batch.groups),
         trained=len(batch.samples),
-        lr=lr,
-        seconds=seconds,
         skipped=warming if batch.samples else _why_nothing(batch),
-        loss=sums.by_step("loss"),
-        policy_loss=sums.by_step("policy"),
-        kl=sums.by_weight("kl"),
-        entropy=sums.by_weight("entropy_mean"),
-        gap_mean=gap_mean,
-        gap_p99=gap_p99,
-        gap_clipped=gap_clipped,
-        grad_norm=sums.by_step("grad_norm"),
-        optimizer_steps=sums.steps,
-        sampled_tokens=sums.sampled,
-        critic=critic,
+        loss=sums.mean("loss"),
+        policy_loss=sums.mean("policy"),
+        kl=sums.sums["kl"] / weight,
+        entropy=sums.sums["entropy_mean"] / weight,
+        ratio_max=sums.ratio_max,
+        grad_norm=sums.mean("grad_norm"),
         **same,
+        **sums.counts,
+        **sums.gap(),
+        **more,
     )
 
 

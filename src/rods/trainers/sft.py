@@ -203,17 +203,10 @@ class SftTrainer:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return SftFigures(
-            step=self.step,
-            total=self.total,
-            epoch=self.settings.epochs * self.step / self._ends[-1],
-            loss=loss,
-            lr=lr,
-            grad_norm=norm,
-            trained_tokens=sum(s.sampled for s in samples),
-            tokens=sum(len(s) for s in samples),
-            seconds=time.perf_counter() - started,
-        )
+        epoch = self.settings.epochs * self.step / self._ends[-1]
+        trained, tokens = sum(s.sampled for s in samples), sum(map(len, samples))
+        seconds = time.perf_counter() - started
+        return SftFigures(self.step, self.total, epoch, loss, lr, norm, trained, tokens, seconds)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint that `load` goes on from.

@@ -54,12 +54,7 @@ class Processes(Engine):
     """Replicas of the embedded engine as one policy."""
 
     def __init__(self, options: EngineOptions, processes: int) -> None:
-        """Start nothing yet.
-
-        Args:
-            options: whose model's architecture each replica has.
-            processes: how many, at least 1.
-        """
+        """Start nothing yet; each of the processes, at least 1, has the architecture of a model."""
         self.capabilities = Capabilities("handed", beside_updates=True)
         self._options, self._count = options, processes
         self._replicas: list[Replica] = []
@@ -98,14 +93,9 @@ class Processes(Engine):
         return ProcessSession(self, seed, tuple(shared_prompt))
 
     def place(self, shared: tuple[int, ...], now: Replica | None) -> Replica:
-        """The replica that a session is to generate in.
+        """The replica that a session is to generate in, which has been in `now` or nowhere.
 
-        Args:
-            shared: the prompt that it shares with others.
-            now: where it has been until now; None: nowhere.
-
-        Raises:
-            PolicyError: no replica runs any more.
+        Raises `PolicyError` where no replica runs any more.
         """
         running = [replica for replica in self._replicas if replica.running]
         if not running:

@@ -11,15 +11,19 @@ Decodes no token, knows no model, and needs no torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rods.trainers.batches.tree import Tree, common_prefix, grow
 from rods.trainers.samples import Estimates, Floats, Ints, Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +148,18 @@ def pack(
         Microbatch(tuple(samples[i] for i in some), tuple(weights[i] for i in some), shared)
         for some in bins
     ]
+
+
+def by_sample(
+    samples: Sequence[Sample], max_tokens: int, shared: bool, run: Callable[[Microbatch], Tensor]
+) -> list[Floats]:
+    """What `run` gives for the sampled tokens of each sample, in micro-batches; see `pack`."""
+    found: dict[int, Floats] = {}
+    for micro in pack(samples, max_tokens, None, shared):
+        values = run(micro).cpu().numpy()
+        parts = np.split(values, np.cumsum([s.sampled for s in micro.samples])[:-1])
+        found |= {id(s): part for s, part in zip(micro.samples, parts, strict=True)}
+    return [found[id(s)] for s in samples]
 
 
 def _joined(parts: Sequence[Floats | None]) -> Floats | None:
