@@ -20,7 +20,7 @@ from rods.config.load import (
     with_overrides,
 )
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
-from rods.config.sections import RunConfig
+from rods.config.run import RunConfig
 from rods.config.synthesis import SynthesisSettings
 from rods.config.train import TrainSettings
 

@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from rods.config.curriculum import StaticSettings
+from rods.config.sections import Sections
 from rods.errors import ConfigError
 from rods.infra.dotted import shown
-
-if TYPE_CHECKING:
-    from rods.config.sections import RunConfig
 
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
@@ -28,16 +26,16 @@ AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
 """Advantages that only compare within a group, so that they also fit other sets of peers."""
 Where: TypeAlias = Literal["settings", "run", "training"]
 """`settings`: always. `run`: before all rollouts. `training`: before the local trainer."""
-Need: TypeAlias = Callable[["RunConfig"], str]
+Need: TypeAlias = Callable[[Sections], str]
 """Names the settings that need a feature; empty: none does."""
 
 
-def faults(config: RunConfig, where: Where) -> list[str]:
+def faults(config: Sections, where: Where) -> list[str]:
     """Return the messages of the failed checks of `where`."""
     return [text for check in CHECKS[where] for text in check(config)]
 
 
-def require(config: RunConfig, where: Where) -> None:
+def require(config: Sections, where: Where) -> None:
     """Raise `ConfigError` with one line for each fault of `where`."""
     if found := faults(config, where):
         raise ConfigError("\n".join(found))
@@ -46,7 +44,7 @@ def require(config: RunConfig, where: Where) -> None:
 # -- contradictions of settings ------------------------------------------------------------------
 
 
-def _pool(config: RunConfig) -> Iterator[str]:
+def _pool(config: Sections) -> Iterator[str]:
     low, high = config.boundary.low, config.boundary.high
     if low >= high:
         yield (
@@ -79,7 +77,7 @@ def _pool(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _growth(config: RunConfig) -> Iterator[str]:
+def _growth(config: Sections) -> Iterator[str]:
     if config.curriculum != "rods":
         return
     if not config.grows:
@@ -95,7 +93,7 @@ def _growth(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _importable(config: RunConfig) -> Iterator[str]:
+def _importable(config: Sections) -> Iterator[str]:
     environment = config.env.arguments.get("environment", config.env.name)
     worker = "the synthesis worker" if config.grows else ""
     worlds = config.rollout.worlds.processes or config.ray.worlds
@@ -113,7 +111,7 @@ def _importable(config: RunConfig) -> Iterator[str]:
             return
 
 
-def _update(config: RunConfig) -> Iterator[str]:
+def _update(config: Sections) -> Iterator[str]:
     train = config.train
     low, high = train.filtering.window
     if low >= high:
@@ -151,7 +149,7 @@ def _update(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _engine(config: RunConfig) -> Iterator[str]:
+def _engine(config: Sections) -> Iterator[str]:
     engine, traits = config.engine, config.engine.traits
     there = traits.server and not traits.started
     named = engine.url or engine.model
@@ -182,7 +180,7 @@ def _engine(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _adapters_alone(config: RunConfig) -> Iterator[str]:
+def _adapters_alone(config: Sections) -> Iterator[str]:
     engine, rank = config.engine, config.model.lora_rank
     way = engine.weights or ("lora" if engine.traits.started else "fixed")
     if engine.traits.server and way != "fixed" and not (rank and way == "lora"):
@@ -194,7 +192,7 @@ def _adapters_alone(config: RunConfig) -> Iterator[str]:
         )
 
 
-CHECKS: Mapping[Where, Sequence[Callable[[RunConfig], Iterator[str]]]] = {
+CHECKS: Mapping[Where, Sequence[Callable[[Sections], Iterator[str]]]] = {
     "settings": (_pool, _update, _engine, _importable),
     "run": (_growth,),
     "training": (_adapters_alone,),
@@ -217,35 +215,35 @@ class HostTrainer:
     """Names of settings that it does not read, by section."""
 
 
-def _asked(key: str, when: Callable[[RunConfig], bool]) -> Need:
+def _asked(key: str, when: Callable[[Sections], bool]) -> Need:
     """Make a `Need` that names a setting with its value if `when` holds."""
     value = attrgetter(key)
     return lambda config: f"{key} = {shown(value(config))}" if when(config) else ""
 
 
-def _reward_kl(config: RunConfig) -> bool:
+def _reward_kl(config: Sections) -> bool:
     return bool(config.train.kl) and config.train.kl_in == "reward"
 
 
-def _fixed(config: RunConfig) -> str:
+def _fixed(config: Sections) -> str:
     traits = config.engine.traits
     fixed = traits.server and not traits.started and config.engine.weights in ("", "fixed")
     return f'engine.name = "{config.engine.name}" with fixed weights' if fixed else ""
 
 
-def _whole(config: RunConfig) -> str:
+def _whole(config: Sections) -> str:
     whole = config.engine.traits.started and not config.model.lora_rank
     return f'engine.name = "{config.engine.name}" without model.lora_rank' if whole else ""
 
 
-def _truncated_nucleus(config: RunConfig) -> str:
+def _truncated_nucleus(config: Sections) -> str:
     wrong = config.rollout.top_p < 1 and config.train.correction.method == "truncated"
     text = 'rollout.top_p below 1 with train.correction.method = "truncated" (its servers report '
     return f"{text}the log-probabilities within the nucleus)" if wrong else ""
 
 
 def _other_aggregation(loss: str, *known: str) -> Need:
-    def name(config: RunConfig) -> str:
+    def name(config: Sections) -> str:
         train = config.train
         wrong = train.loss == loss and train.aggregation not in known
         return f'train.aggregation = "{train.aggregation}" with train.loss = "{loss}"' * wrong
@@ -302,7 +300,7 @@ NEEDS: Mapping[str, Need] = {
 """Features that settings need of a host trainer, by their name in `HostTrainer.lacks`."""
 
 
-def lacking(config: RunConfig, host: HostTrainer) -> list[str]:
+def lacking(config: Sections, host: HostTrainer) -> list[str]:
     """Return the settings that need a feature that a host lacks, or that it does not read.
 
     An unread setting at its default is no fault.
@@ -316,7 +314,7 @@ def lacking(config: RunConfig, host: HostTrainer) -> list[str]:
     ]
 
 
-def require_host(config: RunConfig, host: HostTrainer, *more: str) -> None:
+def require_host(config: Sections, host: HostTrainer, *more: str) -> None:
     """Raise `ConfigError` if settings need what a host lacks; its adapter may name `more`."""
     if asked := [*lacking(config, host), *more]:
         raise ConfigError(

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from rods.config.base import Settings
 from rods.config.curriculum import StageSettings
-from rods.config.sections import RunConfig
+from rods.config.run import RunConfig
 from rods.config.unread import require_read
 from rods.errors import ConfigError
 from rods.infra.dotted import flat, merge, nearest, override

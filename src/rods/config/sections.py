@@ -1,20 +1,17 @@
-"""All sections of settings together, which do not contradict each other, with their digest.
+"""All sections of settings together, before they are checked against each other.
 
-Owns the two small sections for trackers and for Ray, too.
+Owns the two small sections for trackers and for Ray.
 
-RunConfig(seed=1).digest()          # what `--resume` compares
+Sections().rollout.k        # 16
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rods.config.base import Settings, Texts
-from rods.config.checks import faults
 from rods.config.curriculum import (
     BoundarySettings,
     EnvTuningSettings,
@@ -27,7 +24,6 @@ from rods.config.env import EnvSettings
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.config.synthesis import SynthesisSettings
 from rods.config.train import TrainSettings
-from rods.infra.dotted import changes, flat
 
 
 class TrackSettings(Settings):
@@ -54,8 +50,8 @@ class RaySettings(Settings):
     """CPUs that Ray reserves for one actor; worlds mostly wait for the policy."""
 
 
-class RunConfig(Settings):
-    """Settings of a run, which do not contradict each other."""
+class Sections(Settings):
+    """All settings of a run."""
 
     seed: int = Field(default=0, ge=0)
     """Seed of everything random: draws, samples, adapters, synthesis; 0 or more."""
@@ -93,22 +89,3 @@ class RunConfig(Settings):
     def grows(self) -> bool:
         """True if variants join the pool of tasks."""
         return self.curriculum == "rods" and any(stage.expand for stage in self.stages)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if found := faults(self, "settings"):
-            raise ValueError("\n".join(found))
-        return self
-
-    def spent(self, updates: int, trajectories: int) -> bool:
-        """Return true if this much training reaches `self.updates` or `self.trajectories`."""
-        return 0 < self.updates <= updates or 0 < self.trajectories <= trajectories
-
-    def digest(self) -> str:
-        """Return the first 16 hex digits of the SHA-256 of all settings; resume compares it."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def changed(self, other: RunConfig) -> list[str]:
-        """Return the settings with different values, each as `key: ours -> theirs`."""
-        return changes(flat(self.model_dump(mode="json")), flat(other.model_dump(mode="json")))
