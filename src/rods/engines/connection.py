@@ -93,12 +93,8 @@ class Connection:
     async def complete(self, body: Mapping[str, Any], session: str) -> Mapping[str, Any]:
         """The first choice of a completion, with the server's own fields.
 
-        Args:
-            body: fields of the request.
-            session: routers send requests of one session to the same replica, whose cache has it.
-
-        Raises:
-            PolicyError: there is no completion.
+        Routers send requests of one session to the same replica, whose cache has it. Raises
+        `PolicyError` where there is no completion.
         """
         answer = await self._told(
             self._api.post(

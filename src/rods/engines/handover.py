@@ -78,19 +78,16 @@ class Adapters:
     def __init__(
         self, connection: Connection, folder: Path, prefix: str = "v1/", base: str = ""
     ) -> None:
-        """Make a folder in `folder`.
+        """Make a folder in `folder`, which the server sees, too.
 
         Args:
-            connection: the server.
-            folder: which it sees, too.
             prefix: of its routes; vLLM has them below `v1/`, SGLang beside it.
             base: what the name of an adapter must begin with when a completion asks for it
                 (SGLang: the model's name and a colon).
         """
         self._connection, self._folder = connection, _own_folder(folder)
-        self._prefix, self._base = prefix, base
+        self._prefix, self._base, self.model = prefix, base, ""
         self._loaded: list[str] = []
-        self.model = ""
 
     async def send(self, weights: Weights, version: int) -> None:
         """Write them, have them loaded, and drop those that nobody uses any more."""

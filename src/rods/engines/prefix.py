@@ -95,12 +95,9 @@ class PrefixStore:
         )
 
     def attend(self, layer: int, query: Tensor, plan: PrefixPlan) -> tuple[Tensor, Tensor]:
-        """Attention of every row to its prefix.
+        """Attention of every row to its prefix; `query` is scaled.
 
-        Args:
-            layer: index of the layer.
-            query: scaled queries, shape (rows, kv heads, heads per kv head, head dim).
-            plan: from `plan`.
+        Its shape is (rows, kv heads, heads per kv head, head dim).
 
         Returns:
             the mixed values, shaped like `query`, and the log-sum-exp of the scores, shape
@@ -121,9 +118,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> tuple[T
     """Softmax attention and the log-sum-exp of its scores; the queries are already scaled.
 
     Args:
-        query: (rows, heads, queries, head dim).
-        keys: (rows, heads, positions, head dim).
-        values: likewise.
+        query: (rows, heads, queries, head dim); `keys` and `values` have positions for queries.
         bias: what is added to the scores, (rows, 1, 1, positions).
 
     Returns:

@@ -203,9 +203,7 @@ class Rows:
     def compact(self, running: Sequence[int], now: int) -> None:
         """Move running rows down to rows that are free or have been idle for a while.
 
-        Args:
-            running: rows of the batch; it costs as much as the highest of them.
-            now: number of this pass.
+        The batch of this pass, whose number is `now`, costs as much as the highest of its rows.
         """
         top, live = max(running) + 1, set(running)
         # A move copies a whole row, and a decode step reads all rows up to the highest: an eighth

@@ -215,9 +215,8 @@ class Scheduler:
     def _waves(self, ready: Sequence[Sampling]) -> tuple[list[Sampling], list[Sampling]]:
         """Those who compute a prompt that others of their group then copy, and the rest."""
         leaders: dict[tuple[int, ...], Sampling] = {}
-        for request in ready:
-            if request.context.shared not in leaders and self._rows.is_leader(request.context):
-                leaders[request.context.shared] = request
+        for request in filter(lambda r: self._rows.is_leader(r.context), ready):
+            leaders.setdefault(request.context.shared, request)
         first = list(leaders.values())
         return first, [request for request in ready if request not in first]
 

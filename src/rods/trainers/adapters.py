@@ -62,11 +62,8 @@ def base_settings(settings: ModelSettings, folder: Path) -> ModelSettings:
         raise PolicyError(
             f"{file}: it names no base model. Put its folder or name under base_model_name_or_path."
         )
-    beside = folder / base
-    if (
-        not Path(os.path.expanduser(base)).is_dir() and beside.is_dir()
-    ):  # a relative path from elsewhere
-        base = str(beside)
+    beside, here = folder / base, Path(os.path.expanduser(base)).is_dir()
+    base = str(beside) if beside.is_dir() and not here else base  # a relative path from elsewhere
     if local_path(base).resolve() == folder.resolve():
         raise PolicyError(
             f"{file}: the adapters name themselves as their base. Put the base model's folder or "
@@ -78,10 +75,7 @@ def base_settings(settings: ModelSettings, folder: Path) -> ModelSettings:
 def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> PreTrainedModel:
     """`model` with the LoRA adapters of a folder in its layers; they are not trained on.
 
-    Args:
-        model: their base.
-        folder: with `adapter_config.json` and the adapters' weights.
-        merge: add them to the weights, rounded to the precision of these; else they stay apart.
+    `merge` adds them to the weights, rounded to the precision of these; else they stay apart.
 
     Raises:
         StoreError: they do not belong to this model.
@@ -134,11 +128,7 @@ def _as_autocast(layer: Any, inputs: tuple[Any, ...]) -> None:
 
 
 def lora_config(rank: int) -> Any:
-    """peft's settings of these adapters.
-
-    Raises:
-        PrerequisiteError: peft is not installed.
-    """
+    """peft's settings of these adapters; raises `PrerequisiteError` where it is not installed."""
     try:
         from peft import LoraConfig
     except ImportError as error:

@@ -114,8 +114,7 @@ def load_checkpoint(
 ) -> dict[str, int]:
     """Put weights, optimiser state and critic back, in place, and return the saved state.
 
-    Raises:
-        StoreError: a file is missing or damaged, or it belongs to another model.
+    Raises `StoreError` where a file is missing or damaged, or belongs to another model.
     """
     former = _beside(folder, "former")
     if former.is_dir() and not folder.exists():  # killed between the two renames of a save

@@ -94,12 +94,8 @@ def call_credit(
 ) -> list[list[Floats | None]]:
     """The advantage of each sampled token of each member; None for an invalid member.
 
-    Args:
-        kind: see `advantages`; every set of peers is a group there.
-        groups: K trajectories each.
-        scores: one row a group.
-        whole: the advantage of each trajectory, None for an invalid one.
-        gamma: see `GAMMA`, in [0, 1].
+    Every set of peers is a group in `advantages`. `whole` has the advantage of each trajectory,
+    None for an invalid one; `gamma` is in [0, 1].
     """
     return _compared(kind, groups, scores, lambda task, t, _: step_returns(task, t, gamma), whole)
 

@@ -67,9 +67,7 @@ def read_examples(
     """Read all files; a folder means the Parquet files of a run, or those that lie in it.
 
     Args:
-        paths: `.jsonl` and `.parquet` files, and folders.
-        template: of the model that is trained.
-        vocabulary: rows of its embedding.
+        vocabulary: rows of the model's embedding.
         most: tokens of an example at most.
         least: least progress reward (solved turns over all turns) of a trajectory.
 
@@ -81,10 +79,8 @@ def read_examples(
     rows = failed = long = 0
     for path in paths:
         for file in _files(path):
-            read = _from_jsonl(file, template) if file.suffix == ".jsonl" else _from_run(
-                file, template, least
-            )  # fmt: skip
-            for sample in read:
+            rows_of = _from_jsonl if file.suffix == ".jsonl" else _from_run
+            for sample in rows_of(file, template, least):
                 rows += 1
                 if sample is None:
                     failed += 1
@@ -129,13 +125,9 @@ def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Samp
     """The trajectories of one file; None for each that is left out."""
     _same_template(file, template)
     for trajectory in read_parquet(file):
-        ledger = trajectory.ledger
         progress = sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
-        good = trajectory.valid and progress >= least
-        if not good or not ledger.generated:
-            yield None
-            continue
-        yield sample_of(trajectory)
+        good = trajectory.valid and progress >= least and trajectory.ledger.generated
+        yield sample_of(trajectory) if good else None
 
 
 def sample_of(trajectory: Trajectory) -> Sample:
@@ -161,20 +153,14 @@ def _same_template(file: Path, template: ChatTemplate) -> None:
 
 
 def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) -> Sample:
-    return Sample(
-        ids=np.array(ids, dtype=np.int64),
-        mask=np.array(mask, dtype=np.bool_),
-        rollout_logprobs=np.zeros(len(ids), dtype=np.float32),
-        advantage=1.0,
-        task_id=task_id,
-        member=member,
-    )
+    logprobs, carries = np.zeros(len(ids), dtype=np.float32), np.array(mask, dtype=np.bool_)
+    return Sample(np.array(ids, dtype=np.int64), carries, logprobs, 1.0, task_id, member)
 
 
 # -- JSON lines -------------------------------------------------------------------------------
 
 
-def _from_jsonl(file: Path, template: ChatTemplate) -> Iterator[Sample]:
+def _from_jsonl(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             where = f"{file}:{number}"
@@ -278,10 +264,8 @@ def _message(row: Any) -> Message:
 
 def _call(row: Any) -> ToolCall:
     inner = row.get("function", row)
-    arguments = inner.get("arguments") or {}
-    return ToolCall(
-        inner["name"], json.loads(arguments) if isinstance(arguments, str) else arguments
-    )
+    given = inner.get("arguments") or {}
+    return ToolCall(inner["name"], json.loads(given) if isinstance(given, str) else given)
 
 
 def _tool(row: Any) -> ToolSpec:

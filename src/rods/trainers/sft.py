@@ -209,20 +209,12 @@ class SftTrainer:
         return SftFigures(self.step, self.total, epoch, loss, lr, norm, trained, tokens, seconds)
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint that `load` goes on from.
-
-        Raises:
-            StoreError: it could not be written; a former checkpoint is still there.
-        """
+        """Write a checkpoint that `load` goes on from; see `save_checkpoint`."""
         state = {"step": self.step}
         save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state)
 
     def load(self, folder: Path) -> None:
-        """Go on from a checkpoint.
-
-        Raises:
-            StoreError: it is missing, damaged or of another model.
-        """
+        """Go on from a checkpoint; see `load_checkpoint`."""
         self.step = load_checkpoint(folder, self._saved, self._optimizer)["step"]
 
     def finish(self, folder: Path, card: Mapping[str, Any], adapter: bool = False) -> None:

@@ -137,7 +137,6 @@ def pack(
     batch of its own.
 
     Args:
-        samples: what to pack.
         max_tokens: positions of a batch.
         weights: loss weight of each sample's tokens; default: the mean over all tokens.
         shared: whether common prefixes are computed once.
@@ -180,25 +179,20 @@ def _by_length(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
 
 def _by_prefix(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
     contexts = [s.context for s in samples]
-    tasks = {s.task_id: None for s in samples}
-    rank = {task: n for n, task in enumerate(tasks)}
-    order = sorted(
-        range(len(samples)), key=lambda i: (rank[samples[i].task_id], contexts[i].tolist())
-    )
-    return [
-        [order[place] for place in some] for some in fill([contexts[i] for i in order], max_tokens)
+    rank = {task: n for n, task in enumerate(dict.fromkeys(s.task_id for s in samples))}
+    keys = [
+        (rank[s.task_id], context.tolist()) for s, context in zip(samples, contexts, strict=True)
     ]
+    order = sorted(range(len(samples)), key=keys.__getitem__)
+    bins = fill([contexts[i] for i in order], max_tokens)
+    return [[order[place] for place in some] for some in bins]
 
 
 def fill(contexts: Sequence[Ints], max_tokens: int) -> list[list[int]]:
     """Bins of neighbours, each of at most `max_tokens` positions; a common prefix counts once.
 
-    Args:
-        contexts: token ids, in the order in which they go into bins; neighbours share prefixes.
-        max_tokens: positions of a bin; a longer context forms one of its own.
-
-    Returns:
-        indices of the contexts.
+    Contexts, given in the order in which they go into bins, come back as their indices. A longer
+    one forms a bin of its own.
     """
     bins: list[list[int]] = []
     used = 0
@@ -218,7 +212,6 @@ def loss_weights(samples: Sequence[Sample], aggregation: str, longest: int = 0) 
     """What each token of a sample weighs in the mean over a mini-batch.
 
     Args:
-        samples: the mini-batch.
         aggregation: `token`: every sampled token alike. `sequence`: every trajectory alike, within
             it every token; in both all tokens sum to 1. `constant`: 1 / (trajectories * `longest`),
             the same for long and short ones (Dr. GRPO, arXiv 2503.20783).

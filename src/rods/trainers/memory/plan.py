@@ -263,8 +263,7 @@ def trl_memory(config: RunConfig, rows: int) -> list[str]:
     TRL computes the rows of a micro-batch at their full context, all at once.
 
     Raises:
-        ConfigError: not even one row of full context fits, or the context is longer than the
-            model's positions.
+        ConfigError: not even one row fits, or the context is longer than the model's positions.
         PolicyError: the model's sizes are not known.
     """
     shape, device = shape_of(load_architecture(config.model)), device_of(config)
