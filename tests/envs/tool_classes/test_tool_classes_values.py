@@ -36,6 +36,12 @@ class Kind(enum.Enum):
     ONE, TWO = 1, 2
 
 
+class Light(enum.Enum):
+    """Members that stand for nothing but themselves."""
+
+    RED, GREEN = object(), object()
+
+
 @dataclasses.dataclass
 class Dog:
     age: int
@@ -85,6 +91,10 @@ def ip(text: str) -> Any:
     return ipaddress.ip_interface(text) if "/" in text else ipaddress.ip_address(text)
 
 
+def zone(hours: int) -> Any:
+    return datetime.timezone(datetime.timedelta(hours=hours), "office")
+
+
 PAIRS: list[tuple[Any, Any]] = [
     (np.int64(95), np.int64(5)),
     (np.float32(0.5), np.float32(0.25)),
@@ -121,7 +131,9 @@ PAIRS: list[tuple[Any, Any]] = [
     (argparse.Namespace(a=1), argparse.Namespace(a=2)),
     (collections.UserDict(a=1), collections.UserDict(a=2)),
     (collections.UserList([1]), collections.UserList([2])),
+    (zone(1), zone(2)),
     (Kind.ONE, Kind.TWO),
+    (Light.RED, Light.GREEN),
     (Dog(1), Dog(2)),
     (Dog(1), Cat(1)),
     ([Dog(1)], [Cat(1)]),
@@ -177,6 +189,7 @@ def owned(kind: Any, name: str) -> Any:
         (owned(Money, "currency"), r"Box\.held: a Money is a Decimal with .*\(currency\)"),
         (owned(Basket, "owner"), r"Box\.held: a Basket is a list with .*\(owner\)"),
         (random.Random(1), "a Random has no plain form"),
+        (object(), "a object has no plain form"),
         (re.match("a", "a"), "a Match has no plain form"),
         (np.ma.masked_array([1], [True]), "a MaskedArray has no plain form"),  # type: ignore[no-untyped-call]
         (np.zeros(1, [("a", int)]), r"held\[0\]: a void has no plain form"),

@@ -205,8 +205,8 @@ def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
     """
     if value is None or type(value) in (str, bool, int):
         return value
-    if isinstance(value, enum.Enum):
-        return plain(value.value, where, above)
+    if isinstance(value, enum.Enum):  # a member may stand for nothing but itself
+        return plain(value.name if type(value.value) is object else value.value, where, above)
     if isinstance(value, _SCALARS):
         _expect_no_more(value, _SCALARS, where)
         return _scalar(value)
@@ -223,6 +223,8 @@ def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
 def _scalar(value: Any) -> Any:
     if isinstance(value, _TEXTS):  # some of NumPy's are numbers, too
         base = next(kind for kind in _TEXTS if isinstance(value, kind))
+        if base is datetime.timezone:  # one with a name shows no offset
+            value = datetime.timezone(value.utcoffset(None))
         return base.__str__(value)  # a class of the user's may show less
     if isinstance(value, bytes | bytearray):
         return value.hex()
@@ -271,7 +273,7 @@ def _container(value: Any, where: str, above: tuple[int, ...]) -> Any:
         return {"pattern": plain(value.pattern, where, above), "flags": value.flags}
     shown: dict[str, Any] = dict(value) if isinstance(value, BaseModel) else public(value)
     all_private = bool(not shown and attributes(value))  # two that differ would be equal
-    if not (callable(value) or hides(type(value)) or all_private):
+    if not (type(value) is object or callable(value) or hides(type(value)) or all_private):
         record = Record({key: plain(v, f"{where}.{key}", above) for key, v in shown.items()})
         record.kind = f"{type(value).__module__}.{type(value).__qualname__}"
         return record
