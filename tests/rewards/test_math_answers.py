@@ -36,6 +36,7 @@ def table(text: str) -> dict[str, list[str]]:
 
 RIGHT = table(r"""
 13 :=  13  |  13.  |  13.0  |  +13  |  $13$  |  $$13$$  |  \(13\)  |  \$13  |  €13  |  £13  |  13€
+    |  ₩13  |  ₽ 13  |  13₺  |  13º  |  13°C  |  13 ° F  |  13 ℃
     |  13°  |  13^\circ  |  13^{\circ}  |  13^{\circ}\text{C}  |  (13)  |  {13}  |  \{13\}
     |  \left(13\right)  |  \text{13}  |  \mathbf{13}  |  \textbf{13}  |  \mathrm{13}  |  13 cm
     |  13cm  |  13\text{ cm}  |  13 \, \text{cm}^2  |  13\text{ cm}^{2}  |  13\ \mathrm{m}
@@ -204,7 +205,7 @@ Oslo :=  solo
 \text{ABC} :=  CAB
 50\% :=  5  |  500%  |  0.05
 0.5 :=  50  |  0.5%  |  5
-€5 :=  £5  |  \$5
+€5 :=  £5  |  \$5  |  ₩5
 5\text{ m} :=  5\text{ cm}  |  5 cm
 3:30 \text{ PM} :=  3:30 \text{ AM}
 x^2+x :=  x^2  |  x^2+x+1  |  x^2+x=0, 1  |  x^2+x \text{ or } x
@@ -416,6 +417,9 @@ def test_a_box_without_braces_is_read(text: str, answer: str | None) -> None:
         *((text, text, True) for text in ("A", "a", "The", "An", "The The", "The Who", "?", "C++")),
         ("a", "A", True),
         (" A ", "A", True),
+        *((text, "A", True) for text in ("A.", "(A)", "'A'", "\u201cA\u201d", "*a*")),
+        ("the.", "The", True),
+        ("an.", "A", False),
         ("the who", "The Who", True),
         ("Who", "The Who", True),
         ("O\u2019Brien", "O'Brien", True),

@@ -54,9 +54,9 @@ class Number:
 
 _SIGNS = str.maketrans(
     {
-        **{"\u2212": "-", "\u00b0": "", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/"},
+        **{"\u2212": "-", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/"},
         **{"\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty ", "\u221a": "\\sqrt "},
-        **dict.fromkeys("\u20ac\u00a3\u00a5\u20b9", ""),
+        **dict.fromkeys((0xB0, 0xBA, 0xA3, 0xA5, *range(0x20A0, 0x20D0)), ""),  # degrees, money
         **{"\u00bd": "&1/2", "\u00bc": "&1/4", "\u00be": "&3/4"},
         **{"\u2153": "&1/3", "\u2154": "&2/3"},
     }
@@ -199,7 +199,7 @@ _UNIT = re.compile(
     rf"(?P<body>.*[\d}}%)$]){_SPACE}*(?:"
     rf"{_SET}\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
     rf"|(?P<short>{_SHORT})|(?<=[\s~])(?P<words>[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
-    r"|[\u20ac\u00a3\u00a5\u20b9]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
+    r"|\u00b0\s*[CF]|[\u00a3\u00a5\u20a0-\u20cf\u2103\u2109]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
     r"(?:\s*\^\s*\{?[23]\}?|[\u00b2\u00b3])?\$?\.?",
     re.DOTALL,
 )

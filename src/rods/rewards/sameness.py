@@ -31,8 +31,8 @@ from rods.rewards.verifier import LONGEST, Verdict, ask
 def same_text(answer: str, reference: str) -> bool:
     """Exact match of normalised texts, as question-answering benchmarks score it.
 
-    Case, punctuation, articles and white space do not count, except in a text of nothing else: the
-    answer `A` is the option `A`. An empty answer is wrong.
+    Case, punctuation, articles and white space do not count, but articles do in a text of nothing
+    else: the answers `A` and `(A).` are the option `A`. An empty answer is wrong.
     """
     mine, theirs = (unicodedata.normalize("NFC", text.strip()) for text in (answer, reference))
     if mine.casefold() == theirs.casefold():
@@ -46,7 +46,7 @@ _QUOTES = "\u2018\u2019\u00b4\u201c\u201d"
 
 def _plain(text: str) -> str:
     kept = "".join(c for c in text.lower() if c not in string.punctuation and c not in _QUOTES)
-    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept).split())
+    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept).split() or kept.split())
 
 
 # -- values --------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _other_unit(answer: str, reference: str) -> bool:
     return bool((mine and theirs and mine != theirs) or (paid and price and paid != price))
 
 
-_MONEY = re.compile("\\\\\\$|[\u20ac\u00a3\u00a5\u20b9]")
+_MONEY = re.compile("\\\\\\$|[\u00a3\u00a5\u20a0-\u20cf]")
 _UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\b")
 
 
