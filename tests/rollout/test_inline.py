@@ -356,6 +356,8 @@ FENCES = 'x = """\n```python\ny\n```\n"""\nprint(x)'
     [
         ("torl", "```python\na\n```\nor\n```python\nb\n```\n```output", "b"),
         ("torl", "```python\na\n```output", "a"),
+        ("torl", "```Python\na\n```output", "a"),
+        ("retool", "<code>\n```PY\nx = 1\n```\n</code>", "x = 1"),
         ("torl", "```python a```\n```output\n", "a"),
         ("torl", "no block ```output", ""),
         ("zerotir", "so ```python\na", None),

@@ -19,9 +19,9 @@ from rods.infra.pycall import MAX_CHARACTERS
 
 _PYTHON = re.compile(
     r"^[ \t]*(?:(?:[-*+>]|\d+[.)])[ \t]*)?```(?:python3?|py)\b|```(?:python3?|py)[ \t]*$",
-    re.MULTILINE,
+    re.MULTILINE | re.IGNORECASE,
 )
-_AMID_WORDS = re.compile(r"```(?:python3?|py)\b")
+_AMID_WORDS = re.compile(r"```(?:python3?|py)\b", re.IGNORECASE)
 _LINE_START = re.compile(r"^[ \t]*```(\w*)", re.MULTILINE)
 _TRIES = 8
 """Openings, counted from the last, that may begin the program."""
