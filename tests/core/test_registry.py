@@ -163,6 +163,7 @@ def test_a_file_is_named_by_its_path(file: str, tmp_path: Path) -> None:
         ("from . import other", "relative import"),
         ("x = (", "was never closed"),
         ("import nowhere", "No module named 'nowhere'"),
+        ("raise ValueError('odd.')", r"odd\. Modules are"),
     ],
 )
 @pytest.mark.parametrize("find", [make_environment, get_dialect, get_reward, WRITERS.find])
