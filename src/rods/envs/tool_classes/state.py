@@ -127,10 +127,9 @@ def _hints(what: Any) -> dict[str, Any]:
 def attributes(made: object) -> dict[str, Any]:
     """All attributes of an object, those in slots included."""
     found: dict[str, Any] = dict(getattr(made, "__dict__", {}))
-    for base in type(made).__mro__:
-        for name in _slots(base):
-            if hasattr(made, name):
-                found.setdefault(name, getattr(made, name))
+    for name in (name for base in type(made).__mro__ for name in _slots(base)):
+        if hasattr(made, name):
+            found.setdefault(name, getattr(made, name))
     return found
 
 
@@ -223,8 +222,7 @@ def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
 def _scalar(value: Any) -> Any:
     if isinstance(value, _TEXTS):  # some of NumPy's are numbers, too
         base = next(kind for kind in _TEXTS if isinstance(value, kind))
-        if base is datetime.timezone:  # one with a name shows no offset
-            value = datetime.timezone(value.utcoffset(None))
+        value = datetime.timezone(value.utcoffset(None)) if base is datetime.timezone else value
         return base.__str__(value)  # a class of the user's may show less
     if isinstance(value, bytes | bytearray):
         return value.hex()
