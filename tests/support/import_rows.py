@@ -14,7 +14,7 @@ ROWS: list[set[str]] = [
     {"recipes"},
     {"trainers", "evaluation"},
     {"envs", "suites", "integrations", "report", "policies", "writers"},
-    {"assemble"},
+    {"assemble", "view"},
     {"cli"},
     {""},
 ]

@@ -30,7 +30,7 @@ from rods.cli.hosts.verl import verl
 from rods.cli.init import init
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
-from rods.cli.report import report
+from rods.cli.report import report, view
 from rods.cli.serve_env import serve_env
 from rods.cli.sft import sft
 from rods.cli.synth import synth
@@ -56,6 +56,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Evaluate and look": {
         "eval": evaluate,
         "chat": chat,
+        "view": view,
         "report": report,
         "compare": compare,
         "inspect": inspect,

@@ -120,18 +120,12 @@ class Guard:
             else:
                 receive = _readable(receive)
         except Refused as refused:
-            return await _answer(scope, send, refused)
+            return await refuse(scope, send, refused)
         await self.app(scope, receive, send)
 
     def _known(self, scope: Scope) -> Scope:
         """The request as the application sees it, if it is from whom it should be."""
-        headers = _headers(scope)
-        host = _name(headers.get("host", ""))
-        if not host or (self._hosts is not None and host not in self._hosts):
-            raise Refused(403, f"this service is not called {host!r}")
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers["host"]:
-            raise Refused(403, "requests of web pages are refused")
+        headers = require_own(scope, self._hosts)
         if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] in OPEN:
             return scope
         kind, _, shown = headers.get("authorization", "").partition(" ")
@@ -195,6 +189,25 @@ def _readable(receive: Receive) -> Receive:
     return checked
 
 
+def require_own(scope: Scope, hosts: frozenset[str] | None) -> dict[str, str]:
+    """Headers of a request that names this service and comes from no other site.
+
+    Args:
+        hosts: names in `Host` that are let through; None: any.
+
+    Raises:
+        Refused: it names another service, or a page of another site sends it.
+    """
+    headers = _headers(scope)
+    host = _name(headers.get("host", ""))
+    if not host or (hosts is not None and host not in hosts):
+        raise Refused(403, f"this service is not called {host!r}")
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != headers["host"]:
+        raise Refused(403, "requests of web pages are refused")
+    return headers
+
+
 def _headers(scope: Scope) -> dict[str, str]:
     """Headers by name; of one that comes twice, nothing that any check would let through."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -211,7 +224,8 @@ def _name(host: str) -> str:
         return ""
 
 
-async def _answer(scope: Scope, send: Send, refused: Refused) -> None:
+async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
+    """Answer why a request is not let through."""
     why = str(refused)
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": why})

@@ -116,12 +116,12 @@ def _group(
         **{key: getattr(judged, key, "") for key in ("category", "origin", "region")},
         "file": file,
         "mean": sum(values) / len(values) if values else None,
-        "members": [_member(t, decode) for t in members],
+        "members": [member_view(t, decode) for t in members],
     }
 
 
-def _member(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
-    t = trajectory
+def member_view(t: Trajectory, decode: Decode | None) -> dict[str, Json]:
+    """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
     return {
         "member": t.member,
         "progress": progress(t),

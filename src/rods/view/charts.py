@@ -1,0 +1,178 @@
+"""Charts of the overview and of the boundary map. Owns what is plotted, not how it is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rods.report.heldout import held_out_curve
+from rods.report.panels import Figure, boundary_band, colours_of, overlay, step_series
+from rods.report.plots import Axes, Plot, Series, colour
+from rods.report.run_data import Made, RunData
+from rods.view.runs import RunView
+
+LINES = 400
+"""Tasks whose course is drawn as a line; of more, only points are drawn."""
+CURVES = {
+    "reward_mean": ("Reward", "Mean reward of the trajectories of a step."),
+    "zero_variance": ("Groups without variance", "Share of groups whose rewards are all equal."),
+    "trajectories_per_s": ("Speed", "Trajectories sampled in a second."),
+}
+
+
+def overview(runs: Sequence[RunView]) -> list[Figure]:
+    """The curves of all runs, over one another."""
+    reward, variance, speed = (_steps(runs, key, *CURVES[key]) for key in CURVES)
+    held_out = [
+        _curve(runs, title, caption, "trajectories", lambda d, of=of: _held_out(d, of))
+        for of, title, caption in (
+            ("original", "Held-out score", "Sampled progress on held-out original tasks."),
+            ("variant", "Held-out variants", "Sampled progress on held-out variants."),
+        )
+        if of == "original" or any(_held_out(run.data, of) for run in runs)
+    ]
+    pool = _curve(
+        runs,
+        "Pool size",
+        "Tasks that can be drawn, at each epoch's start.",
+        "step",
+        lambda d: [(e.step, e.originals + e.generated) for e in d.epochs],
+    )
+    made = _curve(
+        runs, "Synthesis yield", "Accepted share of all candidates so far.", "step", _yield
+    )
+    return [reward, *held_out, pool, variance, made, speed]
+
+
+def _steps(runs: Sequence[RunView], key: str, title: str, caption: str) -> Figure:
+    found = [
+        Series(s.name, s.xs, s.ys, css)
+        for run, css in zip(runs, _colours(runs), strict=True)
+        if (s := step_series(run.data.steps, key, run.label, css))
+    ]
+    return overlay(title, caption, found, Axes("step")) if found else _absent(title)
+
+
+def _curve(
+    runs: Sequence[RunView],
+    title: str,
+    caption: str,
+    x_label: str,
+    points: Callable[[RunData], Sequence[tuple[float, float]]],
+) -> Figure:
+    lines: list[Series] = []
+    for run, css in zip(runs, _colours(runs), strict=True):
+        if found := points(run.data):
+            xs, ys = zip(*found, strict=True)
+            lines.append(Series(run.label, xs, ys, css))
+    return overlay(title, caption, lines, Axes(x_label)) if lines else _absent(title)
+
+
+def _absent(title: str) -> Figure:
+    return Figure(title, "Not recorded so far.", None)
+
+
+def _colours(runs: Sequence[RunView]) -> list[str]:
+    return colours_of([None, *runs])[1:]  # the first is grey
+
+
+def _held_out(data: RunData, of: str) -> Sequence[tuple[float, float]]:
+    return held_out_curve([data], of, "progress")
+
+
+def _yield(data: RunData) -> list[tuple[float, float]]:
+    rows: list[tuple[float, Made]] = [(row.step, row.made) for row in (*data.epochs, *data.steps)]
+    return [(s, m.accepted / m.tried) for s, m in sorted(rows, key=lambda r: r[0]) if m.tried]
+
+
+class TaskCourse(NamedTuple):
+    """One task's judgements over training."""
+
+    task_id: str
+    category: str
+    origin: str
+    """`original` or `variant`."""
+    points: list[tuple[int, float]]
+    """Steps and mean rewards."""
+
+    @property
+    def last(self) -> float:
+        """The latest mean reward."""
+        return self.points[-1][1]
+
+
+def courses(data: RunData) -> dict[str, TaskCourse]:
+    """Every judged task by its id."""
+    points: Mapping[str, list[tuple[int, float]]] = defaultdict(list)
+    found: dict[str, TaskCourse] = {}
+    for step, j in data.judgements:
+        points[j.task_id].append((step, j.rbar))
+        found[j.task_id] = TaskCourse(j.task_id, j.category, j.origin, points[j.task_id])
+    return found
+
+
+def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
+    """Mean reward of every task over steps; dotted lines lead from ancestors to variants."""
+    title = "Boundary map"
+    if not found:
+        return Figure(title, "No task has been judged so far.", None)
+    low, high = boundary_band(run.data)
+    kinds = {"original": ("original task", "s-grey"), "variant": ("variant", "s-boundary")}
+    traces: list[Plot] = [_descent(run, found)]
+    for origin, (name, css) in kinds.items():
+        mine = [c for c in found.values() if c.origin == origin]
+        if mine:
+            traces.append(_trace(name, css, mine, len(found) <= LINES))
+    band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high}
+    look = {"fillcolor": "var(--band)", "line": {"width": 0}, "layer": "below"}
+    layout: Plot = {
+        "xaxis": {"title": {"text": "step"}},
+        "yaxis": {"title": {"text": "mean reward"}, "range": [-0.03, 1.03]},
+        "shapes": [{**band, **look}],
+    }
+    caption = (
+        f"{len(found)} tasks. Shaded: the boundary, from {low:g} to {high:g}. Dotted lines lead "
+        "from an ancestor to its variant. A click opens the task."
+    )
+    return Figure(title, caption, {"data": traces, "layout": layout}, list(kinds.values()))
+
+
+def _trace(name: str, css: str, mine: Sequence[TaskCourse], lines: bool) -> Plot:
+    xs, ys, ids = list[Any](), list[Any](), list[Any]()
+    for course in mine:
+        for step, rbar in course.points:
+            xs.append(step)
+            ys.append(round(rbar, 4))
+            ids.append(course.task_id)
+        xs.append(None)  # a gap, so that the next task has a line of its own
+        ys.append(None)
+        ids.append(None)
+    return {
+        **{"type": "scattergl" if len(xs) > 5000 else "scatter", "name": name},
+        "mode": "lines+markers" if lines else "markers",
+        **{"x": xs, "y": ys, "customdata": ids},
+        "line": {"color": colour(css), "width": 0.8},
+        "marker": {"color": colour(css), "size": 6, "opacity": 0.75},
+        "hovertemplate": "%{customdata}<br>step %{x}, mean reward %{y:.2f}<extra></extra>",
+    }
+
+
+def _descent(run: RunView, found: Mapping[str, TaskCourse]) -> Plot:
+    xs, ys = list[Any](), list[Any]()
+    for course in found.values():
+        task = run.tasks.get(course.task_id)
+        parent = found.get(task.provenance.ancestors[-1]) if task and not task.is_original else None
+        if parent is None:
+            continue
+        begin = course.points[0]
+        before = [p for p in parent.points if p[0] < begin[0]] or [(begin[0], math.nan)]
+        if not math.isnan(before[-1][1]):
+            xs += [before[-1][0], begin[0], None]
+            ys += [round(before[-1][1], 4), round(begin[1], 4), None]
+    return {
+        **{"type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip"},
+        **{"name": "descent", "line": {"color": "var(--three)", "width": 1, "dash": "dot"}},
+        "opacity": 0.7,
+    }

@@ -1,0 +1,221 @@
+"""The pages: overview, boundary map, task, trajectories, one trajectory, synthesis.
+
+Owns the addresses. Each holds all that a page shows, so a copied address shows the same again.
+
+    add_pages(open_runs([Path("runs/today")]))
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastapi import Request
+from nicegui import events, ui
+
+from rods.errors import RodsError
+from rods.report.viewer import member_view
+from rods.synthesis.gates.keeper import gates_for
+from rods.types import Json, StopReason
+from rods.view.charts import boundary_map, courses, overview
+from rods.view.frame import draw, head, html, link, live
+from rods.view.index import PAGE, TrajectoryFilter
+from rods.view.runs import CandidateRow, RunView
+from rods.view.tokens import token_spans
+
+SHOWN = 200
+"""Rows of a long table."""
+
+
+def add_pages(runs: Sequence[RunView]) -> None:
+    """Register the pages of these runs."""
+
+    def page(path: str, build: Callable[[RunView, Mapping[str, str]], Awaitable[None]]) -> None:
+        async def show(request: Request) -> None:
+            query = request.query_params
+            run = next((run for run in runs if run.label == query.get("run")), runs[0])
+            head(runs, run, path, request.cookies.get("rods_theme", ""))
+            with ui.element("div").classes("content"):
+                await build(run, query)
+
+        ui.page(path, title=f"rods view{path.replace('/', ' ').rstrip()}")(show)
+
+    async def overview_page(run: RunView, query: Mapping[str, str]) -> None:
+        await _overview(runs, run)
+
+    page("/", overview_page)
+    page("/boundary", _boundary)
+    page("/task", _task)
+    page("/trajectories", _trajectories)
+    page("/trajectory", _trajectory)
+    page("/synthesis", _synthesis)
+
+
+async def _overview(runs: Sequence[RunView], run: RunView) -> None:
+    async def content() -> None:
+        html("overview", runs=runs, run=run)
+        with ui.element("div").classes("charts"):
+            for figure in overview(runs):
+                draw(figure)
+
+    await live(runs, content)
+
+
+async def _boundary(run: RunView, query: Mapping[str, str]) -> None:
+    def opened(event: events.GenericEventArguments) -> None:
+        points: list[dict[str, Any]] = event.args.get("points") or []
+        if points and (task := points[0].get("customdata")):
+            ui.navigate.to(link("/task", run=run.label, id=task))
+
+    async def content() -> None:
+        await to_thread(run.read_tasks)
+        found = courses(run.data)
+        if plot := draw(boundary_map(run, found), 480):
+            plot.on("plotly_click", opened)
+        rows = sorted(found.values(), key=lambda c: (-c.points[-1][0], c.last, c.task_id))
+        html("tasks", run=run, rows=rows[:SHOWN], total=len(rows))
+
+    await live([run], content)
+
+
+async def _task(run: RunView, query: Mapping[str, str]) -> None:
+    name = query.get("id", "")
+
+    async def content() -> None:
+        await to_thread(run.read_tasks)
+        task = run.tasks.get(name)
+        row = next((c for c in run.candidates if c.variant and c.variant.id == name), None)
+        made = [t for t in run.tasks.values() if name in t.provenance.ancestors]
+        html(
+            "task",
+            run=run,
+            id=name,
+            task=task,
+            gates=_gates(run, row),
+            row=row,
+            made=made,
+            groups=await to_thread(run.index.groups, name),
+        )
+
+    await live([run], content)
+
+
+def _gates(run: RunView, row: CandidateRow | None) -> list[str]:
+    """Names of the gates that an accepted variant has passed, in order."""
+    seed = run.tasks.get(row.seed) if row else None
+    return list(gates_for(seed)) if seed else []
+
+
+async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
+    wanted = TrajectoryFilter.parse(query)
+
+    async def content() -> None:
+        await to_thread(run.read_tasks)
+        found = await to_thread(run.index.find, wanted)
+        pages = max(1, -(-found.total // PAGE))
+        at = min(max(0, wanted.page), pages - 1)
+        steps = {"previous": at - 1 if at else None, "next": at + 1 if at + 1 < pages else None}
+        links = {
+            word: link("/trajectories", run=run.label, **replace(wanted, page=number).query)
+            for word, number in steps.items()
+            if number is not None
+        }
+        html("rows", run=run, found=found, page=at + 1, pages=pages, links=links)
+
+    await to_thread(run.refresh)
+    stops = {"": "any"} | {stop.value: stop.value for stop in StopReason}
+
+    def change(**values: Any) -> Callable[[], Awaitable[None]]:
+        async def changed() -> None:
+            nonlocal wanted
+            given = {name: field.value or "" for name, field in fields.items()}
+            wanted = TrajectoryFilter.parse({**given, **values})
+            ui.navigate.history.replace(link("/trajectories", run=run.label, **wanted.query))
+            box.clear()
+            with box:
+                await content()
+
+        return changed
+
+    fields: dict[str, Any] = {}
+    with ui.element("search").classes("filters card"):
+        fields["text"] = ui.input("text", value=wanted.text).props("type=search")
+        for name, label in (("category", "category"), ("tool", "tool called")):
+            known = await to_thread(run.index.values, name)
+            options = {"": "any"} | {v: v for v in {*known, getattr(wanted, name)} if v}
+            fields[name] = ui.select(options, label=label, value=getattr(wanted, name))
+        options = stops if wanted.stop in stops else stops | {wanted.stop: wanted.stop}
+        fields["stop"] = ui.select(options, label="stop reason", value=wanted.stop)
+        fields["step"] = ui.input("step", value=wanted.step).props("inputmode=numeric")
+        for name, label in (("low", "progress from"), ("high", "to")):
+            fields[name] = ui.number(label, value=getattr(wanted, name), min=0, max=1, step=0.1)
+        fields["task"] = ui.input("task id", value=wanted.task)
+    for field in fields.values():
+        field.props("dense outlined debounce=250").on_value_change(change())
+    box = ui.element("div").classes("block")
+    with box:
+        await live([run], content)
+
+
+async def _trajectory(run: RunView, query: Mapping[str, str]) -> None:
+    await to_thread(run.refresh)
+    await to_thread(run.read_tasks)
+    try:
+        step, number = int(query.get("step", "")), int(query.get("row", ""))
+        beside = int(query["beside"]) if query.get("beside", "").isdecimal() else None
+        chosen = [number] if beside in (None, number) else [number, beside]
+        members = await to_thread(run.index.siblings, step, number)
+        loaded = [await to_thread(run.index.read, step, n) for n in chosen]
+    except (ValueError, RodsError) as error:
+        html("absent", text=f"There is no such trajectory: {error}")
+        return
+    colour = query.get("color", "mask")
+    html(
+        "trajectory",
+        run=run,
+        step=step,
+        row=number,
+        beside=beside,
+        members=members,
+        color=colour,
+        task=loaded[0].task_id,
+        views=[_member(run, t, colour) for t in loaded],
+    )
+
+
+def _member(run: RunView, trajectory: Any, colour: str) -> dict[str, Json]:
+    shown = member_view(trajectory, None)
+    return {**shown, "spans": token_spans(trajectory, run.decode, colour)}
+
+
+async def _synthesis(run: RunView, query: Mapping[str, str]) -> None:
+    stage = query.get("stage", "")
+
+    async def content() -> None:
+        await to_thread(run.read_tasks)
+        rejected = Counter((s, why) for c in run.candidates for s, why in c.rejections)
+        accepted = sum(c.variant is not None for c in run.candidates)
+        rows = [c for c in run.candidates if _shown(c, stage)]
+        html(
+            "synthesis",
+            run=run,
+            stage=stage,
+            accepted=accepted,
+            rejected=rejected.most_common(),
+            rows=rows[:SHOWN],
+            total=len(rows),
+        )
+
+    await live([run], content)
+
+
+def _shown(row: CandidateRow, stage: str) -> bool:
+    """Whether a row belongs under `accepted`, `rejected`, or `STAGE/REASON`."""
+    if stage == "accepted":
+        return row.variant is not None
+    if stage == "rejected":
+        return bool(row.rejections)
+    return not stage or any(f"{s}/{why}" == stage for s, why in row.rejections)

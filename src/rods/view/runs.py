@@ -1,0 +1,153 @@
+"""One run as the pages see it: its rows, its tasks, its candidates, its trajectories.
+
+Owns what is read again when a file of the run changes. Writes nothing.
+
+    run = RunView(Path("runs/today"), "today")
+    run.refresh()
+    run.data.steps, run.tasks["8b0d3000fe176954"], run.candidates
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from rods.errors import RodsError, StoreError
+from rods.report.run_data import RunData, load_run
+from rods.report.viewer import FOLDER, Decode, decoder_for
+from rods.store import METRICS
+from rods.task import Task
+from rods.view.index import TrajectoryIndex
+
+QUEUE = "synthesis.sqlite"
+TASKS = ("synthesis-training.jsonl", "synthesis-held_out.jsonl")
+
+
+class CandidateRow(NamedTuple):
+    """What became of one outcome of a synthesis request."""
+
+    seed: str
+    """Id of the task it was made from."""
+    number: int
+    variant: Task | None
+    """The accepted variant; None: all its candidates were rejected."""
+    rejections: Sequence[Sequence[str]]
+    """Stage and reason of each rejected candidate, oldest first."""
+    distance: float
+    seconds: float
+
+
+class RunView:
+    """A run that may still be in training."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        """Open a run; raises `StoreError` where the folder is none."""
+        self.path, self.label = path, label
+        self.data: RunData = load_run(path)
+        self.index = TrajectoryIndex(path / FOLDER)
+        self.version = 0
+        """Rises when a page would show more."""
+        self.tasks: dict[str, Task] = {}
+        self.candidates: list[CandidateRow] = []
+        self._marks: dict[str, object] = {}
+        self._lock = threading.Lock()
+
+    def refresh(self) -> int:
+        """Read what is new; returns the version."""
+        with self._lock:
+            changed = self.index.refresh()
+            if self._changed(METRICS, "manifest.json"):
+                self.data = load_run(self.path)
+                self.index.categorize({j.task_id: j.category for _, j in self.data.judgements})
+                changed = True
+            self.version += changed
+            return self.version
+
+    def read_tasks(self) -> None:
+        """Read tasks and candidates, where their files have changed."""
+        with self._lock:
+            if self._changed(*TASKS):
+                self.tasks |= {task.id: task for task in self._originals()}
+            if self._changed(QUEUE, f"{QUEUE}-wal"):
+                seeds, self.candidates = _outcomes(self.path / QUEUE)
+                made = [c.variant for c in self.candidates if c.variant]
+                self.tasks |= {task.id: task for task in (*seeds, *made)}
+
+    @cached_property
+    def decode(self) -> Decode | None:
+        """The decoder of the run's tokenizer, if it is known."""
+        return decoder_for(self.data)
+
+    def name_of(self, task_id: str) -> str:
+        """The name of a task for people: that of its original, and its id where it is a variant."""
+        task = self.tasks.get(task_id)
+        if task is None or not task.provenance.origin:
+            return task_id
+        origin = task.provenance.origin
+        return origin if task.is_original else f"{origin} \N{MIDDLE DOT} {task_id[:6]}"
+
+    def _changed(self, *names: str) -> bool:
+        marks: dict[str, object] = {}
+        for name in names:
+            path = self.path / name
+            state = path.stat() if path.is_file() else None
+            marks[name] = state and (state.st_mtime_ns, state.st_size)
+        old = {name: self._marks.get(name) for name in names}
+        self._marks |= marks
+        return old != marks
+
+    def _originals(self) -> Iterator[Task]:
+        for name in TASKS:
+            path = self.path / name
+            for line in path.read_text(encoding="utf-8").split("\n") if path.is_file() else ():
+                if task := _task(line):
+                    yield task
+
+
+def open_runs(paths: Sequence[Path]) -> list[RunView]:
+    """Open runs under names that differ; raises `StoreError` where a folder is no run."""
+    found: list[RunView] = []
+    for path in paths:
+        name = label = path.resolve().name
+        number = 1
+        while label in {run.label for run in found}:
+            number += 1
+            label = f"{name} ({number})"
+        found.append(RunView(path, label))
+    return found
+
+
+def _task(text: str | None) -> Task | None:
+    """A task from a line; None where it is empty or was not written to its end."""
+    try:
+        return Task.from_json(json.loads(text)) if text else None
+    except (ValueError, RodsError):
+        return None
+
+
+def _outcomes(path: Path) -> tuple[list[Task], list[CandidateRow]]:
+    """Seed tasks and outcomes in a synthesis queue, which its worker may be writing."""
+    if not path.is_file():
+        return [], []
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as db:
+            seeds = [
+                task for (text,) in db.execute("SELECT task FROM seeds") if (task := _task(text))
+            ]
+            rows: list[Any] = db.execute(
+                "SELECT seed, number, task, rejected, distance, seconds FROM outcomes "
+                "ORDER BY rowid DESC"
+            ).fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: cannot be read: {error}.") from error
+    return seeds, [
+        CandidateRow(seed, number, _task(task), json.loads(rejected), distance, seconds)
+        for seed, number, task, rejected, distance, seconds in rows
+    ]

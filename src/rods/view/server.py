@@ -1,0 +1,99 @@
+"""The service behind `rods view`: who may look, and NiceGUI with our pages.
+
+Owns the token of a browser. The printed address holds the token; the first request trades it for a
+cookie that no script reads and no other site sends, so later addresses can be copied without it.
+
+    with bound("127.0.0.1", 8020) as listening:
+        serve_view(open_runs(paths), listening, token)
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Sequence
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import FastAPI
+from nicegui import ui
+
+from rods.infra.guard import LOCAL, App, Receive, Refused, Scope, Send, refuse, require_own
+from rods.infra.listen import serve
+from rods.view.frame import ICON
+from rods.view.pages import add_pages
+from rods.view.runs import RunView
+
+CONNECTIONS = 128
+MESSAGE = 1 << 20
+"""Bytes of one message of a browser."""
+
+
+class BrowserDoor:
+    """An application that only a browser with the token sees."""
+
+    def __init__(self, app: App, token: str, port: int) -> None:
+        self._app, self._token = app, token.encode()
+        # Cookies do not tell ports apart, so two services on this machine need two names.
+        self._cookie = f"rods_view_{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, trade a token for the cookie, or answer why not."""
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        try:
+            headers = require_own(scope, LOCAL)
+        except Refused as refused:
+            return await refuse(scope, send, refused)
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        shown = [value for key, value in query if key == "token"]
+        if scope["type"] == "http" and shown and self._right(shown[0]):
+            rest = urlencode([(key, value) for key, value in query if key != "token"])
+            return await self._redirect(send, scope["path"] + (f"?{rest}" if rest else ""))
+        if not self._right(self._held(headers.get("cookie", ""))):
+            why = Refused(401, "a token is needed: open the address that rods view printed")
+            return await refuse(scope, send, why)
+        try:
+            await self._app(scope, receive, send)
+        except RuntimeError as error:
+            # Starlette says so of a browser that left before the page was there.
+            if str(error) != "No response returned.":
+                raise
+
+    def _right(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+
+    def _held(self, cookies: str) -> str:
+        try:
+            found = SimpleCookie(cookies).get(self._cookie)
+        except CookieError:
+            return ""
+        return found.value if found else ""
+
+    async def _redirect(self, send: Send, where: str) -> None:
+        cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        # A path that begins with two slashes would lead to another site.
+        place = "/" + where.lstrip("/\\")
+        headers = [
+            (b"location", place.encode("latin-1", "replace")),
+            (b"set-cookie", cookie.encode()),
+            (b"referrer-policy", b"no-referrer"),
+            (b"content-length", b"0"),
+        ]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def view_app(runs: Sequence[RunView], token: str, port: int) -> BrowserDoor:
+    """The application, for one server of this process."""
+    app: Any = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    add_pages(runs)
+    ui.run_with(app, title="rods view", favicon=ICON, show_welcome_message=False)
+    return BrowserDoor(app, token, port)
+
+
+def serve_view(runs: Sequence[RunView], listening: socket.socket, token: str) -> None:
+    """Answer until the program is ended."""
+    app = view_app(runs, token, listening.getsockname()[1])
+    serve(app, listening, CONNECTIONS, MESSAGE)
