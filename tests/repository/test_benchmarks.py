@@ -24,7 +24,7 @@ COMMANDS = (
     *("memory_plan", "profile_figures", "recipes", "resident", "rollout_engine", "sandbox"),
     *("scale curriculum", "scale worlds", "scale writers", "schedules", "schedules_real"),
     *("search", "server_engine", "sft_speed", "skyrl", "soak", "synthesis_yield", "threads"),
-    *("turn_outcomes", "update_step", "whole_step"),
+    *("turn_outcomes", "update_step", "view", "whole_step"),
 )
 ELSEWHERE = {
     "kill_resume": "tests/core/test_main_job.py runs it with three kills",

@@ -144,6 +144,8 @@ class TrajectoryIndex:
             if not old and not new:
                 return False
             self.wait()
+            for path in (*old, *new):
+                self.faults.pop(path.name, None)
             values = {"steps": [step_of(path.stem) for path in old]}
             for table in _SELECT if old else ():
                 self._run(f"DELETE FROM {table} WHERE list_contains($steps, step)", values)

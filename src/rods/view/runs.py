@@ -93,6 +93,10 @@ class RunView:
         origin = task.provenance.origin
         return origin if task.is_original else f"{origin} \N{MIDDLE DOT} {task_id[:6]}"
 
+    def close(self) -> None:
+        """Release what the index holds."""
+        self.index.close()
+
     def _changed(self, *names: str) -> bool:
         marks: dict[str, object] = {}
         for name in names:

@@ -1,0 +1,193 @@
+"""`rods view` as people use it: the program, its token, and its pages in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from report_runs import trajectory, write_run, write_trajectories
+from rods.trajectory_codec import write_parquet
+from verbs import rods as program
+
+pytest.importorskip("duckdb", reason="needs the extra [view]")
+pytest.importorskip("nicegui", reason="needs the extra [view]")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+STARTS = [sys.executable, "-m", "rods.cli.main", "view"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = write_run(tmp_path_factory.mktemp("view") / "shown", steps=32)
+    write_trajectories(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(run: Path) -> Iterator[str]:
+    """The printed address of a service that shows the run and a copy of it."""
+    other = shutil.copytree(run, run.parent / "other")
+    words = [*STARTS, str(run), str(other), "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", service.stderr.readline())
+        assert found
+        yield found[0]
+        service.terminate()
+        rest = service.stderr.read()
+    assert "Traceback" not in rest, rest
+
+
+def test_no_run_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert program("view", monkeypatch=monkeypatch) == 2
+    assert "there is no run in ./runs" in capsys.readouterr().err
+    assert program("view", "nothing", monkeypatch=monkeypatch) == 2
+    assert "there is no such run directory" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [n for n in sys.modules if n.startswith("rods.view")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert program("view", "nothing", monkeypatch=monkeypatch) == 2
+    assert re.search(r"rods view needs duckdb: .*pip install", capsys.readouterr().err)
+
+
+@pytest.mark.slow
+def test_only_who_has_the_token_sees_anything(address: str) -> None:
+    place, _, token = address.partition("?token=")
+    with httpx.Client(base_url=place, trust_env=False) as web:
+        assert web.get("/").status_code == 401
+        assert web.get("/", params={"token": "guess"}).status_code == 401
+        assert web.get(f"/?token={token}", headers={"Host": "evil.example"}).status_code == 403
+        assert web.get(f"/?token={token}", headers={"Origin": "http://evil.x"}).status_code == 403
+        web.get("/", params={"token": token})
+        shown = web.get("/")
+        assert shown.status_code == 200 and token not in shown.text
+
+
+@pytest.mark.slow
+def test_the_token_is_traded_for_a_cookie_and_leads_nowhere_else(address: str) -> None:
+    place, _, token = address.partition("?token=")
+    with closing(HTTPConnection(place.split("/")[2])) as web:
+        web.request("GET", f"//evil.example/x?token={token}&run=shown")
+        traded = web.getresponse()
+        assert traded.status == 303
+        assert traded.getheader("location") == "/evil.example/x?run=shown"
+        cookie = str(traded.getheader("set-cookie"))
+        assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+
+
+@pytest.fixture(params=[(1280, "light"), (400, "dark")], ids=["wide-light", "narrow-dark"])
+def page(request: pytest.FixtureRequest, address: str) -> Iterator[Any]:
+    """A page of a browser that has traded the token; it asks nobody else and logs no error."""
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    place = address.partition("?")[0]
+    faults: list[str] = []
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        width, scheme = request.param
+        view = {"width": width, "height": 900}
+        shown = browser.new_page(base_url=place, viewport=view, color_scheme=scheme)
+        shown.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        shown.on("pageerror", lambda error: faults.append(str(error)))
+        shown.on(
+            "request",
+            lambda r: None if r.url.startswith((place, "data:", "blob:")) else faults.append(r.url),
+        )
+        shown.goto(address)
+        yield shown
+        assert fits(shown), "nothing is wider than the window"
+        browser.close()
+    assert faults == []
+
+
+def fits(page: Any) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.slow
+def test_pages_in_a_browser(page: Any) -> None:
+    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    page.wait_for_selector(".plot .main-svg")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (int(re.findall(r"\d+", ground)[0]) < 100) == dark
+    assert page.locator("main table tbody tr").count() == 2, "two runs"
+    # Filter, by the keyboard: the address follows, and alone it restores the list.
+    page.goto("/trajectories?run=shown")
+    page.wait_for_selector("text=96 trajectories")
+    page.wait_for_function("window.socket?.connected ?? true")
+    page.keyboard.press("/")
+    page.keyboard.type("sort it")
+    page.wait_for_url("**text=sort+it**")
+    page.get_by_label("step").fill("31")
+    page.wait_for_selector("text=48 trajectories")
+    page.goto(page.url)
+    page.wait_for_selector("text=48 trajectories")
+    assert fits(page)
+    # Open a trajectory, go on by the keyboard, put a sibling beside it, colour the tokens.
+    page.locator("main table a").first.press("Enter")
+    page.wait_for_selector("article .msg")
+    page.keyboard.press("j")
+    page.wait_for_url("**row=1**")
+    page.get_by_role("group", name="Beside").get_by_role("link", name="3:").click()
+    page.wait_for_url("**beside=3**")
+    assert page.locator("article").count() == 2
+    page.get_by_role("link", name="log-probability").first.click()
+    page.wait_for_selector(".tok.logprob")
+    assert page.locator("main script, main img").count() == 0, "texts of a model are no markup"
+    assert fits(page)
+    # The theme of the page is kept.
+    page.keyboard.press("t")
+    page.wait_for_function(
+        "(dark) => document.documentElement.dataset.theme === (dark ? 'light' : 'dark')", arg=dark
+    )
+    for path in ("/synthesis?run=shown", "/boundary?run=shown"):
+        page.goto(path)
+        page.wait_for_selector("main h1, main h2")
+        assert fits(page)
+    page.locator("main table a").first.press("Enter")
+    page.wait_for_url("**/task?**")
+    page.wait_for_selector("text=Groups")
+
+
+@pytest.mark.slow
+def test_a_click_on_the_map_opens_the_task(page: Any) -> None:
+    page.goto("/boundary?run=shown")
+    page.wait_for_selector(".plot .scatterlayer .point")
+    page.wait_for_timeout(500)
+    box = page.locator(".plot .scatterlayer .point").last.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url("**/task?**")
+
+
+@pytest.mark.slow
+def test_a_step_in_training_appears_by_itself(page: Any, run: Path) -> None:
+    step = 100 + len(list(run.glob("trajectories/*")))
+    page.goto("/trajectories?run=shown")
+    page.wait_for_selector("main table tbody tr")
+    before = page.locator("main [role=status]").inner_text()
+    made = [trajectory("o000000a7c", member, step, [True, True]) for member in range(8)]
+    write_parquet(run / f"trajectories/step-{step:06d}.parquet", made)
+    with (run / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        log.write(json.dumps({"kind": "step", "step": step, "reward_mean": 0.5}) + "\n")
+    page.wait_for_selector(f"main td:text-is('{step}')")
+    assert page.locator("main [role=status]").inner_text() != before

@@ -1,0 +1,175 @@
+"""Queries behind `rods view`: filters, siblings, files that come and go, candidates."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report_runs import ATTACK, trajectory, write_run
+from rods.env import TurnVerdict
+from rods.errors import StoreError
+from rods.report.viewer import progress
+from rods.synthesis.worker.queue import SCHEMA
+from rods.task import Provenance, Task, Turn
+from rods.trajectory import Trajectory
+from rods.trajectory_codec import write_parquet
+from rods.types import StopReason
+
+pytest.importorskip("duckdb", reason="needs the extra [view]")
+
+from rods.view.index import TrajectoryFilter, TrajectoryIndex
+from rods.view.runs import RunView, open_runs
+from rods.view.tokens import token_spans
+
+
+def members(task: str, step: int, solved: list[int]) -> list[Trajectory]:
+    """A group; member i solves so many of two turns."""
+    return [
+        trajectory(task, i, step, [turn < done for turn in range(2)])
+        for i, done in enumerate(solved)
+    ]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[TrajectoryIndex]:
+    cut = replace(members("c", 2, [0])[0], stop=StopReason.CONTEXT)
+    write_parquet(tmp_path / "step-000001.parquet", members("a", 1, [0, 2]))
+    write_parquet(tmp_path / "step-000002.parquet", [*members("b", 2, [1, 1]), cut])
+    made = TrajectoryIndex(tmp_path)
+    assert made.refresh() and not made.refresh()
+    yield made
+    made.close()
+
+
+def found(index: TrajectoryIndex, **wanted: object) -> list[tuple[str, int]]:
+    return [(r.task_id, r.member) for r in index.find(TrajectoryFilter(**wanted)).rows]  # pyright: ignore[reportArgumentType]
+
+
+def test_filters(index: TrajectoryIndex) -> None:
+    assert found(index) == [("b", 0), ("b", 1), ("c", 0), ("a", 0), ("a", 1)]
+    assert found(index, low=0.4, high=0.75) == [("b", 0), ("b", 1)]
+    assert found(index, stop="context") == [("c", 0)]
+    assert found(index, step="1", low=0.9) == [("a", 1)]
+    assert found(index, task="b") == [("b", 0), ("b", 1)]
+    index.categorize({"a": "base", "b": "long_context"})
+    assert found(index, category="base") == [("a", 0), ("a", 1)]
+    assert index.values("category") == ["base", "long_context"]
+    assert index.values("stop") == ["context", "done"]
+
+
+def test_text_and_tools(index: TrajectoryIndex) -> None:
+    first = index.read(1, 0)
+    word = first.messages[0].content.split()[0].upper()
+    assert len(found(index, text=word)) == 5
+    assert found(index, text="no such words") == []
+    assert index.values("tool") == ["cat", "cd"]
+    assert found(index, tool="cat") == found(index)
+    assert found(index, tool="ca") == []
+    assert len(found(index, text=ATTACK)) == 5, "text is looked for as JSON writes it"
+    assert found(index, task="' OR 1=1 --") == []
+
+
+def test_groups_and_siblings(index: TrajectoryIndex) -> None:
+    assert [r.member for r in index.siblings(2, 1)] == [0, 1]
+    assert index.siblings(2, 99) == []
+    assert index.groups("b") == [(2, 0, 2, 0.5)]
+    with pytest.raises(StoreError):
+        index.read(2, 99)
+
+
+def test_a_page_beyond_the_last_shows_the_first(index: TrajectoryIndex) -> None:
+    assert len(found(index, page=7)) == 5
+
+
+def test_files_that_come_change_and_go(index: TrajectoryIndex, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "step-000003.parquet", members("d", 3, [2]))
+    (tmp_path / "step-000001.parquet").unlink()
+    write_parquet(tmp_path / "step-000002.parquet", members("b", 2, [1]))
+    assert index.refresh()
+    assert found(index) == [("d", 0), ("b", 0)]
+    assert len(found(index, text="a")) == 2
+    (tmp_path / "step-000004.parquet").write_bytes(b"no Parquet")
+    assert index.refresh()
+    assert found(index) == [("d", 0), ("b", 0)]
+    assert list(index.faults) == ["step-000004.parquet"]
+
+
+def test_progress_in_sql_is_that_of_the_verdicts(tmp_path: Path) -> None:
+    """Every combination of what a verdict says."""
+    flags: Iterator[tuple[Any, ...]] = product(
+        [True, False], [0, 1], *3 * [[True, False]], [None, True, False]
+    )
+    verdicts = [
+        TurnVerdict(expects, calls, state, executed, True, answered, correct=correct)
+        for expects, calls, state, executed, answered, correct in flags
+    ]
+    one = trajectory("a", 0, 1, [True])
+    rows = [replace(one, verdicts=(v,), n_turns=1, member=i) for i, v in enumerate(verdicts)]
+    write_parquet(tmp_path / "step-000001.parquet", rows)
+    index = TrajectoryIndex(tmp_path)
+    index.refresh()
+    by_sql = [r.progress for page in (0, 1) for r in index.find(TrajectoryFilter(page=page)).rows]
+    assert by_sql == [progress(row) for row in rows]
+    index.close()
+
+
+def test_a_filter_is_its_address() -> None:
+    wanted = TrajectoryFilter(low=0.25, tool="lend", page=2)
+    assert wanted.query == {"low": "0.25", "tool": "lend", "page": "2"}
+    assert TrajectoryFilter.parse(wanted.query) == wanted
+    assert TrajectoryFilter.parse({"low": "many", "other": "1"}) == TrajectoryFilter()
+
+
+def test_tokens_have_mask_and_log_probabilities(index: TrajectoryIndex) -> None:
+    one = index.read(1, 0)
+    shown = token_spans(one, None, "mask")
+    count = sum(len(span.ids) for span in one.spans)
+    rows = shown["rows"]
+    assert isinstance(rows, list) and len(rows) == count == shown["total"]
+    strengths = [row[3] for row in rows if isinstance(row, list)]
+    assert strengths == [float(span.sampled) for span in one.spans for _ in span.ids]
+
+
+def test_candidates_and_tasks_of_a_run(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=4)
+    seed = Task("bfcl", "base", (Turn("Lend it."),), {}, Provenance("multi_turn_base_1", "1"))
+    origin = Provenance("multi_turn_base_1", "1", (seed.id,), "resample:cut")
+    variant = Task("bfcl", "base", (Turn("Lend that."),), {}, origin)
+    with sqlite3.connect(run / "synthesis.sqlite") as db:
+        for statement in SCHEMA:
+            db.execute(statement)
+        texts = [json.dumps(task.to_json()) for task in (seed, variant)]
+        db.execute("INSERT INTO seeds VALUES (?, ?)", (seed.id, texts[0]))
+        row = "INSERT INTO outcomes VALUES (?, ?, ?, 0.5, 2, ?, 0.1, 0)"
+        db.execute(row, (seed.id, 0, texts[1], '[["gate", "worded"]]'))
+        db.execute(row, (seed.id, 1, None, '[["write", "schema"]]'))
+    db.close()
+    view, other = open_runs([run, run])
+    other.close()
+    assert (view.label, other.label) == ("run", "run (2)")
+    view.read_tasks()
+    rejected, accepted = view.candidates
+    assert rejected.variant is None and rejected.rejections == [["write", "schema"]]
+    assert accepted.variant == variant and accepted.seed == seed.id
+    assert view.name_of(seed.id) == "multi_turn_base_1"
+    assert view.name_of(variant.id).startswith("multi_turn_base_1")
+    view.close()
+
+
+def test_a_run_grows(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=4)
+    view = RunView(run, "run")
+    first = view.refresh()
+    assert view.refresh() == first
+    with (run / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"kind": "step", "step": 99, "reward_mean": 0.5}\n')
+    assert view.refresh() == first + 1
+    assert view.data.steps[-1].step == 99
+    view.close()
