@@ -6,9 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -103,12 +101,15 @@ def test_files_that_come_change_and_go(index: TrajectoryIndex, tmp_path: Path) -
 
 def test_progress_in_sql_is_that_of_the_verdicts(tmp_path: Path) -> None:
     """Every combination of what a verdict says."""
-    flags: Iterator[tuple[Any, ...]] = product(
-        [True, False], [0, 1], *3 * [[True, False]], [None, True, False]
-    )
+    both = (True, False)
     verdicts = [
         TurnVerdict(expects, calls, state, executed, True, answered, correct=correct)
-        for expects, calls, state, executed, answered, correct in flags
+        for expects in both
+        for calls in (0, 1)
+        for state in both
+        for executed in both
+        for answered in both
+        for correct in (None, *both)
     ]
     one = trajectory("a", 0, 1, [True])
     rows = [replace(one, verdicts=(v,), n_turns=1, member=i) for i, v in enumerate(verdicts)]

@@ -26,6 +26,8 @@ from rods.view.pages import add_pages
 from rods.view.runs import RunView
 
 CONNECTIONS = 128
+RECONNECT = 30.0
+"""Seconds for which a page that lost its connection is kept."""
 MESSAGE = 1 << 20
 """Bytes of one message of a browser."""
 
@@ -89,7 +91,7 @@ def view_app(runs: Sequence[RunView], token: str, port: int) -> BrowserDoor:
     """The application, for one server of this process."""
     app: Any = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_pages(runs)
-    ui.run_with(app, title="rods view", favicon=ICON, show_welcome_message=False)
+    ui.run_with(app, title="rods view", favicon=ICON, reconnect_timeout=RECONNECT)
     return BrowserDoor(app, token, port)
 
 
