@@ -32,9 +32,9 @@ def view(
     ] = None,
     port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8020,
 ) -> None:
-    """Show runs in a browser: curves, boundary, tasks, trajectories, synthesis.
+    """Show runs in a browser, finished or in training.
 
-    A run in training grows as you look. Only this machine can open the printed address.
+    Pages: curves, boundary map, tasks, trajectories, synthesis. A run in training grows as you look. Only this machine can open the printed address.
     """
     try:
         from rods.infra.listen import address, bound
