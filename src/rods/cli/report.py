@@ -34,7 +34,7 @@ def view(
 ) -> None:
     """Show runs in a browser, finished or in training.
 
-    Pages: curves, boundary map, tasks, trajectories, synthesis. A run in training grows as you look. Only this machine can open the printed address.
+    A run in training grows as you look. Only this machine can open the printed address.
     """
     try:
         from rods.infra.listen import address, bound
