@@ -1,10 +1,10 @@
 """bfloat16: the reference of the KL loss, and LoRA adapters in the engine and in a checkpoint."""
 
-import asyncio
 import copy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -154,7 +154,8 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
     async def tasks_evaluated(tasks, settings, environment, policy, *_):
         seen.append(await policy.open(1).generate([1, 2, 3], 6, 0.0))
 
-    monkeypatch.setattr(evaluated, "environment_of", lambda _: None)
+    environment = Mock()
+    monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)
     monkeypatch.setattr(evaluated, "sides_of", lambda *_: None)
     monkeypatch.setattr(evaluated, "held_out_tasks", lambda *_: [])
     monkeypatch.setattr(evaluated, "evaluate_tasks", tasks_evaluated)
@@ -162,7 +163,10 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
         evaluated, "template_of",
         lambda *_: SimpleNamespace(stop_ids=(), raw_decode=None),
     )  # fmt: skip
-    asyncio.run(evaluated.evaluation_of(config, run.path)(lambda *_: None))
+    with evaluated.evaluation_of(config, run.path) as evaluate:
+        evaluate(lambda *_: None)
+        environment.close.assert_not_called()
+    environment.close.assert_called_once()
     ids = [1, 2, 3]
     for token, logprob in zip(seen[0].ids, seen[0].logprobs, strict=True):
         with torch.no_grad():

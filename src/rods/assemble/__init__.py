@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -143,7 +143,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
         return await evaluate_tasks(*what, policy, dialect, template, config.rollout, progress)
 
     bound = ability(environment, CallBound)
-    with worker_of(config, sides, run.path) as synthesis:
+    with closing(environment), worker_of(config, sides, run.path) as synthesis:
         yield Components(
             environment=environment,
             originals=sides.originals,

@@ -2,15 +2,17 @@
 
 Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s business.
 
-    rows = asyncio.run(evaluation_of(config, run)(progress))
+    with evaluation_of(config, run) as evaluate:
+        rows = evaluate(progress)
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.refusals import require_whole
@@ -33,29 +35,33 @@ from rods.trainers.loading import load_model, load_stops, load_tokenizer
 from rods.trainers.memory.shape import positions_of, require_context
 from rods.trajectory import Group
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of finished trajectories and of all."""
 
+
+@contextmanager
 def evaluation_of(
     config: RunConfig, run: Path | None
-) -> Callable[[Callable[[int, int], None]], Coroutine[Any, Any, list[dict[str, Any]]]]:
-    """The held-out evaluation of a model, or of a run's last checkpoint.
+) -> Generator[Callable[[Progress], list[dict[str, Any]]]]:
+    """Yield the held-out evaluation of a model, or of a run's last checkpoint.
 
     Raises:
         StoreError: the run has no checkpoint.
         ConfigError: the engine cannot be given the run's weights.
     """
     set_threads(config.model.threads)
-    environment = environment_of(config)
-    sides = sides_of(config, environment)
-    model, template = _evaluated(config, run)
-    dialect = get_dialect(config.model.dialect)
-    what = (held_out_tasks(config, environment, sides), config.evaluation, environment)
-    policy = engine_of(config, model, template)
+    with closing(environment_of(config)) as environment:
+        sides = sides_of(config, environment)
+        model, template = _evaluated(config, run)
+        what = (held_out_tasks(config, environment, sides), config.evaluation, environment)
+        how = (get_dialect(config.model.dialect), template, config.rollout)
+        policy = engine_of(config, model, template)
 
-    async def play(progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
-        async with _started(policy, model):
-            return await evaluate_tasks(*what, policy, dialect, template, config.rollout, progress)
+        async def play(progress: Progress) -> list[dict[str, Any]]:
+            async with _started(policy, model):
+                return await evaluate_tasks(*what, policy, *how, progress)
 
-    return play
+        yield lambda progress: asyncio.run(play(progress))
 
 
 async def examination_of(
@@ -63,42 +69,29 @@ async def examination_of(
     run: Path | None,
     rules: SuiteRules,
     tasks: Sequence[Task],
-    progress: Callable[[int, int], None],
+    progress: Progress,
     kept: Kept | None = None,
 ) -> list[Group]:
-    """The tasks of a suite, played greedily `evaluation.suite.repeats` times.
+    """Roll out a suite's tasks greedily, `evaluation.suite.repeats` times each.
 
-    `progress` and `kept` are those of `roll_out_suite`, whose errors are raised too.
-
-    Args:
-        run: whose last checkpoint is played; None: the model of the settings.
-
-    Raises:
-        StoreError: the run has no checkpoint.
-        ConfigError: the dialect is inline, or the engine cannot be given the weights.
+    Raises what `evaluation_of` and `roll_out_suite` raise, and `ConfigError` for an inline dialect.
     """
-    set_threads(config.model.threads)
-    dialect = structured(config.model.dialect)
-    rules.environment.warm_up()
-    model, template = _evaluated(config, run)
-    policy = engine_of(config, model, template)
-    repeats = config.evaluation.suite.repeats
-    try:
-        async with _started(policy, model):
+    dialect, repeats = structured(config.model.dialect), config.evaluation.suite.repeats
+    with closing(rules.environment):
+        rules.environment.warm_up()
+        async with ready_policy(config, run) as (policy, template):
             return await roll_out_suite(
                 rules, tasks, policy, dialect, template, config.rollout, repeats, progress, kept
             )
-    finally:
-        rules.environment.close()
 
 
 @asynccontextmanager
 async def ready_policy(
     config: RunConfig, run: Path | None
 ) -> AsyncGenerator[tuple[Engine, ChatTemplate]]:
-    """The started engine of what `evaluation_of` evaluates, and its chat template.
+    """Start the engine of a model or of a run's last checkpoint; yield it and its chat template.
 
-    Raises as `evaluation_of`.
+    Raises what `evaluation_of` raises.
     """
     set_threads(config.model.threads)
     model, template = _evaluated(config, run)

@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,8 +62,8 @@ def evaluate(
     """
     config = with_objects(config, environment, tasks)
     require_named(config)
-    play = evaluation_of(config, None if run is None else Path(run))
-    return asyncio.run(play(progress))
+    with evaluation_of(config, None if run is None else Path(run)) as play:
+        return play(progress)
 
 
 def synthesize(
@@ -93,7 +92,8 @@ def synthesize(
     """
     config = with_objects(config, environment, tasks)
     require_named(config)
-    sides = sides_of(config, environment_of(config))
+    with closing(environment_of(config)) as environment:
+        sides = sides_of(config, environment)
     chosen = list(sides.train) if seeds is None else list(seeds)
     if seeds is None:
         random.Random(f"{seed}/order").shuffle(chosen)

@@ -124,9 +124,8 @@ def _held_out(config: RunConfig, run: Path | None, as_json: bool) -> None:
     from rods.report.results import evaluation_table
     from rods.report.run_data import evaluation_of as evaluation_from
 
-    play = evaluation_of(config, run)
-    with progress("held-out trajectories", None) as show:
-        rows = asyncio.run(play(lambda done, total: show(done, "", total)))
+    with evaluation_of(config, run) as play, progress("held-out trajectories", None) as show:
+        rows = play(lambda done, total: show(done, "", total))
     if as_json:
         out().print_json(data=rows)
     else:
