@@ -10,9 +10,8 @@ text is data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -52,8 +51,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 DASH = "\N{EN DASH}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """One number of the overview."""
 
     value: str
@@ -154,28 +152,25 @@ def identity(run: RunData) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in pairs if value not in (None, "")]
 
 
-def details(data: Mapping[str, Json]) -> list[tuple[str, str]]:
-    """Every leaf of nested tables as dotted key and text."""
-    return [(key, str(value)) for key, value in flat(data).items()]
+def details(data: Mapping[str, Json]) -> dict[str, str]:
+    """Every leaf of nested tables as text, by its dotted key."""
+    return {key: str(value) for key, value in flat(data).items()}
 
 
 def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
     """The numbers that say whether the method worked in this run."""
     found: list[Tile] = []
     for row in rows:
-        for metric in ("greedy_progress", "progress"):
+        for metric in ("greedy_progress", "progress") if not row.part.by else ():
             cell = row.cells[metric]
-            if not row.whole or (cell.before is None and cell.after is None):
-                continue
-            way = METRICS[metric][1]
-            label = f"{way} progress, {SETS.get(row.set, row.set).lower()}"
-            found.append(_change_tile(label, cell))
+            if cell.before or cell.after:
+                label = f"{METRICS[metric][1]} progress, {row.part.title.lower()}"
+                found.append(_change_tile(label, cell))
     if len(run.steps) >= 4 and (shares := run.quarters("zero_variance")):
         change = f"{shares[0]:.0%} → {shares[1]:.0%}"
         found.append(Tile(change, "groups without variance", "first and last quarter of the steps"))
     if landing := landing_of(run):
-        count = len(landing.values)
-        inside = f"{landing.inside / count:.0%} of {count} on the boundary"
+        inside = f"{landing.share:.0%} of {len(landing.values)} on the boundary"
         found.append(Tile(f"{landing.median:.2f}", "mean reward of new variants, median", inside))
     on, without = boundary_without_variance(run)
     if on:
@@ -218,8 +213,7 @@ def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
 
 
 def _name(row: ResultRow) -> str:
-    whole = Markup("<b>{}</b>").format(SETS.get(row.set, row.set))
-    return whole if row.whole else row.part.label
+    return row.part.label if row.part.by else Markup("<b>{}</b>").format(row.part.title)
 
 
 def _verdict(found: Interval) -> str:
@@ -249,4 +243,4 @@ def span(seconds: float) -> str:
 
 def _clock(value: Json) -> str | None:
     when = moment(value)
-    return None if when is None else when.strftime("%Y-%m-%d %H:%M %Z")
+    return when and when.strftime("%Y-%m-%d %H:%M %Z")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import NamedTuple
 
 from rich.table import Column, Table
@@ -59,14 +60,14 @@ class ComparisonRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that the table and the page show."""
+    """Runs side by side."""
 
     runs: tuple[RunData, ...]
     labels: tuple[str, ...]
     """A letter and the name of each run, unique."""
     rows: tuple[ComparisonRow, ...]
     facts: tuple[tuple[str, tuple[str, ...]], ...]
-    """Numbers of the runs: name, one text a run."""
+    """Name of a number, and one text a run."""
     warnings: tuple[str, ...]
     differing: tuple[tuple[str, tuple[str, ...]], ...]
     """Settings whose values differ: dotted key, one text a run."""
@@ -111,9 +112,10 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     if len(runs) < 2:
         raise StoreError(f"a comparison needs two runs or more, got {len(runs)}.")
     labels = tuple(f"{_letter(i)}: {run.name}" for i, run in enumerate(runs))
-    rows, facts, differing = tuple(_rows(runs)), tuple(_facts(runs)), _differing(runs)
+    facts, differing = list(map(_facts, runs)), _differing(runs)
+    named = tuple((name, tuple(mine[name] for mine in facts)) for name in facts[0])
     warnings = tuple(_warnings(runs, labels, dict(differing)))
-    return Comparison(runs, labels, rows, facts, warnings, differing)
+    return Comparison(runs, labels, tuple(_rows(runs)), named, warnings, differing)
 
 
 def _cell_text(cell: MetricCell) -> Text:
@@ -139,41 +141,31 @@ def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
     ]
 
 
-def _facts(runs: Sequence[RunData]) -> list[tuple[str, tuple[str, ...]]]:
-    return [
-        ("updates", tuple(str(len(r.steps)) for r in runs)),
-        ("trajectories", tuple(f"{r.total('trajectories'):.0f}" for r in runs)),
-        ("generated tokens", tuple(f"{r.total('tokens_generated'):.0f}" for r in runs)),
-        ("groups without variance, last quarter", tuple(_late(r, "zero_variance") for r in runs)),
-        ("entropy, last quarter", tuple(_late(r, "entropy") for r in runs)),
-        ("variants injected", tuple(str(r.injected) for r in runs)),
-        ("variants retired", tuple(str(r.retired) for r in runs)),
-        ("mean reward of new variants, median", tuple(_landing(r) for r in runs)),
-    ]
-
-
-def _late(run: RunData, key: str) -> str:
-    found = run.quarters(key)
-    return f"{found[1]:.3f}" if found else "-"
-
-
-def _landing(run: RunData) -> str:
-    landing = landing_of(run)
-    return f"{landing.median:.2f}" if landing else "-"
+def _facts(run: RunData) -> dict[str, str]:
+    landing, quarters = landing_of(run), map(run.quarters, ("zero_variance", "entropy"))
+    late = [f"{found[1]:.3f}" if found else "-" for found in quarters]
+    return {
+        "updates": str(len(run.steps)),
+        "trajectories": f"{run.total('trajectories'):.0f}",
+        "generated tokens": f"{run.total('tokens_generated'):.0f}",
+        "groups without variance, last quarter": late[0],
+        "entropy, last quarter": late[1],
+        "variants injected": str(run.injected),
+        "variants retired": str(run.retired),
+        "mean reward of new variants, median": f"{landing.median:.2f}" if landing else "-",
+    }
 
 
 def _differing(runs: Sequence[RunData]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     configs = [run.manifest.get("config") for run in runs]
-    settings = [dict(details(c if isinstance(c, dict) else {})) for c in configs]
+    settings = [details(c) if isinstance(c, dict) else {} for c in configs]
     names = dict.fromkeys(key for s in settings for key in s)
     found = [(key, tuple(s.get(key, "-") for s in settings)) for key in names]
     return tuple((key, values) for key, values in found if len(set(values)) > 1)
 
 
 def _warnings(
-    runs: Sequence[RunData],
-    labels: Sequence[str],
-    differing: Mapping[str, Sequence[str]],
+    runs: Sequence[RunData], labels: Sequence[str], differing: Mapping[str, Sequence[str]]
 ) -> list[str]:
     found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
     found += uneven_budgets("runs", [[run] for run in runs], [""] * len(runs))
@@ -223,5 +215,4 @@ def _named(keys: Set[Key]) -> str:
 
 
 def _letter(index: int) -> str:
-    head, tail = divmod(index, 26)
-    return chr(ord("A") + tail) + (str(head) if head else "")
+    return f"{ascii_uppercase[index % 26]}{index // 26 or ''}"

@@ -29,7 +29,6 @@ from rods.report.build import span, write_page
 from rods.report.heldout import (
     LEADING,
     METRICS,
-    SETS,
     WRITERS_NOTE,
     Cells,
     MetricCell,
@@ -126,8 +125,8 @@ class Experiment:
         for arm in grid.arms:
             if mine := runs[arm.name]:
                 base = runs[grid.baseline] if arm.name != grid.baseline else {}
-                cells, by_seed = _cells(mine, base), _by_seed(mine, base)
-                arms.append(ArmResult(arm.name, arm.overrides, mine, cells, by_seed))
+                found = _cells(mine, base), _by_seed(mine, base)
+                arms.append(ArmResult(arm.name, arm.overrides, mine, *found))
         notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
         return cls(grid.name, grid.baseline, tuple(arms), (*notes, *_unfair(arms)))
 
@@ -299,7 +298,7 @@ def _results(found: Experiment) -> Table:
     )
     for part in (part for part in found.parts if not part.by):
         table.add_section()
-        table.add_row(Text(SETS.get(part.set, part.set)), style="bold")
+        table.add_row(Text(part.title), style="bold")
         for arm in found.arms:
             cells = [arm.cells.get((part, metric)) for metric in found.metrics]
             compared = ["  gain", f"  to {found.baseline}"] if arm.ahead else ["  gain"]
@@ -316,7 +315,7 @@ def _cell(cell: MetricCell | None, compared: bool) -> Text:
 
 
 def _seeds(found: Experiment) -> Table:
-    title = f"To {found.baseline} seed by seed: {SETS.get(found.parts[0].set, found.parts[0].set)}"
+    title = f"To {found.baseline} seed by seed: {found.parts[0].title}"
     caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds."
     table = _by_metric(found, title, caption)
     for arm in found.repeated:
@@ -341,14 +340,12 @@ def _budgets(found: Experiment) -> Table:
 
 
 def _reached(found: Experiment) -> Table:
+    heads = [f"{heading(m, ' ')}\n{level:.3f}" for m, level, _ in found.reached]
     table = plain_table(
         f"Trajectories until the best level of {found.baseline} on the way",
         "Means over seeds, straight lines between evaluations.",
         "",
-        *(
-            Column(f"{heading(m, ' ')}\n{level:.3f}", justify="right")
-            for m, level, _ in found.reached
-        ),
+        *(Column(head, justify="right") for head in heads),
     )
     for arm in found.arms:
         spent = [by_arm[arm.name] for _, _, by_arm in found.reached]

@@ -11,6 +11,7 @@ of several) and its categories. Knows neither tables nor pages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -75,12 +76,16 @@ class TaskSubset(NamedTuple):
 
     def holds(self, row: EvalRow) -> bool:
         """Whether a task belongs to it."""
-        mine = {"": "", "writer": row.writer, "category": row.category}[self.by]
-        return row.set == self.set and mine == self.value
+        return row.set == self.set and (not self.by or getattr(row, self.by) == self.value)
+
+    @property
+    def title(self) -> str:
+        """Name of the set."""
+        return SETS.get(self.set, self.set)
 
     @property
     def label(self) -> str:
-        """What to write in the first column."""
+        """Its name in the first column of a table."""
         if not self.by:
             return "all"
         return (WRITERS if self.by == "writer" else CATEGORIES).get(self.value, self.value)
@@ -95,23 +100,13 @@ class ResultRow:
     scenarios: int
     cells: Mapping[str, MetricCell]
 
-    @property
-    def set(self) -> str:
-        """`variant` or `original`."""
-        return self.part.set
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is the whole set."""
-        return not self.part.by
-
 
 def result_rows(before: EvaluationPass | None, after: EvaluationPass | None) -> list[ResultRow]:
     """All rows: for each set first all tasks, then each writer, then each category."""
     first, last = by_key(before), by_key(after)
     everything = {**first, **last}
     rows: list[ResultRow] = []
-    for part in parts_of(list(everything.values())):
+    for part in _parts(list(everything.values())):
         chosen = [k for k, row in everything.items() if part.holds(row)]
         cells = {m: _cell(m, chosen, first, last) for m in METRICS}
         scenarios = {everything[k].scenario for k in chosen}
@@ -119,16 +114,14 @@ def result_rows(before: EvaluationPass | None, after: EvaluationPass | None) -> 
     return rows
 
 
-def parts_of(rows: Sequence[EvalRow]) -> list[TaskSubset]:
+def _parts(rows: Sequence[EvalRow]) -> list[TaskSubset]:
     """Each set, its writers and its categories; one alone says nothing beside the whole."""
     parts: list[TaskSubset] = []
     for name in sorted({row.set for row in rows}, key=_order(SETS)):
-        mine = [row for row in rows if row.set == name]
-        writers = sorted({row.writer for row in mine}, key=_order(WRITERS))
-        groups = sorted({row.category for row in mine}, key=_order(CATEGORIES))
         parts.append(TaskSubset(name))
-        parts += [TaskSubset(name, "writer", w) for w in writers if len(writers) > 1]
-        parts += [TaskSubset(name, "category", c) for c in groups if len(groups) > 1]
+        for by, known in (("writer", WRITERS), ("category", CATEGORIES)):
+            values = sorted({getattr(r, by) for r in rows if r.set == name}, key=_order(known))
+            parts += [TaskSubset(name, by, value) for value in values if len(values) > 1]
     return parts
 
 
@@ -173,11 +166,8 @@ def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:
 
 # -- several runs or arms ------------------------------------------------------------------------
 
-
 Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
 """Two evaluations whose common tasks are paired."""
-
-
 Cells: TypeAlias = Mapping[tuple[TaskSubset, str], MetricCell]
 """By part and metric, in their order; what was not measured is missing."""
 
@@ -201,7 +191,7 @@ def compared(own: Pair, against: Pair = (None, None)) -> Cells:
 
 
 def parts_and_metrics(cells: Iterable[Cells]) -> tuple[list[TaskSubset], list[str]]:
-    """What any of them has values of, in the order of the parts and of `METRICS`."""
+    """Parts and metrics that any of them has values of, in their order."""
     keys = dict.fromkeys(key for found in cells for key in found)
     known = {metric for _, metric in keys}
     return [*dict.fromkeys(part for part, _ in keys)], [m for m in METRICS if m in known]
@@ -231,16 +221,12 @@ class Point(NamedTuple):
 
 
 def held_out_curve(runs: Sequence[RunData], of: str, metric: str) -> list[Point]:
-    """Points of an arm's seeds in their order; `of` is `variant` or `original`."""
-    if not runs:
-        return []
+    """Points of an arm's seeds (at least one); `of` is `variant` or `original`."""
     points: list[Point] = []
-    for name in [e.when for e in runs[0].evaluations]:
-        found = [_point(run, name, of, metric) for run in runs]
-        whole = [p for p in found if p is not None]
-        if len(whole) == len(runs):
-            spent, values = zip(*whole, strict=True)
-            points.append(Point(fmean(spent), fmean(values)))
+    for evaluation in runs[0].evaluations:
+        found = [p for run in runs if (p := _point(run, evaluation.when, of, metric))]
+        if len(found) == len(runs):
+            points.append(Point(*map(fmean, zip(*found, strict=True))))
     return sorted(points)
 
 
@@ -255,15 +241,12 @@ def trajectories_to(curve: Sequence[Point], level: float) -> float | None:
     return None
 
 
-def _point(run: RunData, name: str, of: str, metric: str) -> Point | None:
-    evaluation = run.evaluation(name)
-    rows = evaluation.rows if evaluation else ()
+def _point(run: RunData, when: str, of: str, metric: str) -> Point | None:
+    rows = by_key(run.evaluation(when)).values()
     values = [r.values[metric] for r in rows if r.set == of and metric in r.values]
-    return Point(_spent(run, name), fmean(values)) if values else None
-
-
-def _spent(run: RunData, when: str) -> float:
-    if when == "before":
-        return 0.0
-    last = run.steps[-1].step if when == "after" else int(when.split()[-1])
-    return sum(row.numbers.get("trajectories", 0.0) for row in run.steps if row.step <= last)
+    if not values:
+        return None
+    ends = {"before": -math.inf, "after": math.inf}
+    last = ends[when] if when in ends else int(when.split()[-1])
+    spent = [row.numbers.get("trajectories", 0.0) for row in run.steps if row.step <= last]
+    return Point(sum(spent), fmean(values))

@@ -142,12 +142,10 @@ class TrainDisplay:
 
     def _line(self) -> str:
         row = self._step
-        of = f"/{self._total}" if self._total else ""
-        place = [
-            f"step {_whole(row, 'step')}{of}",
-            f"epoch {row.get('epoch', 0)} ({row.get('stage', '')})",
-        ]
-        return " | ".join([*place, *self._facts().values(), f"left {_span(self.seconds_left())}"])
+        step = f"step {_whole(row, 'step')}{f'/{self._total}' if self._total else ''}"
+        epoch = f"epoch {row.get('epoch', 0)} ({row.get('stage', '')})"
+        left = f"left {_span(self.seconds_left())}"
+        return " | ".join([step, epoch, *self._facts().values(), left])
 
     def _facts(self) -> dict[str, str]:
         """What line and panel both say of the last step, by the panel's names."""
@@ -180,27 +178,22 @@ class TrainDisplay:
             f"step {done}{f' of {total}' if total else ''}, left "
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
         )
+        rolled, of = self._rollout
+        words = f"{rolled} of {of} trajectories"
+        idle = Text("updating" if self._step else "waiting", style="dim")
+        rolling = _beside(ProgressBar(total=of, completed=rolled, width=32), words) if of else idle
         grid.add_row("stage", Text(f"{stage}, epoch {epoch}"))
         grid.add_row("training", _beside(bar, place))
-        grid.add_row("rollout", self._rollout_row())
+        grid.add_row("rollout", rolling)
         for name, words in self._facts().items():
             text = Text(words)
             for region, style in STYLES.items() if name == "regions" else ():
                 text.highlight_regex(rf"{region} \d+", style)
             grid.add_row(name, text)
-        return Panel(
-            Group(grid, Text(self._message, style="dim", overflow="ellipsis", no_wrap=True)),
-            title=f"[bold]rods train[/] {escape(self._title)}",
-            title_align="left",
-            border_style="bright_black",
-        )
-
-    def _rollout_row(self) -> Table | Text:
-        done, total = self._rollout
-        if not total:
-            return Text("updating" if self._step else "waiting", style="dim")
-        bar = ProgressBar(total=total, completed=done, width=32)
-        return _beside(bar, f"{done} of {total} trajectories")
+        last = Text(self._message, style="dim", overflow="ellipsis", no_wrap=True)
+        title = f"[bold]rods train[/] {escape(self._title)}"
+        both = Group(grid, last)
+        return Panel(both, title=title, title_align="left", border_style="bright_black")
 
     def _buffer(self) -> str:
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)

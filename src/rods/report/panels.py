@@ -105,16 +105,12 @@ def tool_curves(run: RunData) -> list[Figure]:
 
 def schedule_curves(run: RunData) -> list[Figure]:
     """Metrics of the schedule that moved; empty where none did."""
-    moved = [
-        chart
-        for chart in SCHEDULE_CURVES
-        if any(
-            row.numbers.get(curve.key, chart.still) != chart.still
-            for row in run.steps
-            for curve in chart.curves
-        )
-    ]
-    return _curves(run, moved)
+
+    def moved(chart: Chart) -> bool:
+        values = (row.numbers.get(c.key, chart.still) for row in run.steps for c in chart.curves)
+        return any(value != chart.still for value in values)
+
+    return _curves(run, list(filter(moved, SCHEDULE_CURVES)))
 
 
 def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
@@ -213,6 +209,11 @@ class Landing(NamedTuple):
     inside: int
     """How many of them lie on the boundary."""
 
+    @property
+    def share(self) -> float:
+        """Share of them on the boundary."""
+        return self.inside / len(self.values)
+
 
 def landing_of(run: RunData) -> Landing | None:
     """Where new variants land; None where none was visited."""
@@ -240,7 +241,7 @@ def _landing(run: RunData) -> Figure:
     return Figure(
         title,
         f"Mean reward of {len(visits)} variants when they were first judged. {inside} "
-        f"({inside / len(visits):.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, "
+        f"({landing.share:.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, "
         "shaded).",
         chart,
         [(n, c) for n, _, c in groups],
@@ -254,10 +255,8 @@ def _variance(run: RunData) -> Figure:
         return Figure(title, "No judgement is recorded in this run.", None)
     groups: list[tuple[str, list[tuple[float, float, int]], str]] = []
     for name, css in (("original", "s-grey"), ("variant", "s-boundary")):
-        counted = Counter(
-            (round(j.rbar, 3), round(j.variance, 4)) for j in judged if j.origin == name
-        )
-        groups.append((name, [(x, y, n) for (x, y), n in sorted(counted.items())], css))
+        mine = [(round(j.rbar, 3), round(j.variance, 4)) for j in judged if j.origin == name]
+        groups.append((name, [(*at, n) for at, n in sorted(Counter(mine).items())], css))
     curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
     axes = Axes("mean reward")
     on, without = boundary_without_variance(run)
@@ -285,13 +284,8 @@ def _regions(run: RunData) -> Figure:
     size = math.ceil(len(rows) / 40)
     chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
     xs = [float(statistics.mean(r.step for r in chunk)) for chunk in chunks]
-    layers: list[Layer] = []
-    for region in REGIONS:
-        shares = [
-            sum(r.regions.get(region, 0) for r in c) / sum(sum(r.regions.values()) for r in c)
-            for c in chunks
-        ]
-        layers.append((region, shares, f"s-{region}"))
+    sums = [sum((Counter(r.regions) for r in chunk), Counter[str]()) for chunk in chunks]
+    layers = [(name, [c[name] / c.total() for c in sums], f"s-{name}") for name in REGIONS]
     each = "each step" if size == 1 else f"each {size} steps"
     caption = f"Share of judged tasks in each region, for {each}."
     axes = Axes("step", (0.0, 1.0))
@@ -305,10 +299,8 @@ def synthesis_figure(run: RunData) -> Figure:
     if not made.tried:
         return Figure(title, "Nothing was synthesised in this run.", None)
     parts = [("accepted", made.accepted, "s-mastered")]
-    parts += [
-        (words(reason), n, "s-hard")
-        for reason, n in sorted(made.rejected.items(), key=lambda item: -item[1])
-    ]
+    rejected = sorted(made.rejected.items(), key=lambda item: -item[1])
+    parts += [(words(reason), n, "s-hard") for reason, n in rejected]
     other = made.tried - sum(n for _, n, _ in parts)
     parts += [("not accounted for", other, "s-grey")] if other > 0 else []
     rows = [(name, float(n), f"{n} ({n / made.tried:.0%})", css) for name, n, css in parts]
@@ -337,7 +329,7 @@ def overlay(title: str, caption: str, lines: Sequence[Series], axes: Axes) -> Fi
 
 
 def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
-    """The learning curves of all runs in common charts."""
+    """Learning curves of all runs in common charts."""
     figures: list[Figure] = []
     named = list(zip(runs, labels, colours_of(runs), strict=True))
     for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):

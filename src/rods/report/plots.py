@@ -114,9 +114,7 @@ def histogram(
     layout: Plot = {
         "xaxis": _x_axis(axes, edges) | {"range": [edges[0], edges[-1]]},
         "yaxis": {"tickformat": ",d"},
-        "barmode": "stack",
-        "bargap": 0.1,
-        "margin": {"t": 20},
+        **{"barmode": "stack", "bargap": 0.1, "margin": {"t": 20}},
         "shapes": [_band(band), _upright(at, "var(--ink)", "dash")],
         "annotations": [_words(at, 0, words) | beside],
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from rich import box
@@ -20,7 +21,6 @@ from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.heldout import (
     METRICS,
-    SETS,
     WRITERS_NOTE,
     MetricCell,
     ResultRow,
@@ -91,19 +91,16 @@ def _table(
         *numbers(["tasks", *map(heading, metrics)]),
     )
     for row in rows:
-        if row.whole:
+        if not row.part.by:
             table.add_section()
-        table.add_row(
-            Text(_named(row)),
-            str(row.tasks),
-            *[cell(row.cells[metric]) for metric in metrics],
-            style="bold" if row.whole else "",
-        )
+        cells = [cell(row.cells[metric]) for metric in metrics]
+        style = "" if row.part.by else "bold"
+        table.add_row(Text(_named(row)), str(row.tasks), *cells, style=style)
     return table
 
 
 def _named(row: ResultRow) -> str:
-    name = SETS.get(row.set, row.set) if row.whole else row.part.label
+    name = row.part.label if row.part.by else row.part.title
     return re.sub("^Held-out | (tasks|messages)$", "", name)
 
 
@@ -191,10 +188,9 @@ def summary_lines(run: RunData) -> list[str]:
             f"{f' ({reasons})' if reasons else ''} over {len(run.epochs)} epochs."
         )
     if landing := landing_of(run):
-        count = len(landing.values)
         lines.append(
-            f"{count} new variants were judged: their mean reward has the median "
-            f"{landing.median:.2f}, {landing.inside / count:.0%} on the boundary."
+            f"{len(landing.values)} new variants were judged: their mean reward has the median "
+            f"{landing.median:.2f}, {landing.share:.0%} on the boundary."
         )
     if run.made.tried:
         lines.append(
@@ -218,28 +214,17 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
         Column("", no_wrap=True),
         *numbers(["tasks", "accuracy", *process, *(f"pass^{k + 2}" for k in range(trials))]),
     )
-    section = False
-    for one in found:
-        if one.is_average and not section:
+    for is_average, group in groupby(found, lambda one: one.is_average):
+        if is_average:
             table.add_section()
-            section = True
-        _add(table, one, trials)
+        for one in group:
+            value = "-" if one.mean is None else f"{one.mean:.3f}"
+            said = f"{mean(one.interval)}{reach(one.interval)}" if one.interval else value
+            more = [one.process] if one.process is not None else []
+            texts = [f"{value:.3f}" for value in (*more, *one.passes[:trials])]
+            name, style = Text(words(one.name)), "bold" if is_average else ""
+            table.add_row(name, str(one.tasks), said, *texts, style=style)
     return Group(table, *[Text(line) for line in _notes(rows)])
-
-
-def _add(table: Table, one: Accuracy, trials: int) -> None:
-    width = reach(one.interval) if one.interval else ""
-    value = "-" if one.mean is None else f"{one.mean:.3f}"
-    said = mean(one.interval) if one.interval else value
-    process = [] if one.process is None else [f"{one.process:.3f}"]
-    table.add_row(
-        Text(one.name.replace("_", " ")),
-        str(one.tasks),
-        f"{said}{width}",
-        *process,
-        *[f"{value:.3f}" for value in one.passes[:trials]],
-        style="bold" if one.is_average else "",
-    )
 
 
 def _notes(rows: Sequence[SuiteRow]) -> list[str]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -152,7 +153,8 @@ class RunData:
     @property
     def made(self) -> Made:
         """What synthesis did over the whole run, by the fullest record."""
-        return max([r.made for r in (*self.epochs, *self.steps)] or [Made()], key=lambda m: m.tried)
+        rows = (*self.epochs, *self.steps)
+        return max((row.made for row in rows), key=lambda made: made.tried, default=Made())
 
     def evaluation(self, when: str) -> EvaluationPass | None:
         """The evaluation of this name, or `None`."""
@@ -161,9 +163,8 @@ class RunData:
     @property
     def last_evaluation(self) -> EvaluationPass | None:
         """The final evaluation; without it the latest one made after some epoch."""
-        done = self.evaluation("after")
         between = [e for e in self.evaluations if e.when not in ("before", "after")]
-        return done or (between[-1] if between else None)
+        return self.evaluation("after") or (between[-1] if between else None)
 
     def setting(self, dotted: str) -> Json:
         """A value of the configuration by its dotted key; `None` where the manifest lacks it."""
@@ -222,12 +223,11 @@ def load_run(path: Path) -> RunData:
         )
     notes: list[str] = []
     manifest = _manifest(path / MANIFEST, notes)
-    rows = _lines(path / METRICS, notes)
     steps: dict[int, StepRow] = {}
     epochs: dict[tuple[str, int], EpochRow] = {}
     evaluations: dict[str, EvaluationPass] = {}
     unused, repeated = "", 0
-    for number, row in rows:
+    for number, row in _lines(path / METRICS, notes):
         kind = row.get("kind")
         try:
             if kind == "step":
@@ -250,13 +250,9 @@ def load_run(path: Path) -> RunData:
         notes.append(unused)
     if repeated:
         notes.append(f"Steps repeated after a resume: {repeated}; the last record of each counts.")
-    run = RunData(
-        path=path,
-        manifest=manifest,
-        steps=tuple(steps[key] for key in sorted(steps)),
-        epochs=tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch))),
-        evaluations=tuple(evaluations.values()),
-    )
+    in_order = tuple(steps[key] for key in sorted(steps))
+    pools = tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch)))
+    run = RunData(path, manifest, in_order, pools, tuple(evaluations.values()))
     return replace(run, notes=(*notes, *_missing(run)))
 
 
@@ -290,15 +286,14 @@ def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
+        row: Any = None
+        with suppress(ValueError):
             row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError("not an object")
-        except ValueError:
+        if isinstance(row, dict):
+            rows.append((number, cast("dict[str, Any]", row)))
+        else:
             torn = " (torn when the run was stopped)" if number == len(lines) else ""
             notes.append(f"{METRICS}, line {number} is not a record{torn}; it was left out.")
-            continue
-        rows.append((number, cast("dict[str, Any]", row)))
     return rows
 
 
@@ -331,25 +326,15 @@ def _eval_row(row: Mapping[str, Any]) -> EvalRow:
         if valid:
             values[name] = math.fsum(valid) / len(valid)
             samples = max(samples, 0 if name in GREEDY else len(valid))
-    task_id = str(row["task_id"])
-    kind = str(row.get("set", "original"))
-    return EvalRow(
-        task_id,
-        str(row.get("category", "")),
-        kind,
-        str(row.get("scenario") or task_id),
-        "" if kind == "original" else str(row.get("recipe") or "").partition(":")[0],
-        values,
-        samples,
-    )
+    task_id, kind = str(row["task_id"]), str(row.get("set", "original"))
+    writer = "" if kind == "original" else str(row.get("recipe") or "").partition(":")[0]
+    category, scenario = str(row.get("category", "")), str(row.get("scenario") or task_id)
+    return EvalRow(task_id, category, kind, scenario, writer, values, samples)
 
 
 def _missing(run: RunData) -> list[str]:
-    before, last, finish = (
-        run.evaluation("before"),
-        run.last_evaluation,
-        run.manifest.get("finished"),
-    )
+    before, last = run.evaluation("before"), run.last_evaluation
+    finish = run.manifest.get("finished")
     instead = f" The one at {last.when} is shown instead." if last else ""
     found = {
         "The run has no finish time: it is still running, or it was stopped early.": finish,

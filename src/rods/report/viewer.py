@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -74,22 +75,19 @@ def decoder_for(run: RunData) -> Decode | None:
     places = [run.path, *sorted(run.path.glob("checkpoint*/**/"))]
     places += [local_path(name)] if name else []
     found = [p / "tokenizer.json" for p in places if (p / "tokenizer.json").is_file()]
-    if not found:
-        return None
     try:
         from tokenizers import Tokenizer
     except ImportError:
+        return None
+    if not found:
         return None
     tokenizer = Tokenizer.from_file(str(found[0]))
     return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
 def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
-    def key(t: Trajectory) -> tuple[int, str]:
-        return (t.policy_version, t.task_id)
-
-    ordered = sorted(trajectories, key=lambda t: (*key(t), t.member))
-    return [list(members) for _, members in groupby(ordered, key=key)]
+    ordered = sorted(trajectories, key=attrgetter("policy_version", "task_id", "member"))
+    return [list(found) for _, found in groupby(ordered, attrgetter("policy_version", "task_id"))]
 
 
 def progress(trajectory: Trajectory) -> float:
@@ -186,18 +184,12 @@ def _spans(trajectory: Trajectory, decode: Decode | None) -> list[Json]:
     texts = iter([s.text for s in trajectory.steps])
     rows: list[Json] = []
     for span in trajectory.spans:
-        text = next(texts, None) if span.sampled else None
-        if decode is not None:
-            text = decode(span.ids)
-        mean = sum(span.logprobs) / len(span.logprobs) if span.logprobs else None
-        rows.append(
-            {
-                "policy": span.sampled,
-                "n": len(span.ids),
-                "text": None if text is None else _clip(text),
-                "logprob": None if mean is None else round(mean, 3),
-            }
-        )
+        written = next(texts, None) if span.sampled else None
+        text = decode(span.ids) if decode else written
+        shown = None if text is None else _clip(text)
+        mean = round(sum(span.logprobs) / len(span.logprobs), 3) if span.logprobs else None
+        n = len(span.ids)
+        rows.append({"policy": span.sampled, "n": n, "text": shown, "logprob": mean})
     return rows
 
 
