@@ -10,7 +10,7 @@ here decides anything during training.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
-from rods.evaluation.suite import evaluate_tasks
+from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
 from rods.integrations.trackers import tracking
 from rods.loop import train as play
@@ -106,9 +106,8 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
     sides = sides_of(config)
     where = Path(folder)
     path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
-    return RunDirectory.create(
-        path, config, template_hash=template.digest(), split_hash=sides.digest, start=start
-    )
+    digests = {"template_hash": template.digest(), "split_hash": sides.digest}
+    return RunDirectory.create(path, config, **digests, start=start)
 
 
 @contextmanager
@@ -123,22 +122,13 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
-    trainer = LocalTrainer(
-        model,
-        tokenizer,
-        config.train,
-        config.model,
-        total_steps(config, sides.originals),
-        config.seed,
-        config.rollout.generated_tokens,
-    )
+    how = (config.train, config.model, total_steps(config, sides.originals), config.seed)
+    trainer = LocalTrainer(model, tokenizer, *how, config.rollout.generated_tokens)
     policy = engine_within(config, trainer.model, template, cache)
     require_trainable(config, policy)
     held_out = held_out_tasks(config, environment, sides)
 
-    async def evaluate(
-        policy: Engine, progress: Callable[[int, int], None]
-    ) -> Sequence[Mapping[str, Json]]:
+    async def evaluate(policy: Engine, progress: Progress) -> Sequence[Mapping[str, Json]]:
         what = (held_out, config.evaluation, environment)
         return await evaluate_tasks(*what, policy, dialect, template, config.rollout, progress)
 

@@ -79,7 +79,8 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
     size = f"{parameters / 1e9:.1f} billion parameters"
     if parameters <= LARGE or not on_gpu:
         return with_name(config, "hf" if on_gpu else _on_cpu(config, parameters)), ""
-    if _has_vllm(config):
+    # vLLM takes LoRA adapters alone.
+    if config.model.lora_rank and shutil.which(config.engine.vllm.command):
         said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
         return with_name(config, "vllm"), said
     return with_name(config, "hf"), (
@@ -99,11 +100,6 @@ def _on_cpu(config: RunConfig, parameters: int) -> str:
 def with_name(config: RunConfig, name: str) -> RunConfig:
     """The settings with this `engine.name`."""
     return config.model_copy(update={"engine": config.engine.model_copy(update={"name": name})})
-
-
-def _has_vllm(config: RunConfig) -> bool:
-    """Whether its program is here, and LoRA adapters are trained, which it takes alone."""
-    return bool(config.model.lora_rank) and shutil.which(config.engine.vllm.command) is not None
 
 
 class Settled(NamedTuple):

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.refusals import require_whole
@@ -23,7 +23,7 @@ from rods.engines.threads import set_threads
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
-from rods.evaluation.suite import evaluate_tasks
+from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.suites import Kept, roll_out_suite
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
@@ -34,9 +34,6 @@ from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import load_model, load_stops, load_tokenizer
 from rods.trainers.memory.shape import positions_of, require_context
 from rods.trajectory import Group
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of finished trajectories and of all."""
 
 
 @contextmanager

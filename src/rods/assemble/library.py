@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
 from rods.envs.remote.processes import environment_of
 from rods.errors import TaskError
+from rods.evaluation.suite import Progress
 from rods.synthesis.collect import Collection
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import ids
@@ -40,7 +41,7 @@ from rods.types import Json
 def evaluate(
     config: RunConfig,
     run: str | Path | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
     *,
     environment: Environment | None = None,
     tasks: Sequence[Task] | None = None,

@@ -164,11 +164,9 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
 def _made_again(environment: Environment, task: Task) -> bool:
     """Whether the environment could make another question like this one."""
     source = ability(environment, QuestionSource)
-    if source is None:
-        return False
     try:
-        return source.another(task, random.Random(0)) is not None
-    except (TaskError, ConfigError):  # the writer turns such a task down, too
+        return source is not None and source.another(task, random.Random(0)) is not None
+    except (TaskError, ConfigError):  # the writer rejects such a task, too
         return False
 
 

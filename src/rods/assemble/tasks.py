@@ -118,22 +118,11 @@ def demonstrations_of(
     environment = environment_of(config)
     sides = sides_of(config, environment)
     alone = {"resample": ResampleSettings()}
+    what = (in_process(environment), sides.train, sides.held_out)
     made = {
-        name: make_pipeline(
-            config.synthesis.model_copy(update={"writer": name, **alone}),
-            in_process(environment),
-            sides.train,
-            sides.held_out,
-        )
+        name: make_pipeline(config.synthesis.model_copy(update={"writer": name, **alone}), *what)
         for name in dict.fromkeys(writers)
     }
-    plan = DemonstrationPlan(
-        sides.originals,
-        dialect,
-        config.rollout,
-        [made[name] for name in writers],
-        variants,
-        originals,
-        several,
-    )
+    writing, mixture = [made[name] for name in writers], (variants, originals, several)
+    plan = DemonstrationPlan(sides.originals, dialect, config.rollout, writing, *mixture)
     return Demonstrations(environment, template, plan, config.seed), template.digest()

@@ -138,7 +138,7 @@ def writer_overrides(
     wait for a server.
     """
     server = {"synthesis.llm.url": url, "synthesis.llm.model": model}
-    found = [*overrides(args), *given({"synthesis.writer": writer, **server})]
+    found = overrides(args) + given({"synthesis.writer": writer, **server})
     values = {k.strip(): v.strip(" \"'") for k, _, v in (text.partition("=") for text in found)}
     named = values.get("synthesis.writer")
     if named and "synthesis.resample.share" not in values:

@@ -52,18 +52,14 @@ def convert(
     else:
         split = split_tasks(settings)
         tasks = split.train if side == "train" else split.held_out
-    tasks = _of(tasks, categories)
+    wanted = {name.strip() for name in categories.split(",") if name.strip()}
+    there = {task.category for task in tasks}
+    if wanted - there:
+        raise ConfigError(
+            f"--categories: there is no task of {', '.join(sorted(wanted - there))}; expected some "
+            f"of {', '.join(sorted(there))}."
+        )
+    tasks = [task for task in tasks if not wanted or task.category in wanted]
     split = "val" if side == "held_out" else "train"
     export(tasks, target, form, environment, dialect=dialect, split=split)
     say(f"{len(tasks)} tasks in {target}")
-
-
-def _of(tasks: Sequence[Task], categories: str) -> Sequence[Task]:
-    wanted = {name.strip() for name in categories.split(",") if name.strip()}
-    known = {task.category for task in tasks}
-    if wanted - known:
-        raise ConfigError(
-            f"--categories: there is no task of {', '.join(sorted(wanted - known))}; expected some "
-            f"of {', '.join(sorted(known))}."
-        )
-    return [task for task in tasks if not wanted or task.category in wanted]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,6 @@ from rods.infra.interrupt import ctrl_c
 from rods.trajectory import Trajectory
 
 SEARCH = "search_r1"
-SEVERAL = 0.5
 Dialect = Annotated[
     str,
     typer.Option(
@@ -92,20 +91,16 @@ def demonstrate(
     if model:
         asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
         config = load_config(recipe, profile, asked)
-        calls = SEVERAL if several is None else several
+        calls = 0.5 if several is None else several
         _tasks(config, target, number, writer, (variants, originals, calls))
         return
-    _require_model([*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)])
-    shares = (one, 0.3 if several is None else several, failing, useless)
-    _questions(target, number, dialect or "retool", families, difficulties, shares, results, seed)
-
-
-def _require_model(unread: Sequence[str]) -> None:
-    if unread:
+    if unread := [*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)]:
         raise ConfigError(
             f"{unread[0]}: conversations of tasks need a chat template and a tokenizer. Name the "
             "model: --model."
         )
+    shares = (one, 0.3 if several is None else several, failing, useless)
+    _questions(target, number, dialect or "retool", families, difficulties, shares, results, seed)
 
 
 def _tasks(
@@ -178,15 +173,14 @@ def _questions(
         levels = tuple(int(word) for word in difficulties.split(",") if word)
     except ValueError as error:
         raise ConfigError(f"--difficulties {difficulties!r}: expected such as 1,2,3.") from error
-    mixture = Mixture(*shares)
+    mixture, which = Mixture(*shares), (seed, range(number))
     if dialect == SEARCH:
         searches = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)
-        made = search_demonstrations(BundledWorld(results), searches, seed, range(number))
+        made = search_demonstrations(BundledWorld(results), searches, *which)
     else:
         names = tuple(families.split(",")) if families else tuple(FAMILIES)
-        made = demonstrations(
-            ProgramPlan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture), seed, range(number)
-        )
+        programs = ProgramPlan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture)
+        made = demonstrations(programs, *which)
     rows = [{"task_id": row.task_id, "pieces": row.pieces} for row in made]
     write_atomic(target, "".join(json.dumps(row) + "\n" for row in rows))
     say(f"{len(rows)} demonstrations in {target}")

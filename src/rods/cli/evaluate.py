@@ -151,7 +151,7 @@ def _suite(
         if missing := len(tasks) - len(groups):
             say(f"{trajectories}: there is no trajectory of {missing} of {len(tasks)} tasks.")
     else:
-        groups = _played(config, rules, tasks, run, save)
+        groups = _rolled_out(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
     if as_json:
         out().print_json(data=[asdict(row) for row in rows])
@@ -159,24 +159,21 @@ def _suite(
         out().print(suite_table(rules.name, accuracies(rules, rows), rows))
 
 
-def _played(
+def _rolled_out(
     config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None, save: Path | None
 ) -> list[Group]:
     structured(config.model.dialect)  # refused before anything heavy is imported
     from rods.assemble.evaluated import examination_of, weights_of
     from rods.evaluation.suites import Kept
 
-    kept = None
-    if save is not None:
-        kept = Kept(save, config, rules.name, weights_of(run))
-        there = sum(len(kept.of(task.id)) for task in tasks)
-        if there:
-            say(f"{save}: resumes after {there} trajectories of an interrupted command.")
+    kept = None if save is None else Kept(save, config, rules.name, weights_of(run))
+    if kept is not None and (there := sum(len(kept.of(task.id)) for task in tasks)):
+        say(f"{save}: resumes after {there} trajectories of an interrupted command.")
     with progress("trajectories", None) as show:
-        playing = examination_of(
+        rolled_out = examination_of(
             config, run, rules, tasks, lambda done, total: show(done, total=float(total)), kept
         )
-        groups = asyncio.run(playing)
+        groups = asyncio.run(rolled_out)
     if kept is not None:
         kept.finish(t for group in groups for t in group.trajectories)
     return groups

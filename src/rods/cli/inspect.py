@@ -129,9 +129,8 @@ def _judge(
     from rods.synthesis.gates.keeper import GATES, TEXTUAL, gates_for
 
     seed = _seed_of(variant, known)
-    silent = dataclasses.replace(
-        variant, turns=tuple(dataclasses.replace(t, ground_truth=()) for t in variant.turns)
-    )
+    turns = tuple(dataclasses.replace(turn, ground_truth=()) for turn in variant.turns)
+    silent = dataclasses.replace(variant, turns=turns)
     case = keeper.case(seed or silent, variant, before)
     verdicts: dict[str, str | None] = {}
     gates = gates_for(seed) if seed is not None else {name: GATES[name] for name in SEEDLESS}
@@ -172,8 +171,8 @@ def _show(findings: Sequence[VariantFinding], number: int) -> None:
 
 def _summary(findings: Sequence[VariantFinding]) -> str:
     faults = Counter(name for finding in findings for name in finding.faults)
-    failed = sum(1 for finding in findings if finding.faults)
-    unknown = sum(1 for finding in findings if finding.seed is None)
+    failed = sum(bool(finding.faults) for finding in findings)
+    unknown = sum(finding.seed is None for finding in findings)
     text = f"{len(findings)} variants: {len(findings) - failed} accepted, {failed} rejected"
     if faults:
         text += " (" + ", ".join(f"{name} {count}" for name, count in faults.most_common()) + ")"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
+from itertools import chain
 from typing import Any
 
 import typer
@@ -51,31 +52,16 @@ os.environ.setdefault("KMP_BLOCKTIME", "0")
 # decode step and an update repeat far fewer shapes.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
-_GROUPS: dict[str, dict[str, Callable[..., None]]] = {
-    "Train": {"train": train, "trl": trl, "verl": verl, "sft": sft, "experiment": experiment},
-    "Evaluate and look": {
-        "eval": evaluate,
-        "chat": chat,
-        "view": view,
-        "report": report,
-        "compare": compare,
-        "inspect": inspect,
-        "observe": observe,
-    },
-    "Tasks and data": {
-        "check": check,
-        "synth": synth,
-        "convert": convert,
-        "demonstrate": demonstrate,
-    },
-    "Serve and set up": {
-        "init": init,
-        "export": export,
-        "serve-env": serve_env,
-        "doctor": doctor,
-    },
+_GROUPS: dict[str, Sequence[Callable[..., None]]] = {
+    "Train": (train, trl, verl, sft, experiment),
+    "Evaluate and look": (evaluate, chat, view, report, compare, inspect, observe),
+    "Tasks and data": (check, synth, convert, demonstrate),
+    "Serve and set up": (init, export, serve_env, doctor),
 }
-_VERBS = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
+
+
+def _name(verb: Callable[..., None]) -> str:
+    return "eval" if verb is evaluate else verb.__name__.replace("_", "-")
 
 
 class _Program(TyperGroup):
@@ -83,12 +69,12 @@ class _Program(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
+        limit = formatter.width - 6 - width
         for title, verbs in _GROUPS.items():
             with formatter.section(title):
-                limit = formatter.width - 6 - width
-                formatter.write_dl(
-                    [(n.ljust(width), self.commands[n].get_short_help_str(limit)) for n in verbs]
-                )
+                short = [self.commands[_name(verb)].get_short_help_str(limit) for verb in verbs]
+                names = [_name(verb).ljust(width) for verb in verbs]
+                formatter.write_dl([*zip(names, short, strict=True)])
 
 
 app = typer.Typer(
@@ -111,11 +97,8 @@ class _Verb(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.ignore_unknown_options:
             return super().parse_args(ctx, args)
-        own = {
-            name
-            for option in self.params
-            for name in (*option.opts, *option.secondary_opts, *HELP_NAMES)
-        }
+        named = ((*option.opts, *option.secondary_opts) for option in self.params)
+        own = {*chain(*named), *HELP_NAMES}
         words, ours, settings = list(args), list[str](), list[str]()
         while words:
             word = words.pop(0)
@@ -138,9 +121,9 @@ class _Verb(TyperCommand):
         return rest
 
 
-for _name, _verb in _VERBS.items():
+for _verb in chain(*_GROUPS.values()):
     _more = EXTRA if "context" in signature(_verb).parameters else HELP
-    app.command(_name, cls=_Verb, context_settings=_more)(_verb)
+    app.command(_name(_verb), cls=_Verb, context_settings=_more)(_verb)
 
 
 def _show_version(asked: bool) -> None:

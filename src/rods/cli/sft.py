@@ -157,24 +157,18 @@ def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
 
     model_settings = ModelSettings(**chosen["model"])
     model, tokenizer = load_model(model_settings)
-    positions = positions_of(model.config)
-    if 0 < positions < chosen["max_tokens"]:
+    positions, longest = positions_of(model.config), chosen["max_tokens"]
+    if 0 < positions < longest:
         raise ConfigError(
-            f"--max-tokens {chosen['max_tokens']}: model {model_settings.name!r} has positions for "
+            f"--max-tokens {longest}: model {model_settings.name!r} has positions for "
             f"{positions:,} tokens. Give no more, or leave it out."
         )
-    most = chosen["max_tokens"] or positions or 1 << 20
     embedding: Any = model.get_input_embeddings()
-    examples = read_examples(
-        [Path(path) for path in chosen["data"]],
-        ChatTemplate(tokenizer),
-        vocabulary=len(embedding.weight),
-        most=most,
-        least=chosen["least"],
-    )
-    settings = SftSettings(**chosen["settings"])
-    samples, seed = examples.samples, chosen["seed"]
-    return SftTrainer(model, tokenizer, samples, settings, model_settings, seed), examples
+    limits = {"vocabulary": len(embedding.weight), "most": longest or positions or 1 << 20}
+    data = [Path(path) for path in chosen["data"]]
+    examples = read_examples(data, ChatTemplate(tokenizer), **limits, least=chosen["least"])
+    how = (SftSettings(**chosen["settings"]), model_settings, chosen["seed"])
+    return SftTrainer(model, tokenizer, examples.samples, *how), examples
 
 
 def _learn(
@@ -251,16 +245,16 @@ def _loss(figures: Sequence[dict[str, Any]]) -> float:
 def _card(
     chosen: dict[str, Any], trainer: SftTrainer, examples: Examples, figures: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    base = Path(chosen["model"]["name"])
+    base = Path(chosen["model"]["name"]).name
     data = [Path(path).name for path in chosen["data"]]
     words = [f"--{k.replace('_', '-')} {v}" for k, v in chosen["settings"].items()]
-    rank = chosen["model"]["lora_rank"]
     recent = max(1, min(RECENT, len(figures) // 2))
-    command = ["rods sft", *data, f"--model {base.name}", *words, f"--seed {chosen['seed']}"]
-    command += [f"--lora-rank {rank}", *["--adapter"] * bool(chosen.get("adapter"))]
+    command = ["rods sft", *data, f"--model {base}", *words, f"--seed {chosen['seed']}"]
+    command += [f"--lora-rank {chosen['model']['lora_rank']}"]
+    command += ["--adapter"] * bool(chosen.get("adapter"))
     return {
         "command": " ".join(command),
-        "model": base.name,
+        "model": base,
         "data": data,
         "digest": examples.digest(),
         "examples": len(examples.samples),

@@ -119,10 +119,8 @@ def tree(
                 continue
             mark = " · fails" if step.result.failed else ""
             leaf = branch.add(Text(f"{number} {step.call.name}{mark}", style="bold"))
-            for argument in arguments:
-                if argument.step == number:
-                    leaf.add(Text(describe(argument)))
-            for line in _needs(number, profile):
+            given = [describe(argument) for argument in arguments if argument.step == number]
+            for line in (*given, *_needs(number, profile)):
                 leaf.add(Text(line))
     return root
 
@@ -154,50 +152,42 @@ def shorten(text: str, most: int) -> str:
 def _needs(number: int, profile: Profile) -> list[str]:
     """Return lines on what a call takes from earlier calls and whether it changes the state."""
     lines: list[str] = []
-    producers = sorted(e.producer for e in profile.value_edges if e.consumer == number)
-    if producers:
-        lines.append(f"value edges from {_calls(producers, profile)}")
-    if profile.state is None:
-        return lines
-    producers = sorted(e.producer for e in profile.state.edges if e.consumer == number)
-    if producers:
-        lines.append(f"state edges from {_calls(producers, profile)}")
-    if number in profile.state.final:
+    state = profile.state
+    for kind, edges in (("value", profile.value_edges), ("state", state.edges if state else ())):
+        producers = sorted(edge.producer for edge in edges if edge.consumer == number)
+        if producers:
+            named = ", ".join(f"{n} {profile.functions[n]}" for n in producers)
+            lines.append(f"{kind} edges from {named}")
+    if state and number in state.final:
         lines.append("changes the last state")
-    elif number in profile.state.idle:
+    elif state and number in state.idle:
         lines.append("changes no state and no later result")
     return lines
-
-
-def _calls(numbers: Sequence[int], profile: Profile) -> str:
-    return ", ".join(f"{number} {profile.functions[number]}" for number in numbers)
 
 
 def figures(profile: Profile) -> str:
     """Return the metrics of a profile, one line each."""
     sources = ", ".join(f"{s.value} {n}" for s, n in sorted(profile.arguments.items()))
-    across = len(profile.across(profile.value_edges))
+    rows = (profile.calls, profile.classes, profile.references)
+    calls, classes, references = (" ".join(map(str, numbers)) for numbers in rows)
+    edges, all_calls = profile.value_edges, len(profile.functions)
+    across = f"{len(profile.across(edges))} across turns"
     lines = [
         f"turns               {profile.turns}",
-        f"calls a turn        {_row(profile.calls)}, together {len(profile.functions)}",
-        f"classes a turn      {_row(profile.classes)}",
+        f"calls a turn        {calls}, together {all_calls}",
+        f"classes a turn      {classes}",
         f"argument sources    {sources or 'no arguments'}",
-        f"cross-turn          {profile.cross_turn} arguments, by turn {_row(profile.references)}",
-        f"value edges         {len(profile.value_edges)}, {across} across turns, "
-        f"depth {profile.depth}",
+        f"cross-turn          {profile.cross_turn} arguments, by turn {references}",
+        f"value edges         {len(edges)}, {across}, depth {profile.depth}",
         f"message edges       {len(profile.message_edges)}",
     ]
     if profile.state is not None:
         edges, across = profile.state.edges, len(profile.across(profile.state.edges))
         lines += [
             f"state edges         {len(edges)}, {across} across turns, depth {profile.state_depth}",
-            f"change last state   {len(profile.state.final)} of {len(profile.functions)} calls",
+            f"change last state   {len(profile.state.final)} of {all_calls} calls",
         ]
     return "\n".join(lines)
-
-
-def _row(numbers: Sequence[int]) -> str:
-    return " ".join(map(str, numbers))
 
 
 def to_json(task: Task, profile: Profile) -> dict[str, Json]:

@@ -199,8 +199,8 @@ def _boundary_seeds(
     rewards = read_rewards(log, LogFormat(task_key, reward_key))
     if log.is_dir():  # a run trains on variants of its own too
         known = {task.id for task in tasks}
-        rows, rewards = rewards, [row for row in rewards if row.task in known]
-        others = {row.task for row in rows} - known
+        others = {row.task for row in rewards} - known
+        rewards = [row for row in rewards if row.task in known]
         prompts = sum(name.startswith(PROMPT) for name in others)
         if prompts:
             say(f"{log}: {prompts} prompts have no task id and are left out.")
@@ -337,9 +337,8 @@ def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
 
 def _table(collection: Collection) -> Table:
     counted = collection.statistics()
-    accepted = max(counted.accepted, 1)
+    tried, accepted = max(counted.tried, 1), max(counted.accepted, 1)
     table = Table("outcome", "count", "share")
-    tried = max(counted.tried, 1)
     table.add_row("candidates", str(counted.tried), "")
     table.add_row("accepted", str(counted.accepted), f"{counted.accepted / tried:.1%}")
     for (stage, reason), count in counted.rejected.most_common():

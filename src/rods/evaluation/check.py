@@ -17,6 +17,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -83,9 +84,8 @@ class CheckReport:
 
     def counts(self) -> dict[str, int]:
         """Number of tasks with each finding."""
-        seen = {(row.finding, row.task) for row in self.rows}
-        found = Counter(finding.value for finding, _ in seen)
-        return {finding.value: found.get(finding.value, 0) for finding in TaskFault}
+        found = Counter(fault for fault, _ in {(row.finding, row.task) for row in self.rows})
+        return {fault.value: found[fault] for fault in TaskFault}
 
 
 Finding: TypeAlias = tuple[TaskFault, int, str]
@@ -159,10 +159,8 @@ def without_broken(
     """
     kept, faults = replaying(tasks, environment)
     for row in faults[:SHOWN]:
-        turn = f", turn {row.turn}" if row.turn >= 0 else ""
-        _LOG.warning(
-            "%s: task %s (%s%s) is skipped: %s", where, row.task, row.origin, turn, row.detail
-        )
+        named = f"{row.origin}, turn {row.turn}" if row.turn >= 0 else row.origin
+        _LOG.warning("%s: task %s (%s) is skipped: %s", where, row.task, named, row.detail)
     if faults and not kept:
         raise TaskError(
             f"{where}: the ground truth of none of {len(faults)} tasks replays, the first: task "
@@ -170,13 +168,9 @@ def without_broken(
             "all."
         )
     if faults:
-        _LOG.warning(
-            "%s: %d of %d tasks are skipped, their ground truth does not replay; "
-            "`rods check --tasks FILE` lists all.",
-            where,
-            len(faults),
-            len(kept) + len(faults),
-        )
+        what = f"{len(faults)} of {len(kept) + len(faults)} tasks are skipped"
+        how = "their ground truth does not replay; `rods check --tasks FILE` lists all."
+        _LOG.warning("%s: %s, %s", where, what, how)
     return kept, faults
 
 
@@ -185,16 +179,13 @@ def _row(task: Task, finding: TaskFault, turn: int, detail: str) -> CheckRow:
 
 
 def _replay(task: Task, environment: Environment) -> list[_Replayed]:
-    world = environment.open(task)
     turns: list[_Replayed] = []
-    try:
+    with closing(environment.open(task)) as world:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             offered = world.offered()
             results = [called(world, call) for call in turn.ground_truth]
             turns.append(_Replayed(offered, results, world.end_turn(), world.snapshot()))
-    finally:
-        world.close()
     return turns
 
 
@@ -209,14 +200,12 @@ def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]
 
 def _misnamed(task: Task, environment: Environment) -> Iterator[Finding]:
     """Names in `withheld` that are no tools, so that nothing is withheld."""
-    if not any(turn.withheld for turn in task.turns):
-        return
-    tools = list(all_tools(environment, task))
-    for index, turn in enumerate(task.turns):
-        for name in turn.withheld:
-            if name not in tools:
-                detail = f"withheld: there is no tool {name!r} in its world.{nearest(name, tools)}"
-                yield TaskFault.UNREACHABLE, index, detail
+    withheld = [(index, name) for index, turn in enumerate(task.turns) for name in turn.withheld]
+    tools = list(all_tools(environment, task)) if withheld else []
+    for index, name in withheld:
+        if name not in tools:
+            detail = f"withheld: there is no tool {name!r} in its world.{nearest(name, tools)}"
+            yield TaskFault.UNREACHABLE, index, detail
 
 
 def _unusual(task: Task, environment: Environment) -> Iterator[Finding]:
@@ -228,32 +217,26 @@ def _unusual(task: Task, environment: Environment) -> Iterator[Finding]:
         detail = f"category {task.category!r} is none of {', '.join(known)}."
         yield TaskFault.UNUSUAL, -1, detail + nearest(task.category, known)
     last = len(task.turns) - 1
+    named = f"category {task.category}"
     if task.category in (BASE, LONG_CONTEXT) and not task.turns[last].ground_truth:
-        detail = (
-            f"category {task.category}: its last turn has no calls, so the agent must call nothing "
-            "there. Is its ground truth missing?"
-        )
-        yield TaskFault.UNUSUAL, last, detail
+        detail = "its last turn has no calls, so the agent must call nothing there."
+        yield TaskFault.UNUSUAL, last, f"{named}: {detail} Is its ground truth missing?"
     if task.category == MISS_FUNC and not any(turn.withheld for turn in task.turns):
-        yield TaskFault.UNUSUAL, -1, f"category {MISS_FUNC}: no turn withholds a tool."
+        yield TaskFault.UNUSUAL, -1, f"{named}: no turn withholds a tool."
     missing = task.category in (MISS_FUNC, MISS_PARAM)
     if missing and all(turn.ground_truth for turn in task.turns):
-        detail = f"category {task.category}: there is no turn without calls, in which to ask."
-        yield TaskFault.UNUSUAL, -1, detail
+        yield TaskFault.UNUSUAL, -1, f"{named}: there is no turn without calls, in which to ask."
 
 
 def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
     """A question's reference is not an answer to it, or not what its program gives."""
     answer = task.world.get("answer")
-    world = environment.open(task)
-    try:
+    with closing(environment.open(task)) as world:
         if isinstance(world, AnswerJudge) and isinstance(answer, str):
             said = f"<answer>\\boxed{{{answer}}}</answer>"
             if not world.judge_answer(said):
                 what = f"its judge does not accept its own answer {answer!r}"
                 yield TaskFault.UNREACHABLE, 0, what
-    finally:
-        world.close()
     source = ability(environment, QuestionSource)
     problem = source.replay(task) if source else None
     if problem:

@@ -15,6 +15,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from typing import TypeAlias
 
 from rods.config import EvaluationSettings, RolloutSettings
 from rods.dialects import AnyDialect
@@ -30,6 +31,8 @@ NOISE = 90_001
 """Seed of the evaluation's sampling noise, apart from every training seed."""
 GREEDY = "greedy_"
 """Before the names of values that were measured greedily."""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of finished trajectories and of all."""
 
 
 def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
@@ -61,7 +64,7 @@ async def evaluate_tasks(
     dialect: AnyDialect,
     template: ChatTemplate,
     rollout: RolloutSettings,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> list[dict[str, Json]]:
     """One row a task, greedy and sampled values; see `row_of`.
 
@@ -77,20 +80,9 @@ async def evaluate_tasks(
         progress(done, total)
 
     async def roll_out(temperature: float, k: int) -> list[Group]:
-        groups = run_groups(
-            tasks if k else [],
-            environment,
-            policy,
-            dialect,
-            template,
-            rollout,
-            seed=NOISE,
-            temperature=temperature,
-            k=k,
-            on_trajectory=count,
-            # That of all evaluations, or nothing would be paired.
-            noise_version=0,
-        )
+        what = (tasks if k else [], environment, policy, dialect, template, rollout)
+        noise = {"seed": NOISE, "noise_version": 0}  # of all evaluations, or nothing is paired
+        groups = run_groups(*what, temperature=temperature, k=k, on_trajectory=count, **noise)
         return [group async for group in groups]
 
     # Side by side, so that the engine has one large batch and computes each prompt once.
@@ -104,8 +96,7 @@ async def evaluate_tasks(
         for running in passes:
             running.cancel()
         await asyncio.gather(*passes, return_exceptions=True)
-    both = zip_longest(greedy, sampled)
-    return [row_of(one, many) for one, many in both]
+    return [row_of(one, many) for one, many in zip_longest(greedy, sampled)]
 
 
 def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:

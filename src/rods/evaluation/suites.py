@@ -25,7 +25,7 @@ from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import Interval, mean_ci
-from rods.evaluation.suite import NOISE, stratified
+from rods.evaluation.suite import NOISE, Progress, stratified
 from rods.infra.dotted import changes, flat, nearest
 from rods.infra.lines import LineLog
 from rods.policy import Policy
@@ -194,13 +194,12 @@ async def roll_out_suite(
     template: ChatTemplate,
     rollout: RolloutSettings,
     repeats: int = 1,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
     kept: Kept | None = None,
 ) -> list[Group]:
     """Roll out each task greedily, so many times, by the suite's rules before the settings.
 
-    `progress` is told after every trajectory how many there are, and of how many; `kept` gets each
-    as it ends, and what it has already is not rolled out again.
+    `kept` gets each trajectory as it ends, and what it has already is not rolled out again.
 
     Raises:
         EnvError: too many trajectories failed for reasons of infrastructure.
@@ -219,25 +218,14 @@ async def roll_out_suite(
 
     progress(done, total)
     owed = [task for task in tasks for _ in range(repeats - len(there[task.id]))]
+    what = (rules.environment, policy, rules.dialect(dialect), template, rules.rollout(rollout))
     groups = run_groups(
-        owed,
-        rules.environment,
-        policy,
-        rules.dialect(dialect),
-        template,
-        rules.rollout(rollout),
-        seed=NOISE,
-        temperature=0.0,
-        k=1,
-        on_trajectory=count,
-        noise_version=0,
+        *(owed, *what), seed=NOISE, temperature=0.0, k=1, on_trajectory=count, noise_version=0
     )
     async for group in groups:
         there[group.task.id] += group.trajectories
-    return [
-        _group(task, [replace(one, member=n) for n, one in enumerate(there[task.id])])
-        for task in tasks
-    ]
+    numbered = [[replace(one, member=n) for n, one in enumerate(there[t.id])] for t in tasks]
+    return list(map(_group, tasks, numbered))
 
 
 def _group(task: Task, members: Sequence[Trajectory]) -> Group:

@@ -7,7 +7,7 @@ template puts into its header included), because templates rewrite history: Qwen
 think blocks. That is reported, not an error.
 
     report = check_template(tokenizer, "hermes")
-    report.ok, report.digest, [str(finding) for finding in report.findings]
+    report.ok, report.digest, report.text()
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ class TemplateDiff:
     """`boundary`: an error. `unjoined`: a rollout could not go on, an error too. `history`:
     assistant text is rewritten. `refused`: cannot be rendered whole, so it was not compared."""
     text: str
-
-    def __str__(self) -> str:
-        return f"{self.conversation}: {self.kind}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +72,17 @@ class TemplateReport:
     def text(self) -> str:
         """A verdict in one line, one about tools, then a line for each kind of finding."""
         verdict = "turns can be joined" if self.joined else "turns cannot be joined faithfully"
-        head = (
-            f"template {self.digest}: {verdict}; {self.compared} conversations compared, "
-            f"a turn ends with {self.end_of_turn}"
+        places: dict[str, dict[str, None]] = {}
+        for found in self.findings:
+            places.setdefault(f"{found.kind}: {found.text}", {})[found.conversation] = None
+        return "\n".join(
+            [
+                f"template {self.digest}: {verdict}; {self.compared} conversations compared, "
+                f"a turn ends with {self.end_of_turn}",
+                f"tools: {self.tools.text}",
+                *(f"  {', '.join(named)}: {finding}" for finding, named in places.items()),
+            ]
         )
-        tools = f"tools: {self.tools.text}"
-        places: dict[tuple[str, str], list[str]] = {}
-        for f in self.findings:
-            places.setdefault((f.kind, f.text), []).append(f.conversation)
-        rows = [
-            f"  {', '.join(dict.fromkeys(p))}: {kind}: {text}" for (kind, text), p in places.items()
-        ]
-        return "\n".join([head, tools, *rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +169,20 @@ def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> lis
             return [*findings, _boundary(template, place, mine, other)]
         if mine.ids == other.ids:
             continue
-        if 1 in mine.mask and _show(template, mine.ids) == _show(template, other.ids):
+        if 1 not in mine.mask:
+            return [*findings, _boundary(template, place, mine, other)]
+        ours_shown, theirs_shown = _show(template, mine.ids), _show(template, other.ids)
+        if ours_shown == theirs_shown:
             # Tokens merge over the joins of what was sampled; increments keep the sampled ones.
-            text = f"assistant text {_show(template, mine.ids)} has other tokens as a whole"
+            text = f"assistant text {ours_shown} has other tokens as a whole"
             findings.append(TemplateDiff("", "history", text))
             continue
-        before, after = _environment_parts(mine)
-        before = _without_thought(template, before)
-        same_head = other.ids[: len(before)] == before
-        same_tail = not after or other.ids[-len(after) :] == after
-        if 1 not in mine.mask or not (same_head and same_tail):
+        first, last = mine.mask.index(1), len(mine.mask) - mine.mask[::-1].index(1)
+        before, after = _without_thought(template, mine.ids[:first]), mine.ids[last:]
+        if other.ids[: len(before)] != before or (after and other.ids[-len(after) :] != after):
             return [*findings, _boundary(template, place, mine, other)]
-        texts = f"{_show(template, mine.ids)} is rendered as {_show(template, other.ids)}"
-        findings.append(TemplateDiff("", "history", f"assistant text {texts}"))
+        text = f"assistant text {ours_shown} is rendered as {theirs_shown}"
+        findings.append(TemplateDiff("", "history", text))
     if len(ours) != len(theirs):
         text = f"{len(ours)} special tokens by increments, {len(theirs)} in the whole rendering"
         findings.append(TemplateDiff("", "boundary", text))
@@ -209,15 +206,6 @@ def _segments(template: ChatTemplate, ids: Sequence[int], mask: Sequence[int]) -
             found[-1].ids.append(token)
             found[-1].mask.append(sampled)
     return found
-
-
-def _environment_parts(segment: _Segment) -> tuple[list[int], list[int]]:
-    """Ids before and after what the policy sampled in this segment."""
-    if 1 not in segment.mask:
-        return segment.ids, []
-    first = segment.mask.index(1)
-    last = len(segment.mask) - segment.mask[::-1].index(1)
-    return segment.ids[:first], segment.ids[last:]
 
 
 def _without_thought(template: ChatTemplate, header: list[int]) -> list[int]:
@@ -255,15 +243,8 @@ def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:
     return ledger
 
 
-def _whole(template: ChatTemplate, case: _Case, own: bool) -> list[int]:
+def _whole(template: ChatTemplate, case: _Case, own: bool, again: bool = True) -> list[int]:
     """The template's own rendering; calls as its own (`own`) or as text, whichever it takes."""
-    try:
-        return _rendered(template, case, own)
-    except PolicyError:
-        return _rendered(template, case, not own)
-
-
-def _rendered(template: ChatTemplate, case: _Case, own: bool) -> list[int]:
     messages: list[Message] = []
     for part in case.parts:
         if isinstance(part, _Written):
@@ -271,7 +252,12 @@ def _rendered(template: ChatTemplate, case: _Case, own: bool) -> list[int]:
             messages.append(Message("assistant", "" if calls else part.text, calls))
         else:
             messages += part
-    return template.prompt(messages, case.tools)
+    try:
+        return template.prompt(messages, case.tools)
+    except PolicyError:
+        if not again:
+            raise
+        return _whole(template, case, not own, again=False)
 
 
 def _cases(dialect: Dialect, tools_shown: bool) -> list[_Case]:

@@ -119,9 +119,11 @@ def _parts(rows: Sequence[EvalRow]) -> list[TaskSubset]:
     parts: list[TaskSubset] = []
     for name in sorted({row.set for row in rows}, key=_order(SETS)):
         parts.append(TaskSubset(name))
-        for by, known in (("writer", WRITERS), ("category", CATEGORIES)):
-            values = sorted({getattr(r, by) for r in rows if r.set == name}, key=_order(known))
-            parts += [TaskSubset(name, by, value) for value in values if len(values) > 1]
+        mine = [row for row in rows if row.set == name]
+        writers = sorted({row.writer for row in mine}, key=_order(WRITERS))
+        groups = sorted({row.category for row in mine}, key=_order(CATEGORIES))
+        parts += [TaskSubset(name, "writer", w) for w in writers if len(writers) > 1]
+        parts += [TaskSubset(name, "category", c) for c in groups if len(groups) > 1]
     return parts
 
 

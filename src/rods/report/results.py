@@ -222,8 +222,8 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
             said = f"{mean(one.interval)}{reach(one.interval)}" if one.interval else value
             more = [one.process] if one.process is not None else []
             texts = [f"{value:.3f}" for value in (*more, *one.passes[:trials])]
-            name, style = Text(words(one.name)), "bold" if is_average else ""
-            table.add_row(name, str(one.tasks), said, *texts, style=style)
+            row = (Text(words(one.name)), str(one.tasks), said, *texts)
+            table.add_row(*row, style="bold" if is_average else "")
     return Group(table, *[Text(line) for line in _notes(rows)])
 
 

@@ -55,15 +55,16 @@ def trl(
     if dry_run:
         say(str(args))
         return
-    if resume and not _saved(folder):
+    saved = _saved(folder)
+    if resume and not saved:
         raise StoreError(f"{folder}: there is no checkpoint to resume. Leave out --resume.")
-    if not resume and _saved(folder):
+    if saved and not resume:
         raise StoreError(
             f"{folder}: a training has checkpoints there. Add --resume to continue from the last "
             "one, or choose another --out."
         )
     if resume:
-        require_unfinished(Path(folder), max(_saved(folder)), args.max_steps, config.updates)
+        require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
     with hosted(config, drift) as run:
         try:
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
