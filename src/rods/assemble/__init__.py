@@ -106,8 +106,9 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
     sides = sides_of(config)
     where = Path(folder)
     path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
-    digests = {"template_hash": template.digest(), "split_hash": sides.digest}
-    return RunDirectory.create(path, config, **digests, start=start)
+    return RunDirectory.create(
+        path, config, template_hash=template.digest(), split_hash=sides.digest, start=start
+    )
 
 
 @contextmanager

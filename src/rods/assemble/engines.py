@@ -48,9 +48,7 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
 def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> Engine:
     """The engine that the settings name; its cache may take nine tenths of what is stated or free.
 
-    Args:
-        model: the trainer's; None where none is loaded, because a server has its own.
-        template: says how texts are decoded, and at which ids the model ends.
+    `model` is None where none is loaded, because a server has its own.
     """
     device = device_of(config)
     if model is not None:
@@ -162,11 +160,9 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
 
 
 def with_room(device: Device, run: Path) -> Device:
-    """The device with what is free in the host's memory, and on disk for a run there.
+    """The device, in this machine, with what is free in the host's memory and on disk for a run.
 
-    Args:
-        device: one that is in this machine.
-        run: folder of the run, which need not exist; what it holds already counts as free.
+    The run's folder need not exist; what it holds already counts as free.
     """
     held = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
     return device._replace(host=host_memory(), disk=free_disk(run) + held)

@@ -62,11 +62,6 @@ def say(text: str) -> None:
 def progress(what: str, total: float | None, done: float = 0) -> Generator[Callable[..., None]]:
     """Draw a bar on standard error, or print a line every `QUIET` seconds without a terminal.
 
-    Args:
-        what: name of the things that are counted.
-        total: their number; None: the first update states it.
-        done: number at the start.
-
     Yields:
         A function that takes the number done, a note, and the total if that was not known.
     """

@@ -73,9 +73,7 @@ def chosen(
 ) -> tuple[RunConfig, Path | None]:
     """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
 
-    Args:
-        args: a path or name of either at first, perhaps; then settings.
-        recipe, profile, run, model, memory: the options of these names.
+    `args` may begin with a path or a name, before settings; the rest are options of these names.
 
     Raises:
         ConfigError: the policy is named twice, or a setting is wrong.

@@ -42,7 +42,10 @@ def experiment(
     from rods.evaluation.grid import load_grid
     from rods.report.experiment import Experiment
 
-    numbers = _numbers(seeds)
+    try:
+        numbers = [int(text) for text in seeds.split(",") if text.strip()]
+    except ValueError as error:
+        raise ConfigError(f"--seeds {seeds!r}: expected whole numbers, as in 0,1,2.") from error
     chosen = [a for a in arms.split(",") if a]
     grid = load_grid(file, numbers, chosen, overrides(context.args), baseline)
     where = Path(folder or f"runs/{grid.name}")
@@ -54,13 +57,6 @@ def experiment(
     say(f"page: {found.write(where / 'experiment.html')}")
     if failed:
         raise RodsError("; ".join(failed) + ". The same command runs what is missing.")
-
-
-def _numbers(seeds: str) -> list[int]:
-    try:
-        return [int(text) for text in seeds.split(",") if text.strip()]
-    except ValueError as error:
-        raise ConfigError(f"--seeds {seeds!r}: expected whole numbers, as in 0,1,2.") from error
 
 
 def _play(grid: Grid, where: Path, parallel: int) -> list[str]:

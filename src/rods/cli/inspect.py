@@ -175,7 +175,7 @@ def _summary(findings: Sequence[VariantFinding]) -> str:
     unknown = sum(finding.seed is None for finding in findings)
     text = f"{len(findings)} variants: {len(findings) - failed} accepted, {failed} rejected"
     if faults:
-        text += " (" + ", ".join(f"{name} {count}" for name, count in faults.most_common()) + ")"
+        text += f" ({', '.join(f'{name} {count}' for name, count in faults.most_common())})"
     if unknown:
         text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} checked them"
     far = sorted(f.distance for f in findings if f.distance is not None)

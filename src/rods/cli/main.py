@@ -59,9 +59,10 @@ _GROUPS: dict[str, Sequence[Callable[..., None]]] = {
     "Serve and set up": (init, export, serve_env, doctor),
 }
 
-
-def _name(verb: Callable[..., None]) -> str:
-    return "eval" if verb is evaluate else verb.__name__.replace("_", "-")
+_VERBS = {
+    "eval" if verb is evaluate else verb.__name__.replace("_", "-"): verb
+    for verb in chain(*_GROUPS.values())
+}
 
 
 class _Program(TyperGroup):
@@ -72,9 +73,9 @@ class _Program(TyperGroup):
         limit = formatter.width - 6 - width
         for title, verbs in _GROUPS.items():
             with formatter.section(title):
-                short = [self.commands[_name(verb)].get_short_help_str(limit) for verb in verbs]
-                names = [_name(verb).ljust(width) for verb in verbs]
-                formatter.write_dl([*zip(names, short, strict=True)])
+                names = [name for name, verb in _VERBS.items() if verb in verbs]
+                short = [self.commands[name].get_short_help_str(limit) for name in names]
+                formatter.write_dl([(n.ljust(width), s) for n, s in zip(names, short, strict=True)])
 
 
 app = typer.Typer(
@@ -121,9 +122,9 @@ class _Verb(TyperCommand):
         return rest
 
 
-for _verb in chain(*_GROUPS.values()):
+for _name, _verb in _VERBS.items():
     _more = EXTRA if "context" in signature(_verb).parameters else HELP
-    app.command(_name(_verb), cls=_Verb, context_settings=_more)(_verb)
+    app.command(_name, cls=_Verb, context_settings=_more)(_verb)
 
 
 def _show_version(asked: bool) -> None:

@@ -38,7 +38,12 @@ def observe(
     from rods.integrations.observe import write
 
     settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
-    low, high = _span(span)
+    try:
+        low, high = (float(part) for part in json.loads(f"[{span}]"))
+    except ValueError as error:
+        raise ConfigError(f"--range {span!r}: expected two numbers, such as -1,1.") from error
+    if not low < high:
+        raise ConfigError(f"--range {span!r}: the first must be less than the second.")
     observed = judged(
         read_rewards(log, LogFormat(task_key, reward_key, low, high, "--range")), settings
     )
@@ -65,13 +70,3 @@ def observe(
         say(f"{invalid} trajectories have no reward and are left out.")
     if target is not None:
         say(f"{len(observed)} tasks in {target}")
-
-
-def _span(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(part) for part in json.loads(f"[{text}]"))
-    except ValueError as error:
-        raise ConfigError(f"--range {text!r}: expected two numbers, such as -1,1.") from error
-    if not low < high:
-        raise ConfigError(f"--range {text!r}: the first must be less than the second.")
-    return low, high

@@ -132,15 +132,11 @@ def _own_settings(
     profile = profile_name(recipe, profile) if profile else began.profile
     if (Path(recipe).stem, profile) != (Path(began.recipe).stem, began.profile):
         raise ConfigError(
-            f"{run}: this run follows {_words(began.recipe, began.profile)}, not "
-            f"{_words(recipe, profile)}. A run resumes with its own settings. Leave --recipe and "
-            "--profile out, or start a new run."
+            f"{run}: this run follows recipe {began.recipe}, profile {began.profile or FULL}, not "
+            f"recipe {recipe}, profile {profile or FULL}. A run resumes with its own settings. "
+            "Leave --recipe and --profile out, or start a new run."
         )
     return start, load_config(recipe, profile, start.overrides)
-
-
-def _words(recipe: str, profile: str) -> str:
-    return f"recipe {recipe}, profile {profile or FULL}"
 
 
 def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool) -> None:

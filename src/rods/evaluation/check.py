@@ -71,9 +71,8 @@ class CheckReport:
 
     rows: tuple[CheckRow, ...]
     tasks: int
-    """How many tasks were looked at."""
     calls: int
-    """How many ground-truth calls were replayed (each task is replayed twice)."""
+    """Ground-truth calls that were replayed (each task is replayed twice)."""
     seconds: float
 
     @property

@@ -130,14 +130,9 @@ def load_grid(
     if baseline not in [arm.name for arm in chosen]:
         baseline = chosen[0].name
     near = path.parent / found.recipe  # a recipe's file is looked for beside the experiment's
-    grid = Grid(
-        path.stem,
-        str(near) if found.recipe.endswith(".toml") and near.is_file() else found.recipe,
-        found.profile,
-        tuple(dict.fromkeys(seeds or found.seeds)),
-        baseline,
-        tuple(chosen),
-    )
+    recipe = str(near) if near.suffix == ".toml" and near.is_file() else found.recipe
+    numbers = tuple(dict.fromkeys(seeds or found.seeds))
+    grid = Grid(path.stem, recipe, found.profile, numbers, baseline, tuple(chosen))
     for arm in grid.arms:  # before hours of training, not in the middle of them
         grid.config(GridRun(arm, grid.seeds[0]))
     return grid

@@ -60,14 +60,9 @@ class SuiteRules(Protocol):
         ...
 
     def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
-        """Refuse now what could not be rolled out or judged later.
+        """Raise `PrerequisiteError` where something must be installed or given for a task.
 
-        Args:
-            tasks: what is asked for.
-            rollouts: they are to be rolled out; else saved trajectories of them are judged.
-
-        Raises:
-            PrerequisiteError: something must be installed or given for one of the tasks.
+        Tasks are to be rolled out (`rollouts`), or saved trajectories of them are to be judged.
         """
         return
 
@@ -83,9 +78,8 @@ class SuiteRules(Protocol):
 def unbounded(settings: RolloutSettings, **rules: object) -> RolloutSettings:
     """Settings under which only the suite's own rules, context and seconds bound a conversation.
 
-    Args:
-        settings: the user's; context, tokens of a step and concurrency stay.
-        rules: what the suite fixes, such as `steps_per_turn`.
+    The user's context, tokens of a step and concurrency stay; the suite fixes `rules`, such as
+    `steps_per_turn`.
     """
     free = {
         "turns": CALLS,

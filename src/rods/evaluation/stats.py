@@ -89,11 +89,9 @@ def mean_ci(
 def paired_difference(
     before: Sequence[float], after: Sequence[float], clusters: Sequence[Hashable] | None = None
 ) -> Interval | None:
-    """Mean of `after - before`, task by task, with its 95 % t interval; `None` below two clusters.
+    """Mean of `after - before` with its 95 % t interval; `None` below two clusters.
 
-    Args:
-        after: the same tasks in the same order.
-        clusters: label of each task's scenario; `None`: tasks are independent.
+    Both hold the same tasks in the same order; `clusters` labels each one's scenario.
 
     Raises:
         ValueError: the sequences have different lengths or hold values that are not finite.

@@ -83,10 +83,7 @@ class Accuracy:
 
 
 def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, rollouts: bool = True) -> list[Task]:
-    """The tasks that the settings ask for, in the suite's order.
-
-    Args:
-        rollouts: they are to be rolled out; else saved trajectories are judged.
+    """The tasks that the settings ask for, in the suite's order; without `rollouts` to be judged.
 
     Raises:
         ConfigError: a category is not the suite's.
@@ -119,9 +116,7 @@ class Kept:
     """
 
     def __init__(self, path: Path, config: RunConfig, suite: str, weights: str) -> None:
-        """Begin, or go on where an earlier call was broken off.
-
-        Nothing is written before the first trajectory ends.
+        """Begin, or continue what an earlier call left. A first trajectory starts the file.
 
         Args:
             path: the Parquet file to be, which is not there yet.

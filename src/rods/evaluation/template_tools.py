@@ -47,13 +47,12 @@ def tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
     if shown and (written := own_call(template)) and not reads(dialect, written):
         reader = _reader(template, written)
         if reader is None:
-            own = [n for n, d in _structured() if d.shows_tools]
+            own = ", ".join(name for name, other in _structured() if other.shows_tools)
             return ToolUse(
                 False,
                 "the model cannot be used with them as its chat template shows them: it writes "
                 f"calls as {written.strip()[:120]!r}, which no dialect reads. Take one that "
-                f"describes tools itself (--dialect {', '.join(own)}), or your own "
-                "(module:attribute).",
+                f"describes tools itself (--dialect {own}), or your own (module:attribute).",
             )
         if reader != name:
             advice = (

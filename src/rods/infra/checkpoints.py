@@ -41,7 +41,7 @@ class Checkpoint:
     path: Path
 
     def mark(self) -> dict[str, Json]:
-        """What its maker noted beside it; raises `StoreError` where that is damaged."""
+        """Values that its maker noted; raises `StoreError` where they are damaged."""
         path = self.path / MARK
         try:
             mark = json.loads(text_of(path, "a checkpoint's mark", StoreError))
@@ -73,9 +73,7 @@ class Checkpoints:
     def write(self, step: int, mark: Callable[[], Mapping[str, Json]]) -> Generator[Path]:
         """Write a checkpoint: fill the folder that is given; it counts when the block ends.
 
-        Args:
-            step: updates that it has seen.
-            mark: what is noted beside it, asked for when the block ends.
+        `mark` gives the values beside it when the block ends.
 
         Raises:
             StoreError: the disk is full; the checkpoints that were there stay.
@@ -121,14 +119,13 @@ class Checkpoints:
         pointer = self.folder / LATEST
         name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
         named = [c for c in complete if c.path.name == name]
-        return named[0] if named else (complete[-1] if complete else None)
+        return next(iter(named or complete[-1:]), None)
 
     def go_back(self, fits: Callable[[Checkpoint], bool]) -> Checkpoint | None:
         """Make the newest checkpoint that fits the one to go on from; None where none does."""
         latest = self.latest()
-        newest_first = reversed(self._complete())
-        old = (c for c in newest_first if latest and c.step <= latest.step and fits(c))
-        found = next(old, None)
+        old = [c for c in self._complete() if latest and c.step <= latest.step]
+        found = next(filter(fits, reversed(old)), None)
         if found and found != latest:
             write_atomic(self.folder / LATEST, found.path.name + "\n")
         return found
@@ -140,15 +137,12 @@ def step_of(stem: str) -> int:
 
 
 def require_unfinished(folder: Path, done: int, total: int, updates: int) -> None:
-    """Refuse to resume a training whose last checkpoint is its end.
+    """Raise `StoreError` for a training whose last checkpoint is its end.
 
     Args:
         done: steps of the host at the last checkpoint.
         total: steps of the host in the whole training; 0: it names no end.
         updates: of the settings.
-
-    Raises:
-        StoreError: nothing is left to do.
     """
     if 0 < total <= done:
         raise StoreError(

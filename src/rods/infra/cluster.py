@@ -67,10 +67,8 @@ class Cluster:
     ) -> Any:
         """A handle to a new actor, wherever there is room; it may still be starting.
 
-        Args:
-            kind: class of the actor; the other machines import it, so they need this version.
-            cpus: processors that are set aside for it.
-            threads: calls that it answers at once.
+        Other machines import its class, so they need this version. `cpus` are set aside for it;
+        `threads` calls are answered at once.
         """
         options = {"num_cpus": cpus, "max_concurrency": threads, "scheduling_strategy": "SPREAD"}
         return self._ray.remote(kind).options(**options).remote(*arguments)

@@ -98,14 +98,12 @@ def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
 
 def flat(data: Any, prefix: str = "") -> dict[str, Any]:
     """Nested tables as one, by dotted keys; tables in a list by their place."""
-    if isinstance(data, dict):
-        items = list(cast("dict[str, Any]", data).items())
-    elif isinstance(data, list) and data and isinstance(data[0], dict):
-        items = [(str(i), v) for i, v in enumerate(cast("list[Any]", data))]
-    else:
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        data = {str(i): value for i, value in enumerate(cast("list[Any]", data))}
+    if not isinstance(data, dict):
         return {prefix: data}
     out: dict[str, Any] = {}
-    for key, value in items:
+    for key, value in cast("dict[str, Any]", data).items():
         out.update(flat(value, f"{prefix}.{key}" if prefix else key))
     return out
 

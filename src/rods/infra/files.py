@@ -20,6 +20,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,16 +70,13 @@ def disk(path: Path, doing: str) -> Generator[None]:
 
 
 def locked(path: Path, busy: str) -> int:
-    """Lock a file for this process, until the handle is `released` or it dies.
+    """Lock a file, made where it is missing, until the handle is `released` or the process dies.
 
-    The file holds the number of the process: where one is left there, it was killed, which is said.
-
-    Args:
-        path: it is made where it is missing.
-        busy: what to say where another process holds it.
+    The file holds the number of the process: where one is left there, it was killed, and the log
+    says so.
 
     Raises:
-        StoreError: another process holds it, or it cannot be opened.
+        StoreError: another process holds it (the message is `busy`), or it cannot be opened.
     """
     with disk(path, "opening"):
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -104,12 +102,9 @@ def released(handle: int) -> None:
 
 
 def text_of(path: Path, what: str, error: type[RodsError]) -> str:
-    """The text of a file that somebody named.
+    """The text of a file that somebody named, without a byte order mark at its start.
 
-    Args:
-        path: the file; a byte order mark at its start is not part of the text.
-        what: it should hold, for messages: "tasks".
-        error: what is raised where it cannot be read.
+    Raises `error` where it cannot be read; `what` it should hold is for messages: "tasks".
     """
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -229,7 +224,7 @@ class NotJsonError(ValueError):
 
 
 def reader(field: Any) -> Reader | None:
-    """What makes JSON of a column's values that are not null; None: they are JSON as they are."""
+    """Make the function that turns a column's values, none null, into JSON; None: they are JSON."""
     return _reader(field.type, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
 
 
@@ -245,31 +240,25 @@ def _reader(kind: Any, is_json: bool = False) -> Reader | None:
         fields = {field.name: reader(field) for field in kind}
         return lambda value: {k: _by(fields[k], v) for k, v in value.items() if v is not None}
     if types.is_map(kind):
-        return _of_map(reader(kind.item_field))
+        return partial(_map, reader(kind.item_field))
     if types.is_nested(kind):
         inner = reader(kind.value_field)
         return inner and (lambda value: [_by(inner, item) for item in value])
     binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     if any(is_a(kind) for is_a in (types.is_temporal, types.is_decimal, *binary)):
-        return _refuse(str(kind))
+        return partial(_refuse, str(kind))
     return None
 
 
-def _of_map(inner: Reader | None) -> Reader:
-    def read(value: Any) -> Any:
-        found = {key: _by(inner, item) for key, item in value}
-        if not all(isinstance(key, str) for key in found) or len(found) < len(value):
-            raise NotJsonError("a map whose keys are not texts, or stand twice")
-        return found
-
-    return read
+def _map(inner: Reader | None, value: Any) -> Any:
+    found = {key: _by(inner, item) for key, item in value}
+    if not all(isinstance(key, str) for key in found) or len(found) < len(value):
+        raise NotJsonError("a map whose keys are not texts, or stand twice")
+    return found
 
 
-def _refuse(kind: str) -> Reader:
-    def read(_: Any) -> Any:
-        raise NotJsonError(f"a value of type {kind}")
-
-    return read
+def _refuse(kind: str, _: Any) -> Any:
+    raise NotJsonError(f"a value of type {kind}")
 
 
 def _by(inner: Reader | None, value: Any) -> Any:

@@ -54,15 +54,12 @@ def extras() -> dict[str, tuple[str, ...]]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         parts = {CORE: project["dependencies"], **project["optional-dependencies"]}
         return {extra: tuple(map(_name, rows)) for extra, rows in parts.items()}
-    found: dict[str, list[str]] = {CORE: []}
-    try:
-        rows = requires(DISTRIBUTION) or []
-    except PackageNotFoundError:
-        rows = []
-    for row in rows:
+    found: dict[str, tuple[str, ...]] = {CORE: ()}
+    for row in (requires(DISTRIBUTION) or []) if installed(DISTRIBUTION) else []:
         match = _EXTRA.search(row)
-        found.setdefault(match[1] if match else CORE, []).append(_name(row))
-    return {extra: tuple(names) for extra, names in found.items()}
+        extra = match[1] if match else CORE
+        found[extra] = (*found.get(extra, ()), _name(row))
+    return found
 
 
 def _name(requirement: str) -> str:

@@ -79,15 +79,11 @@ def _statements(text: str) -> list[ast.expr]:
 def _check_depth(text: str) -> None:
     # Counts brackets inside strings too: a cheap bound that keeps the parser's own recursion
     # shallow. Exact nesting is bounded in `_value`.
-    depth = deepest = 0
+    depth = 0
     for char in text:
-        if char in "([{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char in ")]}":
-            depth = max(0, depth - 1)
-    if deepest > 8 * MAX_DEPTH:
-        raise CallSyntaxError(f"brackets are nested more than {MAX_DEPTH} deep")
+        depth = max(0, depth + (char in "([{") - (char in ")]}"))
+        if depth > 8 * MAX_DEPTH:
+            raise CallSyntaxError(f"brackets are nested more than {MAX_DEPTH} deep")
 
 
 def _call(node: ast.expr, dotted: bool, depth: int) -> PyCall:

@@ -79,12 +79,10 @@ def listed(value: Any, what: str) -> list[Any]:
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
-    """One value of a row.
+    """One value of a row; true and false are no numbers.
 
-    Args:
-        kind: that it must be; true and false are no numbers.
-        where: file and row, for the message.
-        error: raised where the row is no object, lacks the key, or has another kind there.
+    Raises `error`, naming `where` (file and row), where the row is no object, lacks the key, or has
+    another kind there.
     """
     expected = f"expected {NAMES.get(kind, kind.__name__)}"
     if not isinstance(row, dict):

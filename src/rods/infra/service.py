@@ -57,12 +57,11 @@ class ServiceFailure(Exception):
 
 
 class Service:
-    """Asks one address, `size` requests at once.
+    """Asks one address.
 
     Args:
         url: Address of the service, with or without `path`.
-        setting: What the address is called in messages.
-        retries: How often to ask again when the service failed.
+        setting: Name of the address in messages.
         patience: Seconds before the first repetition; doubled each time, with some chance in it.
         size: Requests at once; more callers wait.
 

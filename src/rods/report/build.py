@@ -20,28 +20,9 @@ from rods.errors import StoreError
 from rods.evaluation.stats import Interval
 from rods.infra.dotted import flat
 from rods.infra.files import replacing
-from rods.report.heldout import (
-    LEADING,
-    METRICS,
-    SETS,
-    WRITERS_NOTE,
-    MetricCell,
-    ResultRow,
-    by_key,
-    measured,
-    result_rows,
-)
-from rods.report.panels import (
-    Figure,
-    boundary_without_variance,
-    landing_of,
-    learning_curves,
-    mechanism_figures,
-    pool_figures,
-    schedule_curves,
-    synthesis_figure,
-    tool_curves,
-)
+from rods.report import heldout, panels
+from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
+from rods.report.panels import Figure, boundary_without_variance, landing_of
 from rods.report.plots import forest, plotly_script
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.viewer import decoder_for, trajectory_view
@@ -98,9 +79,9 @@ def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path
 
 def _context(run: RunData) -> dict[str, object]:
     before, after = run.evaluation("before"), run.last_evaluation
-    rows = result_rows(before, after)
+    rows = heldout.result_rows(before, after)
     notes = list(run.notes)
-    lonely = by_key(before).keys() ^ by_key(after).keys()
+    lonely = heldout.by_key(before).keys() ^ heldout.by_key(after).keys()
     if lonely and before and after:
         notes.append(f"{len(lonely)} tasks were evaluated only once and enter no difference.")
     heat = run.setting("evaluation.temperature")
@@ -115,19 +96,19 @@ def _context(run: RunData) -> dict[str, object]:
         "rows": rows,
         "after_label": when,
         "grouped": run.split != "paper",
-        "leading": measured(rows),
-        "official": measured(rows, [m for m in METRICS if m not in LEADING]),
+        "leading": heldout.measured(rows),
+        "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
-        "writers_said": WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
+        "writers_said": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
         "forests": forests,
-        "tools": tool_curves(run),
-        "curves": learning_curves(run),
-        "schedule": schedule_curves(run),
+        "tools": panels.tool_curves(run),
+        "curves": panels.learning_curves(run),
+        "schedule": panels.schedule_curves(run),
         "scheduled": str(run.setting("rollout.schedule") or ""),
-        "pool": pool_figures(run),
-        "mechanism": mechanism_figures(run),
-        "synthesis": synthesis_figure(run),
+        "pool": panels.pool_figures(run),
+        "mechanism": panels.mechanism_figures(run),
+        "synthesis": panels.synthesis_figure(run),
     }
 
 

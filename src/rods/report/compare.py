@@ -20,18 +20,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rods.errors import StoreError
+from rods.report import heldout
 from rods.report.build import details, identity, write_page
-from rods.report.heldout import (
-    LEADING,
-    SETS,
-    Key,
-    MetricCell,
-    TaskSubset,
-    by_key,
-    compared,
-    parts_and_metrics,
-    uneven_budgets,
-)
+from rods.report.heldout import LEADING, SETS, Key, MetricCell, TaskSubset
 from rods.report.panels import colours_of, landing_of, overlays
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
@@ -129,11 +120,11 @@ def _cell_text(cell: MetricCell) -> Text:
 
 def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
     first = runs[0].last_evaluation
-    found = [compared((runs[0].evaluation("before"), first))]
+    found = [heldout.compared((runs[0].evaluation("before"), first))]
     for run in runs[1:]:
         last = run.last_evaluation
-        found.append(compared((run.evaluation("before"), last), (first, last)))
-    parts, metrics = parts_and_metrics(found)
+        found.append(heldout.compared((run.evaluation("before"), last), (first, last)))
+    parts, metrics = heldout.parts_and_metrics(found)
     return [
         ComparisonRow(part, m, [cells.get((part, m), MetricCell()) for cells in found])
         for part in parts
@@ -168,7 +159,7 @@ def _warnings(
     runs: Sequence[RunData], labels: Sequence[str], differing: Mapping[str, Sequence[str]]
 ) -> list[str]:
     found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
-    found += uneven_budgets("runs", [[run] for run in runs], [""] * len(runs))
+    found += heldout.uneven_budgets("runs", [[run] for run in runs], [""] * len(runs))
     if any(key.startswith("stages.") for key in differing):
         found.append("the stages of the curriculum differ.")
     for name in ("seed", "profile", "split_hash", "template_hash", "rods"):
@@ -185,9 +176,9 @@ def _warnings(
 
 def _not_shared(runs: Sequence[RunData], labels: Sequence[str]) -> list[str]:
     """Which run has which held-out tasks, where they are not those of the first run."""
-    first, found = by_key(runs[0].last_evaluation), list[str]()
+    first, found = heldout.by_key(runs[0].last_evaluation), list[str]()
     for run, label in zip(runs[1:], labels[1:], strict=True):
-        theirs = by_key(run.last_evaluation)
+        theirs = heldout.by_key(run.last_evaluation)
         if not first or not theirs or first.keys() == theirs.keys():
             continue  # one that was not evaluated says so itself
         common = len(first.keys() & theirs.keys())

@@ -25,24 +25,9 @@ from rich.text import Text
 from rods.errors import StoreError
 from rods.evaluation.grid import Grid
 from rods.evaluation.stats import Interval, mean_ci
+from rods.report import heldout
 from rods.report.build import span, write_page
-from rods.report.heldout import (
-    LEADING,
-    METRICS,
-    WRITERS_NOTE,
-    Cells,
-    MetricCell,
-    Point,
-    TaskSubset,
-    by_key,
-    compared,
-    held_out_curve,
-    measured,
-    parts_and_metrics,
-    result_rows,
-    trajectories_to,
-    uneven_budgets,
-)
+from rods.report.heldout import LEADING, METRICS, Cells, MetricCell, Point, TaskSubset
 from rods.report.panels import Figure, colours_of, overlay, overlays
 from rods.report.plots import Axes, Series
 from rods.report.results import change, heading, mean, numbers, plain_table
@@ -140,12 +125,12 @@ class Experiment:
             curves = {arm.name: self._curve(arm, metric) for arm in self.arms}
             best = max((p.value for p in curves.get(self.baseline, [])), default=None)
             if best is not None and all(len(curve) > 2 for curve in curves.values()):
-                spent = {name: trajectories_to(curve, best) for name, curve in curves.items()}
+                spent = {n: heldout.trajectories_to(curve, best) for n, curve in curves.items()}
                 found.append((metric, best, spent))
         return found
 
     def _curve(self, arm: ArmResult, metric: str) -> list[Point]:
-        return held_out_curve([*arm.runs.values()], self.parts[0].set, metric)
+        return heldout.held_out_curve([*arm.runs.values()], self.parts[0].set, metric)
 
     def curves(self) -> list[Figure]:
         """Held-out results over trajectories, then the learning curves."""
@@ -164,12 +149,12 @@ class Experiment:
     @property
     def parts(self) -> list[TaskSubset]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
-        return parts_and_metrics(arm.cells for arm in self.arms)[0]
+        return heldout.parts_and_metrics(arm.cells for arm in self.arms)[0]
 
     @property
     def metrics(self) -> list[str]:
         """What was measured, of those that tables lead with."""
-        known = parts_and_metrics(arm.cells for arm in self.arms)[1]
+        known = heldout.parts_and_metrics(arm.cells for arm in self.arms)[1]
         return [metric for metric in known if metric in LEADING]
 
     @property
@@ -184,11 +169,8 @@ class Experiment:
 
     def write(self, out: Path) -> Path:
         """Write the page, self-contained; raises `StoreError` where it cannot be written."""
-        context = {
-            "experiment": self,
-            "curves": self.curves(),
-            "writers_said": WRITERS_NOTE if any(p.by == "writer" for p in self.parts) else "",
-        }
+        said = heldout.WRITERS_NOTE if any(p.by == "writer" for p in self.parts) else ""
+        context = {"experiment": self, "curves": self.curves(), "writers_said": said}
         return write_page(out, "experiment.html.j2", context)
 
 
@@ -198,7 +180,7 @@ class Experiment:
 def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
     """One evaluation of several runs: each task's values averaged over those that all runs have."""
     found = [e for run in runs if (e := run.evaluation(when))]
-    by_run = [by_key(e) for e in found]
+    by_run = [heldout.by_key(e) for e in found]
     rows: list[EvalRow] = []
     for key, first in by_run[0].items() if by_run else ():
         same = [rows[key] for rows in by_run if key in rows]
@@ -213,7 +195,7 @@ def _cells(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> Cells:
     runs, common = [*mine.values()], sorted(mine.keys() & base.keys())
     against = [pooled([of[seed] for seed in common], "after") for of in (base, mine)]
     ends = pooled(runs, "before"), pooled(runs, "after")
-    return compared(ends, (against[0], against[1]) if common else (None, None))
+    return heldout.compared(ends, (against[0], against[1]) if common else (None, None))
 
 
 def _by_seed(
@@ -221,8 +203,8 @@ def _by_seed(
 ) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for seed in sorted(mine.keys() & base.keys()):
-        rows = result_rows(base[seed].evaluation("after"), mine[seed].evaluation("after"))
-        for metric in measured(rows):
+        rows = heldout.result_rows(base[seed].evaluation("after"), mine[seed].evaluation("after"))
+        for metric in heldout.measured(rows):
             cell = rows[0].cells[metric]
             if cell.before and cell.after:
                 found.setdefault(metric, []).append(cell.after.mean - cell.before.mean)
@@ -259,14 +241,14 @@ def _range(values: Sequence[float | None]) -> str:
 
 def _unfair(arms: Sequence[ArmResult]) -> list[str]:
     names = [arm.name for arm in arms]
-    found = uneven_budgets("arms", [[*arm.runs.values()] for arm in arms], names)
+    found = heldout.uneven_budgets("arms", [[*arm.runs.values()] for arm in arms], names)
     runs = [run for arm in arms for run in arm.runs.values()]
     for when, what in (
         ("before", "the runs did not start from the same policy, or were evaluated differently"),
         ("after", "the runs were not evaluated on the same held-out tasks"),
     ):
         seen = [e for run in runs if (e := run.evaluation(when))]
-        keys = [by_key(e).keys() for e in seen]
+        keys = [heldout.by_key(e).keys() for e in seen]
         same = all(k == keys[0] for k in keys)
         if same and when == "before":
             values = [{r.task_id: sorted(r.values.items()) for r in e.rows} for e in seen]
@@ -290,20 +272,19 @@ def _by_metric(found: Experiment, title: str, caption: str) -> Table:
 
 
 def _results(found: Experiment) -> Table:
-    table = _by_metric(
-        found,
-        f"Held-out results of {found.name}, after training",
-        "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by "
-        "scenario, each task averaged over seeds.",
+    title = f"Held-out results of {found.name}, after training"
+    caption = (
+        "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario,"
     )
+    table = _by_metric(found, title, f"{caption} each task averaged over seeds.")
     for part in (part for part in found.parts if not part.by):
         table.add_section()
         table.add_row(Text(part.title), style="bold")
         for arm in found.arms:
             cells = [arm.cells.get((part, metric)) for metric in found.metrics]
-            compared = ["  gain", f"  to {found.baseline}"] if arm.ahead else ["  gain"]
+            lines = ["  gain", f"  to {found.baseline}"] if arm.ahead else ["  gain"]
             texts = [_cell(cell, arm.ahead != "") for cell in cells]
-            table.add_row(Text("\n").join(map(Text, [arm.name, *compared])), *texts)
+            table.add_row(Text("\n").join(map(Text, [arm.name, *lines])), *texts)
     return table
 
 

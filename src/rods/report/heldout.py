@@ -175,11 +175,9 @@ Cells: TypeAlias = Mapping[tuple[TaskSubset, str], MetricCell]
 
 
 def compared(own: Pair, against: Pair = (None, None)) -> Cells:
-    """One run or arm before and after training, and its differences to the baseline.
+    """One run or arm before and after training (`own`), and its differences to the baseline.
 
-    Args:
-        own: before and after training.
-        against: the baseline's and its own after training.
+    `against` are the baseline's evaluation and its own, both after training.
     """
     rows = result_rows(*own)
     other = {row.part: row.cells for row in result_rows(*against)} if all(against) else {}

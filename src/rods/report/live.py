@@ -48,9 +48,8 @@ class TrainDisplay:
     ) -> None:
         """Set up; nothing is drawn before the context is entered.
 
-        Args:
-            total_steps: updates of the whole run; 0: taken from the records' `total_steps`.
-            pipelined: whether groups are rolled out beside updates: the schedule has metrics.
+        `total_steps` are the run's updates (0: from the records' `total_steps`); in a `pipelined`
+        run groups are rolled out beside updates, and the schedule has metrics.
         """
         self._console = console or Console(stderr=True, highlight=False)
         self._title, self._total, self._clock = title, total_steps, clock

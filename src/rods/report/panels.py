@@ -20,19 +20,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from rods.report import plots
 from rods.report.heldout import CATEGORIES
-from rods.report.plots import (
-    Axes,
-    Layer,
-    Plot,
-    Series,
-    bars,
-    histogram,
-    line_chart,
-    scatter,
-    smooth,
-    stacked_bars,
-)
+from rods.report.plots import Axes, Layer, Plot, Series
 from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
 
 RETIRED: Mapping[str, str] = {
@@ -124,7 +114,7 @@ def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
             continue
         axes = Axes("step", (0.0, 1.0) if share else None)
         legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
-        figures.append(Figure(title, caption, line_chart(series, axes, stages), legend))
+        figures.append(Figure(title, caption, plots.line_chart(series, axes, stages), legend))
     return figures
 
 
@@ -136,7 +126,7 @@ def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Seri
     xs = [float(row.step) for row in steps]
     if len(ys) < 12:
         return Series(name, xs, ys, css)
-    return Series(name, xs, smooth(ys, max(3, len(ys) // 12) | 1), css, faint=ys)
+    return Series(name, xs, plots.smooth(ys, max(3, len(ys) // 12) | 1), css, faint=ys)
 
 
 def boundary_band(run: RunData) -> tuple[float, float]:
@@ -183,7 +173,7 @@ def pool_figures(run: RunData) -> list[Figure]:
 def _stacked(
     title: str, caption: str, xs: Sequence[float], layers: Sequence[Layer], axes: Axes
 ) -> Figure:
-    chart = stacked_bars(xs, layers, axes) if layers else None
+    chart = plots.stacked_bars(xs, layers, axes) if layers else None
     return Figure(title, caption, chart, [(name, css) for name, _, css in layers])
 
 
@@ -237,7 +227,7 @@ def _landing(run: RunData) -> Figure:
     low, high = min(0.0, *values), max(1.0, *values)
     edges = [low + (high - low) * i / 20 for i in range(21)]
     axes, marker = Axes("mean reward at the first visit"), (median, f"median {median:.2f}")
-    chart = histogram(groups, edges, axes, band, marker)
+    chart = plots.histogram(groups, edges, axes, band, marker)
     return Figure(
         title,
         f"Mean reward of {len(visits)} variants when they were first judged. {inside} "
@@ -267,7 +257,7 @@ def _variance(run: RunData) -> Figure:
         "the mean reward says boundary, yet they give no gradient."
     )
     legend = [(n, c) for n, g, c in groups if g]
-    return Figure(title, caption, scatter(groups, axes, band, curve), legend)
+    return Figure(title, caption, plots.scatter(groups, axes, band, curve), legend)
 
 
 def boundary_without_variance(run: RunData) -> tuple[int, int]:
@@ -306,7 +296,7 @@ def synthesis_figure(run: RunData) -> Figure:
     rows = [(name, float(n), f"{n} ({n / made.tried:.0%})", css) for name, n, css in parts]
     pace = f", in {made.seconds:.0f} s of the worker's time" if made.seconds else ""
     caption = f"{made.tried} candidates were tried, {made.accepted} accepted{pace}."
-    return Figure(title, caption, bars(rows))
+    return Figure(title, caption, plots.bars(rows))
 
 
 def words(name: str) -> str:
@@ -325,7 +315,7 @@ def colours_of(lines: Sequence[object]) -> list[str]:
 def overlay(title: str, caption: str, lines: Sequence[Series], axes: Axes) -> Figure:
     """Lines of several runs in one chart, with their legend."""
     legend = [(line.name, line.css) for line in lines]
-    return Figure(title, caption, line_chart(lines, axes), legend)
+    return Figure(title, caption, plots.line_chart(lines, axes), legend)
 
 
 def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:

@@ -92,13 +92,10 @@ def histogram(
     band: tuple[float, float],
     marker: tuple[float, str],
 ) -> Plot:
-    """Stacked counts of several groups over bins; the last bin is closed.
+    """Stacked counts of several groups over bins between rising edges; the last bin is closed.
 
-    Args:
-        groups: values outside of the edges are not drawn; the caller chooses edges that hold all.
-        edges: rising limits of the bins, and of x.
-        band: an interval of x to shade.
-        marker: an x value and the text of a vertical line.
+    Values outside of the edges are not drawn. An interval of x (`band`) is shaded; `marker` is an x
+    value and the text of a vertical line.
     """
     middles = [(a + b) / 2 for a, b in pairwise(edges)]
     bins = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges)]

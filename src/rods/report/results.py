@@ -19,14 +19,8 @@ from rich.text import Text
 
 from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
-from rods.report.heldout import (
-    METRICS,
-    WRITERS_NOTE,
-    MetricCell,
-    ResultRow,
-    measured,
-    result_rows,
-)
+from rods.report import heldout
+from rods.report.heldout import METRICS, MetricCell, ResultRow
 from rods.report.panels import landing_of, words
 from rods.report.run_data import EvaluationPass, RunData, load_run
 
@@ -51,15 +45,15 @@ def summary_table(path: Path) -> Table:
 
 
 def _results(run: RunData) -> Table:
-    rows = result_rows(run.evaluation("before"), run.last_evaluation)
+    rows = heldout.result_rows(run.evaluation("before"), run.last_evaluation)
     title = f"Held-out results of {escape(run.name)}"
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
 
 
 def markdown_table(run: RunData) -> list[str]:
     """The same in Markdown, a row a line."""
-    rows = result_rows(run.evaluation("before"), run.last_evaluation)
-    metrics = measured(rows)
+    rows = heldout.result_rows(run.evaluation("before"), run.last_evaluation)
+    metrics = heldout.measured(rows)
     lines = [["", "tasks", *(heading(metric, " ") for metric in metrics)]]
     lines.append(["---"] * len(lines[0]))
     for row in rows:
@@ -74,15 +68,15 @@ def evaluation_table(found: EvaluationPass) -> Table:
     def shown(cell: MetricCell) -> Text:
         return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
 
-    rows = result_rows(None, found)
+    rows = heldout.result_rows(None, found)
     return _table("Held-out results", "of the 95 % interval, by scenario", rows, shown)
 
 
 def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
-    said = f"\n{WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
-    metrics = measured(rows)
+    said = f"\n{heldout.WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
+    metrics = heldout.measured(rows)
     table = plain_table(
         title,
         f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "

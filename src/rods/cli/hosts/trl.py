@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rods.cli.common import Drift, Model, Profile, Recipe, overrides, say
-from rods.config import FULL, SMALL, RunConfig, load_config
+from rods.config import FULL, SMALL, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.dotted import override
 
@@ -43,8 +43,14 @@ def trl(
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.library import hosted
     from rods.infra.checkpoints import require_unfinished
+    from rods.trainers.memory.plan import trl_memory
 
-    planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)
+    try:
+        planned = trl_memory(config, int(theirs.get(ROWS, config.rollout.k)))
+    except PolicyError as error:
+        if not dry_run:  # which does without the model's config
+            raise
+        planned = [f"memory was not planned: {error}"]
     from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     from rods.integrations.trl.args import require_same
 
@@ -79,15 +85,3 @@ def _saved(folder: str) -> list[int]:
     """Return the steps of TRL's checkpoints in a folder."""
     names = [path.name.rpartition("-")[2] for path in Path(folder).glob("checkpoint-*")]
     return [int(name) for name in names if name.isdigit()]
-
-
-def _planned(config: RunConfig, rows: int, dry_run: bool) -> list[str]:
-    """Return warnings about memory; a dry run does without the model's config."""
-    from rods.trainers.memory.plan import trl_memory
-
-    try:
-        return trl_memory(config, rows)
-    except PolicyError as error:
-        if not dry_run:
-            raise
-        return [f"memory was not planned: {error}"]

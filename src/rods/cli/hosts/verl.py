@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import Model, Profile, Recipe, out, overrides, say
-from rods.config import FULL, SMALL, RunConfig, load_config
+from rods.config import FULL, SMALL, load_config
 from rods.errors import Interrupted, PolicyError
 
 
@@ -42,9 +42,16 @@ def verl(
     config = load_config(recipe, profile or (FULL if model else SMALL), asked)
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose
+    from rods.trainers.loading import load_architecture
+    from rods.trainers.memory.shape import positions_of, require_context
 
     require_named(config)  # here, not minutes later in a process of Ray's
-    _require_context(config, dry_run)
+    try:
+        require_context(config, positions_of(load_architecture(config.model)))
+    except PolicyError as error:
+        if not dry_run:  # which does without the model's config
+            raise
+        say(f"the length of the context was not checked: {error}")
     cfg = compose(config, folder, theirs, nodes, gpus, drift)
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
@@ -57,19 +64,6 @@ def verl(
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
         raise Interrupted("interrupted. The same command resumes the last checkpoint.") from stop
-
-
-def _require_context(config: RunConfig, dry_run: bool) -> None:
-    """Compare the context with the model's positions; a dry run does without its config."""
-    from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.shape import positions_of, require_context
-
-    try:
-        require_context(config, positions_of(load_architecture(config.model)))
-    except PolicyError as error:
-        if not dry_run:
-            raise
-        say(f"the length of the context was not checked: {error}")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
