@@ -121,7 +121,7 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             f"engine.url {engine.url}: the server's weights are fixed, so it cannot use those of "
             f'{run}. Set engine.weights, or engine.name = "hf".'
         )
-    folder = None if run is None else _last(run) / "policy"
+    folder = None if run is None else Path(weights_of(run)) / "policy"
     adapted = folder is not None and (folder / ADAPTER).is_file()
     if fixed and adapted:  # it serves a checkpoint of all weights
         raise ConfigError(
@@ -142,12 +142,8 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
 
 
 def weights_of(run: Path | None) -> str:
-    """The checkpoint of a run that is evaluated, else empty; raises `StoreError` without one."""
-    return "" if run is None else str(_last(run))
-
-
-def _last(run: Path) -> Path:
-    checkpoint = RunDirectory.open(run).latest_checkpoint()
-    if checkpoint is None:
+    """The last checkpoint of a run, empty without a run; raises `StoreError` where it has none."""
+    checkpoint = None if run is None else RunDirectory.open(run).latest_checkpoint()
+    if run is not None and checkpoint is None:
         raise StoreError(f"{run}: the run has no checkpoint yet.")
-    return checkpoint.path
+    return str(checkpoint.path) if checkpoint else ""

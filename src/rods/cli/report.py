@@ -20,9 +20,10 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> Non
     """Write report.html into a run's folder, and print its table."""
     from rods.report.build import build_report
     from rods.report.results import summary_table
+    from rods.report.run_data import load_run
 
     page = build_report(run)
-    out().print(summary_table(run))
+    out().print(summary_table(load_run(run)))
     say(f"report: {page}")
 
 

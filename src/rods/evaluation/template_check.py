@@ -215,11 +215,9 @@ def _without_thought(template: ChatTemplate, header: list[int]) -> list[int]:
 
 
 def _boundary(template: ChatTemplate, place: int, mine: _Segment, other: _Segment) -> TemplateDiff:
-    def show(segment: _Segment) -> str:
-        head = [segment.special] if segment.special >= 0 else []
-        return _show(template, [*head, *segment.ids])
-
-    text = f"segment {place}: {show(mine)} by increments, {show(other)} in the whole rendering"
+    both = ([s.special] * (s.special >= 0) + s.ids for s in (mine, other))
+    ours, theirs = (_show(template, ids) for ids in both)
+    text = f"segment {place}: {ours} by increments, {theirs} in the whole rendering"
     return TemplateDiff("", "boundary", text)
 
 

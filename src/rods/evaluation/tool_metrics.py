@@ -112,9 +112,7 @@ def ending_metrics(trajectories: Sequence[Trajectory]) -> dict[str, Json]:
     reasons = sorted({verdict.ended for verdict in last} - {""})
     if not reasons:
         return {}
-    shares: dict[str, Json] = {
-        f"ended_{why}": _mean(v.ended == why for v in last) for why in reasons
-    }
+    shares = {f"ended_{why}": _mean(v.ended == why for v in last) for why in reasons}
     return {**shares, "ended_by_limit": _mean(not (v.ended or v.answered) for v in last)}
 
 

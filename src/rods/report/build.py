@@ -88,27 +88,19 @@ def _context(run: RunData) -> dict[str, object]:
     when = "after" if after is None or after.when == "after" else after.when
     return {
         "run": run,
-        "finished": bool(run.manifest.get("finished")),
         "identity": identity(run),
         "details": details(run.manifest),
         "notes": notes,
         "tiles": tiles(run, rows),
         "rows": rows,
         "after_label": when,
-        "grouped": run.split != "paper",
         "leading": heldout.measured(rows),
         "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
         "writers_said": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
         "forests": forests,
-        "tools": panels.tool_curves(run),
-        "curves": panels.learning_curves(run),
-        "schedule": panels.schedule_curves(run),
-        "scheduled": str(run.setting("rollout.schedule") or ""),
-        "pool": panels.pool_figures(run),
-        "mechanism": panels.mechanism_figures(run),
-        "synthesis": panels.synthesis_figure(run),
+        "panels": panels,
     }
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Group
@@ -63,17 +64,18 @@ class ArmResult:
     @property
     def budget(self) -> list[tuple[str, str]]:
         """What a run spent, and what came of it: name and mean over seeds with its range."""
-        figures: list[tuple[str, Callable[[RunData], float | None]]] = [
-            ("updates", lambda run: len(run.steps)),
-            ("trajectories", lambda run: run.total("trajectories")),
-            ("tokens", lambda run: run.total("tokens_generated")),
-            ("no variance", lambda run: (run.quarters("zero_variance") or (None, None))[1]),
-            ("injected", lambda run: run.injected),
-            ("retired", lambda run: run.retired),
+        runs = self.runs.values()
+        took = [run.seconds for run in runs if run.seconds is not None]
+        late = [shares[1] for run in runs if (shares := run.quarters("zero_variance"))]
+        return [
+            ("updates", _range([len(run.steps) for run in runs])),
+            ("trajectories", _range([run.total("trajectories") for run in runs])),
+            ("tokens", _range([run.total("tokens_generated") for run in runs])),
+            ("no variance", _range(late)),
+            ("injected", _range([run.injected for run in runs])),
+            ("retired", _range([run.retired for run in runs])),
+            ("time", span(statistics.fmean(took)) if took else "-"),
         ]
-        found = [(name, _range([of(run) for run in self.runs.values()])) for name, of in figures]
-        took = [run.seconds for run in self.runs.values() if run.seconds is not None]
-        return [*found, ("time", span(statistics.fmean(took)) if took else "-")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,10 @@ class Experiment:
 
     def curves(self) -> list[Figure]:
         """Held-out results over trajectories, then the learning curves."""
-        colours = colours_of(self.arms)
         found: list[Figure] = []
         for metric, _, _ in self.reached:
             lines: list[Series] = []
-            for arm, css in zip(self.arms, colours, strict=True):
+            for arm, css in zip(self.arms, colours_of(self.arms), strict=True):
                 spent, values = zip(*self._curve(arm, metric), strict=True)
                 lines.append(Series(arm.name, spent, values, css))
             title = f"Held out: {' '.join(METRICS[metric]).lower()}"
@@ -214,28 +215,25 @@ def _by_seed(
 def _mean_run(arm: ArmResult) -> RunData:
     """The arm's seeds as one run whose numbers are their means, step by step, for its curves."""
     steps: dict[int, list[StepRow]] = {}
-    for run in arm.runs.values():
-        for row in run.steps:
-            steps.setdefault(row.step, []).append(row)
+    for row in chain.from_iterable(run.steps for run in arm.runs.values()):
+        steps.setdefault(row.step, []).append(row)
+    means: list[StepRow] = []
+    for _, rows in sorted(steps.items()):
+        if len(rows) == len(arm.runs):
+            shared = set[str](rows[0].numbers).intersection(*(row.numbers for row in rows))
+            sums = {k: math.fsum(row.numbers[k] for row in rows) for k in sorted(shared)}
+            numbers = {k: total / len(rows) for k, total in sums.items()}
+            means.append(replace(rows[0], numbers=numbers))
     first = next(iter(arm.runs.values()))
-    whole = [rows for _, rows in sorted(steps.items()) if len(rows) == len(arm.runs)]
-    return RunData(first.path, first.manifest, tuple(_mean_step(rows) for rows in whole))
+    return RunData(first.path, first.manifest, tuple(means))
 
 
-def _mean_step(rows: Sequence[StepRow]) -> StepRow:
-    shared = set[str](rows[0].numbers).intersection(*(row.numbers for row in rows))
-    numbers = {k: math.fsum(row.numbers[k] for row in rows) / len(rows) for k in sorted(shared)}
-    return replace(rows[0], numbers=numbers)
-
-
-def _range(values: Sequence[float | None]) -> str:
-    """`2016`, or with seeds that differ `2016 (1984 to 2048)`."""
-    known = [v for v in values if v is not None]
-    if not known:
+def _range(values: Sequence[float]) -> str:
+    """`2016`, or with seeds that differ `2016 (1984 to 2048)`; a dash of no values."""
+    if not values:
         return "-"
-    form = ".2f" if any(v != int(v) for v in known) else ".0f"
-    middle = f"{statistics.fmean(known):{form}}"
-    low, high = min(known), max(known)
+    form = ".2f" if any(v != int(v) for v in values) else ".0f"
+    middle, low, high = f"{statistics.fmean(values):{form}}", min(values), max(values)
     return middle if low == high else f"{middle} ({low:{form}} to {high:{form}})"
 
 

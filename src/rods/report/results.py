@@ -36,15 +36,13 @@ def summary(path: Path, report: Path) -> Group:
     """What `rods train` ends with: results, what the buffer did, where the report is."""
     run = load_run(path)
     notes = [Text(note, style="yellow") for note in run.notes]
-    return Group(_results(run), *map(Text, summary_lines(run)), *notes, Text(f"Report: {report}"))
+    return Group(
+        summary_table(run), *map(Text, summary_lines(run)), *notes, Text(f"Report: {report}")
+    )
 
 
-def summary_table(path: Path) -> Table:
+def summary_table(run: RunData) -> Table:
     """Held-out results before and after, with paired 95 % intervals; fits 80 columns."""
-    return _results(load_run(path))
-
-
-def _results(run: RunData) -> Table:
     rows = heldout.result_rows(run.evaluation("before"), run.last_evaluation)
     title = f"Held-out results of {escape(run.name)}"
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
