@@ -35,7 +35,6 @@ def export_model(
 
     Args:
         name: `model.name`: a folder of weights or adapters, or a name; not read for a `run`.
-        target: a folder that is not there yet.
         run: write its last checkpoint, and its held-out results into the card.
         dtype: of the weights; `auto`: float32 if the run computed in it, else bfloat16.
 

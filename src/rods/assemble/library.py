@@ -114,12 +114,10 @@ def synthesize(
 
 @contextmanager
 def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
-    """What a host trainer drives of a run; each of its processes makes one.
+    """Make what a host trainer drives of a run; each of its processes makes one.
 
-    Args:
-        config: settings. Those of the update hold where the host takes them over.
-        drift: a checkpoint of other settings may go on under these (`--allow-drift`), but for
-            those that its state is made of.
+    Settings of the update hold where the host takes them over. With `drift` a checkpoint of other
+    settings may resume (`--allow-drift`), but for those that its state is made of.
 
     Raises:
         ConfigError: they name something that there is not, or leave nothing to train on.

@@ -106,9 +106,7 @@ def demonstrations_of(
 ) -> tuple[Demonstrations, str]:
     """Demonstrations of the tasks that a run trains on, and the digest of their chat template.
 
-    Args:
-        writers: names of what makes variants of them; none: originals alone.
-        variants, originals, several: see `DemonstrationPlan`.
+    Without `writers`, by name, they are of originals alone; the numbers are `DemonstrationPlan`'s.
 
     Raises:
         ConfigError: the dialect is inline, or there is no such writer.

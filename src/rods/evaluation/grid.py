@@ -97,10 +97,9 @@ def load_grid(
     Args:
         file: short name of a bundled one, or path of a .toml file.
         seeds: instead of the file's.
-        arms: only these; empty: all.
+        arms: only these and a named `baseline`; empty: all.
         overrides: settings of every arm, stronger than the file's.
-        baseline: the arm that the others are compared with, instead of the file's; it is taken
-            in beside `arms`.
+        baseline: the arm that the others are compared with, instead of the file's.
 
     Raises:
         ConfigError: the file is missing or wrong, or an arm is not known.

@@ -163,7 +163,7 @@ class Kept:
         self._members[trajectory.task_id].append(numbered)
 
     def finish(self, trajectories: Iterable[Trajectory]) -> None:
-        """Write the Parquet file; the other one goes."""
+        """Write the Parquet file, and remove the other one."""
         write_parquet(self._path, trajectories)
         self._log.path.unlink(missing_ok=True)
 
