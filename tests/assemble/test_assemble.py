@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import nullcontext
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from fake_tokenizer import FakeTokenizer
-from rods.assemble import total_steps, train
+from rods.assemble import evaluated, total_steps, train
 from rods.assemble.engines import engine_of, template_of
+from rods.assemble.library import evaluate
 from rods.config import RunConfig, StageSettings
 from rods.errors import PolicyError
 from rods.report.live import TrainDisplay
@@ -67,6 +69,21 @@ def run(**changes):
     stages = (StageSettings(name="a", epochs=2, tasks=5), StageSettings(name="b", epochs=3))
     rollout = {"tasks_per_step": 4}
     return RunConfig.model_validate({"stages": stages, "rollout": rollout, **changes})
+
+
+@pytest.mark.parametrize("fault", [None, PolicyError("the server is gone")])
+def test_an_evaluation_closes_its_environment(fault, monkeypatch):
+    environment = Mock()
+    rows = AsyncMock(return_value=[{"task_id": "a"}], side_effect=fault)
+    monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)
+    monkeypatch.setattr(evaluated, "sides_of", Mock())
+    monkeypatch.setattr(evaluated, "_evaluated", lambda *_: (None, None))
+    monkeypatch.setattr(evaluated, "held_out_tasks", Mock())
+    monkeypatch.setattr(evaluated, "engine_of", lambda *_: AsyncMock())
+    monkeypatch.setattr(evaluated, "evaluate_tasks", rows)
+    with pytest.raises(PolicyError) if fault else nullcontext():
+        assert evaluate(RunConfig.model_validate(SMALL)) == [{"task_id": "a"}]
+    environment.close.assert_called_once()
 
 
 def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
