@@ -148,7 +148,9 @@ PAIRS: list[tuple[Any, Any]] = [
 VALUES = [value for pair in PAIRS for value in pair]
 
 
-@pytest.mark.parametrize("which", range(len(PAIRS)), ids=[repr(one)[:40] for one, _ in PAIRS])
+@pytest.mark.parametrize(
+    "which", range(len(PAIRS)), ids=[repr(one).split(" at 0x")[0][:40] for one, _ in PAIRS]
+)
 def test_two_values_that_differ_are_never_equal(which: int) -> None:
     environment = ToolClasses("vault", [Vault])
     right, wrong = (ToolCall("put", {"which": str(2 * which + more)}) for more in (0, 1))
