@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from places import ROOT
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
@@ -92,7 +93,7 @@ def test_the_guide_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    for name, block in zip(("desk.py", "tasks.py"), blocks, strict=True):
+    for name, block in zip(("desk.py", "tasks.py", "variants.py"), blocks, strict=True):
         (place / name).write_text(block)
     asked = commands(GUIDE) + commands(COLD)
     assert [words[:2] for words in asked] == [
@@ -103,6 +104,8 @@ def test_the_guide_runs(
     ]
     for words in asked:
         run(words, monkeypatch)
+    made = forked.run(["variants.py"], place)
+    assert made.stdout == "3\n", made.stderr
     shown = capsys.readouterr().out
     assert "you: Book room R-1 for 2 hours." in shown
     assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in " ".join(shown.split())

@@ -38,7 +38,7 @@ BUDGETS = {
     "trainers": Budget(("trainers",), 4_000, 4_779),
     "engines": Budget(("engines",), 3_000, 3_835),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_572),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_229),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_232),
     "envs": Budget(("envs",), 9_000, 9_909, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_277),
     "view": Budget(("view",), 1_100, 1_109),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_455),
     "integrations": Budget(("integrations",), 4_000, 3_455),
     "suites": Budget(("suites",), 1_900, 1_765),
-    "all of src/rods": Budget((".",), 56_000, 66_005),
+    "all of src/rods": Budget((".",), 56_000, 66_008),
 }
 
 

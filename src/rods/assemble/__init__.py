@@ -69,7 +69,8 @@ def train(
         resume: a run to go on with; settings that decide what it does must be its own.
         start: what the settings were read from.
         drift: of a resume, see `RunDirectory.resume`.
-        environment, tasks: your own objects, see `with_objects`.
+        environment: an object of yours, see `with_objects`.
+        tasks: original tasks of yours, see there.
 
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.

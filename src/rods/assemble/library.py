@@ -52,7 +52,8 @@ def evaluate(
         config: settings; `evaluation` says how many tasks and samples.
         run: folder of a run; None: the model of the settings as it is.
         progress: called with the number of finished trajectories and of all.
-        environment, tasks: your own objects, see `with_objects`.
+        environment: an object of yours, see `with_objects`.
+        tasks: original tasks of yours, see there.
 
     Returns:
         One row a task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
@@ -82,7 +83,8 @@ def synthesize(
         config: settings; `synthesis` says which writer.
         seeds: seed tasks; None: the training side in random order.
         seed: of everything random; the same seed gives the same variants.
-        environment, tasks: your own objects, see `with_objects`.
+        environment: an object of yours, see `with_objects`.
+        tasks: original tasks of yours, see there.
 
     Returns:
         At most `n` accepted variants; fewer where the seed tasks give no more.
