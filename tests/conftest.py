@@ -33,8 +33,12 @@ LONG = ("test_packaged.py", "test_main_job.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first; tests of a GPU where they are asked for by name: `-m gpu`."""
-    items.sort(key=lambda item: item.path.name not in LONG)
+    """Long tests early; tests of a GPU where they are asked for by name: `-m gpu`.
+
+    Tests that run alone come first, while the other workers have short ones to wait for.
+    """
+    alone = {item for item in items if item.get_closest_marker("alone")}
+    items.sort(key=lambda item: (item not in alone, item.path.name not in LONG))
     if "gpu" in (config.option.markexpr or ""):
         return
     left = [item for item in items if item.get_closest_marker("gpu")]

@@ -63,8 +63,9 @@ def missed(name: str, breaks: int) -> tuple[list[str], int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALTERED)
 def test_what_leaves_no_trace_is_caught(name: str) -> None:
-    passed, total = missed(name, 1000)
-    assert total >= 40 * RARE.get(name, 25)
+    """In 500 breaks; `benchmarks/gate_catches.py --breaks` makes more."""
+    passed, total = missed(name, 500)
+    assert total >= 20 * RARE.get(name, 25)
     assert len(passed) <= 0.05 * total, passed
 
 
