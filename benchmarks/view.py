@@ -65,8 +65,8 @@ def trajectory(rng: random.Random, task: str, member: int, step: int) -> Traject
         verdicts.append(TurnVerdict(True, 1, right, right, right))
         spans.append(Span(tuple(rng.choices(range(40_000), k=40)), None))
         spans.append(Span(tuple(rng.choices(range(40_000), k=20)), (-0.25,) * 20, step))
-    told = (tuple(messages), tuple(steps), tuple(verdicts))
-    return Trajectory(task, member, step, 0, *told, 3, tuple(spans), StopReason.DONE)
+    turns = (tuple(messages), tuple(steps), tuple(verdicts))
+    return Trajectory(task, member, step, 0, *turns, 3, tuple(spans), StopReason.DONE)
 
 
 def write_run(folder: Path, count: int) -> None:

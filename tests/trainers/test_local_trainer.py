@@ -22,6 +22,7 @@ from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
 from rods.trainers.adamw import rate
 from rods.trainers.batches.micro import minibatches, pack
+from rods.trainers.batches.tree import grow
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.collect import collect
 from rods.trainers.forward import LOGITS, token_scores
@@ -58,7 +59,7 @@ def gradients(trainer, groups):
 @pytest.mark.parametrize("temperature", [*slow(1.0), 0.7, *slow(1.4)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_scores_equal_a_plain_forward_pass(temperature, shared, monkeypatch):
-    monkeypatch.setattr("rods.trainers.batches.tree.LEAST", 2)
+    monkeypatch.setattr(grow, "__defaults__", (2,))  # short parts are shared, too
     model = make_model()
     groups = make_groups(model, temperature=temperature)
     samples = collect(groups, make_scores(groups), "grpo").samples

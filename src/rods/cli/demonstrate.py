@@ -18,6 +18,20 @@ from rods.infra.interrupt import ctrl_c
 from rods.trajectory import Trajectory
 
 SEARCH = "search_r1"
+Dialect = Annotated[
+    str,
+    typer.Option(
+        help="Tasks: syntax of calls; empty: model.dialect. Questions: torl, zerotir, retool or "
+        "artist write programs, search_r1 writes searches. [default: retool]"
+    ),
+]
+Writers = Annotated[
+    str,
+    typer.Option(
+        help="Tasks: writers of variants, such as resample,graph; naming one twice doubles its "
+        "share. Empty: no variants."
+    ),
+]
 
 
 def share(text: str) -> Any:
@@ -34,20 +48,8 @@ def demonstrate(
     model: Annotated[
         str, typer.Option(help="Tasks: the model to train; its tokenizer gives the token ids.")
     ] = "",
-    dialect: Annotated[
-        str,
-        typer.Option(
-            help="Tasks: syntax of calls; empty: model.dialect. Questions: torl, zerotir, retool "
-            "or artist write programs, search_r1 writes searches. [default: retool]"
-        ),
-    ] = "",
-    writer: Annotated[
-        str,
-        typer.Option(
-            help="Tasks: writers of variants, such as resample,graph; naming one twice doubles "
-            "its share. Empty: no variants."
-        ),
-    ] = "",
+    dialect: Dialect = "",
+    writer: Writers = "",
     variants: Annotated[
         int,
         typer.Option(min=0, help="Tasks: number of variants; 0: one for each conversation."),

@@ -174,7 +174,10 @@ class TaskPool:
         if epoch in entry.visits:
             return False
         entry.visits[epoch] = judgement
-        (self.never_solved.add if entry.suspect else self.never_solved.discard)(entry.task.id)
+        if entry.suspect:
+            self.never_solved.add(judgement.task_id)
+        else:
+            self.never_solved.discard(judgement.task_id)
         return True
 
     def _of(self, status: Status) -> list[tuple[str, PoolEntry]]:
@@ -241,7 +244,6 @@ def _row(epoch: int, j: Judgement) -> list[Json]:
 
 def _judgement(task: Task, row: Sequence[Any]) -> Judgement:
     """Read what `_row` wrote."""
-    _, step, version, rbar, variance, *interval, n, k, region = row
-    low, high = interval
-    own = task.id, task.category
-    return Judgement(*own, rbar, variance, (low, high), n, k, region, version, step)
+    _, step, version, rbar, variance, low, high, n, k, region = row
+    known = (rbar, variance, (low, high), n, k, region, version, step)
+    return Judgement(task.id, task.category, *known)

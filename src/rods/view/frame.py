@@ -40,7 +40,7 @@ PALETTE = {
     **{"one": "#5f80ea", "two": "#7f90a8", "three": "#dfa62e", "four": "#a770cc"},
     **{"ink": "#808896", "soft": "#808896", "band": "rgba(95,128,234,.13)"},
 }
-"""Colours of charts, readable on light and on dark."""
+"""Colors of charts, readable on light and on dark."""
 THEMES = {"light": False, "dark": True}
 
 

@@ -19,6 +19,7 @@ from nicegui import events, ui
 from rods.errors import RodsError
 from rods.report.viewer import member_view
 from rods.synthesis.gates.keeper import gates_for
+from rods.trajectory import Trajectory
 from rods.types import Json, StopReason
 from rods.view.charts import boundary_map, courses, overview
 from rods.view.frame import draw, head, html, link, live
@@ -172,7 +173,7 @@ async def _trajectory(run: RunView, query: Mapping[str, str]) -> None:
     except (ValueError, RodsError) as error:
         html("absent", text=f"There is no such trajectory: {error}")
         return
-    colour = query.get("color", "mask")
+    color = query.get("color", "mask")
     html(
         "trajectory",
         run=run,
@@ -180,15 +181,15 @@ async def _trajectory(run: RunView, query: Mapping[str, str]) -> None:
         row=number,
         beside=beside,
         members=members,
-        color=colour,
+        color=color,
         task=loaded[0].task_id,
-        views=[_member(run, t, colour) for t in loaded],
+        views=[_member(run, t, color) for t in loaded],
     )
 
 
-def _member(run: RunView, trajectory: Any, colour: str) -> dict[str, Json]:
+def _member(run: RunView, trajectory: Trajectory, color: str) -> dict[str, Json]:
     shown = member_view(trajectory, None)
-    return {**shown, "spans": token_spans(trajectory, run.decode, colour)}
+    return {**shown, "spans": token_spans(trajectory, run.decode, color)}
 
 
 async def _synthesis(run: RunView, query: Mapping[str, str]) -> None:

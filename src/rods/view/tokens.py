@@ -1,4 +1,4 @@
-"""Tokens of a trajectory with a colour each. Owns how mask and log-probability become colours."""
+"""Tokens of a trajectory with a color each. Owns how mask and log-probability become colors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rods.types import Json
 MOST = 6000
 """Tokens of one trajectory that are drawn; the page states how many are left out."""
 UNLIKELY = 5.0
-"""Negative log-probability, in nats, from which a colour is at its strongest."""
+"""Negative log-probability, in nats, from which a color is at its strongest."""
 
 
-def token_spans(trajectory: Trajectory, decode: Decode | None, colour: str) -> dict[str, Json]:
-    """Tokens as rows of text, title, class and strength of the colour in [0, 1].
+def token_spans(trajectory: Trajectory, decode: Decode | None, color: str) -> dict[str, Json]:
+    """Tokens as rows of text, title, class and strength of the color in [0, 1].
 
     Args:
         decode: tokens to text; None: each is shown by its id.
-        colour: `mask` (sampled tokens carry loss) or `logprob` (unlikely tokens stand out).
+        color: `mask` (sampled tokens carry loss) or `logprob` (unlikely tokens stand out).
     """
     rows: list[Json] = []
     total = sum(len(span.ids) for span in trajectory.spans)
@@ -31,7 +31,7 @@ def token_spans(trajectory: Trajectory, decode: Decode | None, colour: str) -> d
         strength = 1.0 if sampled else 0.0
         if logprob is not None:
             title += f", log-probability {logprob:.3f}"
-            if colour == "logprob":
+            if color == "logprob":
                 strength = round(min(1.0, -logprob / UNLIKELY), 3)
         rows.append([text, title, "policy" if sampled else "env", strength])
     known = any(span.logprobs for span in trajectory.spans)
