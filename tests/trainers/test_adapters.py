@@ -18,7 +18,7 @@ from rods.cli.evaluate import located
 from rods.config import RunConfig, load_config, parse_config
 from rods.errors import ConfigError, PolicyError
 from rods.integrations.verl.checks import require_known
-from rods.store import MANIFEST
+from rods.store import MANIFEST, RunDirectory, new_run_dir
 from rods.trainers.adapters import with_lora
 from rods.trainers.loading import load_architecture, load_model, load_stops, load_tokenizer
 from trainer_cases import CPU, make_groups, make_model, make_scores, make_tokenizer, make_trainer
@@ -170,6 +170,37 @@ def test_eval_takes_adapters_by_each_documented_way(
     found = config.model_copy(update={"model": settings(config.model.name), "rollout": short})
     model, _ = evaluated._evaluated(found, run)
     assert torch.allclose(logits(model), said(tmp_path), atol=1e-5)
+
+
+@pytest.mark.parametrize("whose", ["trl", "ours"])
+@pytest.mark.parametrize("way", ["path", "model", "model.name"])
+def test_a_checkpoint_is_evaluated_with_the_settings_it_was_trained_with(
+    adapter: Path, tmp_path: Path, whose: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another dialect or context would measure something else, and nobody would notice."""
+    trained = load_config("torl", "full", ["model.lora_rank=2", f"model.name={adapter}"])
+    if whose == "trl":
+        torch.save({"config": trained.model_dump_json()}, adapter / "rods.pt")
+    else:
+        run = RunDirectory.create(new_run_dir(tmp_path, "run"), trained)
+        adapter = shutil.copytree(adapter, run.path / "checkpoint" / "step-000002" / "policy")
+    asked: list[RunConfig] = []
+
+    def noted(config: RunConfig, run: Path | None) -> Any:
+        asked.append(config)
+        return nullcontext(lambda progress: [])
+
+    monkeypatch.setattr(evaluated, "evaluation_of", noted)
+    for more in ([], ["--recipe", "toolrl"], ["--profile", "small"], ["--rollout.k", "3"]):
+        words = [*WAYS[way](adapter), *more, "--json"]
+        assert rods("eval", *words, monkeypatch=monkeypatch) == 0, more
+    own, recipe, profile, other = asked
+    assert own.rollout == trained.rollout and own.stages == trained.stages
+    assert own.model.dialect == trained.model.dialect and own.model.lora_rank == 0
+    assert recipe.stages == load_config("toolrl", "small", []).stages
+    assert profile.stages == load_config("rods", "small", []).stages
+    assert other.rollout.k == 3 and other.stages == trained.stages
+    assert {config.model.name for config in asked} == {str(adapter)}
 
 
 def test_eval_refuses_two_answers_to_what_is_evaluated(

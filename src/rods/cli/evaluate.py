@@ -7,8 +7,8 @@ trajectories.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import Memory, Profile, Recipe, given, out, overrides, progress, say
-from rods.config import SMALL, RunConfig, load_config, with_overrides
+from rods.config import SMALL, RunConfig, load_config, parse_config, with_overrides
 from rods.dialects import structured
 from rods.errors import ConfigError
 from rods.evaluation.rules import SuiteRules
@@ -55,7 +55,7 @@ def evaluate(
     The first argument may be the folder of a run, a checkpoint, a model or adapters. Any setting:
     --section.key VALUE.
     """
-    config, run = chosen(context.args, recipe, profile, run, model, memory)
+    config, run = chosen(context, recipe, profile, run, model, memory)
     _refuse(suite, run, trajectories, save)
     if suite:
         _suite(config, suite, run, trajectories, save, as_json)
@@ -64,7 +64,7 @@ def evaluate(
 
 
 def chosen(
-    args: Sequence[str],
+    context: typer.Context,
     recipe: str,
     profile: str,
     run: Path | None,
@@ -73,14 +73,15 @@ def chosen(
 ) -> tuple[RunConfig, Path | None]:
     """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
 
-    `args` may begin with a path or a name, before settings; the rest are options of these names.
+    The other arguments may begin with a path or a name, before settings. A checkpoint has the
+    settings that it was trained with, unless `--recipe` or `--profile` is named.
 
     Raises:
         ConfigError: the policy is named twice, or a setting is wrong.
     """
     from rods.store import RunDirectory
 
-    words = list(args)
+    words = list(context.args)
     path = words.pop(0) if words and not words[0].startswith("--") else ""
     named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
     if len(named) > 1:
@@ -89,7 +90,26 @@ def chosen(
     asked = overrides(words, model) + given({"train.local.memory_gib": memory})
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
+    sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]
+    named = [text.partition("=")[2] for text in asked if text.startswith("model.name=")]
+    default = bool(named) and all(s and s.name == "DEFAULT" for s in sources)
+    own = trained_with(Path(named[-1].strip('"'))) if default else None
+    if own is not None:  # adapters that it trained are part of the model that is named
+        return with_overrides(own, ["model.lora_rank=0", *asked]), None
     return load_config(recipe, profile, asked), None
+
+
+def trained_with(model: Path) -> RunConfig | None:
+    """Return the settings that made a checkpoint of a run or of TRL; None: another model."""
+    from rods.store import RunDirectory
+
+    if (model / "rods.pt").is_file():
+        from rods.trainers.hosted import read_state
+
+        return parse_config(json.loads(read_state(model)["config"]), str(model))
+    run = model.parent.parent.parent  # RUN/checkpoint/step-N/policy
+    ours = model.name == "policy" and (run / MANIFEST).is_file()
+    return RunDirectory.open(run).config if ours else None
 
 
 def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:

@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+import torch
 
 from rods.components import Synthesis
 from rods.config import RunConfig, parse_config
@@ -29,7 +32,7 @@ from rods.curriculum.boundary import Judgement
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import Environment, Layer
-from rods.errors import TrainError
+from rods.errors import StoreError, TrainError
 from rods.infra.files import locked, released
 from rods.policy import Engine, Weights
 from rods.reward import Score
@@ -46,6 +49,8 @@ T = TypeVar("T")
 
 QUEUE, LOCK = "synthesis.sqlite", ".lock"
 """Live files of the first process."""
+STATE = "rods.pt"
+"""State of the run in each checkpoint of TRL."""
 NOT_BEGUN = "no rollout can start before begin() got an engine."
 
 
@@ -281,3 +286,21 @@ class HostedRun:
         train = self.config.train
         kept = filter_of(train)
         return collect(groups, scores, train.advantage, filters=kept, credit=train.credit)
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Return the run's state in a checkpoint of TRL.
+
+    Raises:
+        StoreError: there is none, or it is damaged.
+    """
+    path = checkpoint / STATE
+    if not path.is_file():
+        raise StoreError(
+            f"{path}: missing, so this checkpoint knows no curriculum. It was not made by "
+            "a trainer over one; resume from one that was, or start again."
+        )
+    try:
+        return torch.load(path, weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise StoreError(f"{path}: damaged: {error}. Use an older checkpoint.") from error

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,14 +26,14 @@ from rods.config import RunConfig
 from rods.engines import make_engine, require_trainable
 from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
-from rods.errors import ConfigError, PrerequisiteError, StoreError
+from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.files import write_atomic
 from rods.infra.install import install_line
 from rods.integrations.trl.args import require_same, start_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.checkpoint import ModelWeights
-from rods.trainers.hosted import Dealt, HostedRun
+from rods.trainers.hosted import STATE, Dealt, HostedRun, read_state
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group
 
@@ -46,8 +45,6 @@ except ImportError as error:
     raise PrerequisiteError(f"the TRL adapter needs trl: {install_line('trl')}.") from error
 
 T = TypeVar("T")
-STATE = "rods.pt"
-"""Our state in each of TRL's checkpoints."""
 LIVE = "rods"
 """Folder of the live files, in TRL's output folder."""
 
@@ -207,24 +204,6 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         """Whether the last batch of the last stage is trained on."""
         every = self.args.steps_per_generation * self.num_iterations
         return self._over and self._step % every == 0
-
-
-def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Our state in one of TRL's checkpoints.
-
-    Raises:
-        StoreError: there is none, or it is damaged.
-    """
-    path = checkpoint / STATE
-    if not path.is_file():
-        raise StoreError(
-            f"{path}: missing, so this checkpoint knows no curriculum. It was not made by "
-            "a trainer over one; resume from one that was, or start again."
-        )
-    try:
-        return torch.load(path, weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise StoreError(f"{path}: damaged: {error}. Use an older checkpoint.") from error
 
 
 def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, ChatTemplate]:
