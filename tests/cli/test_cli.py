@@ -31,6 +31,21 @@ def test_dry_run_prints_the_settings(
 
 
 @pytest.mark.parametrize(
+    ("rank", "rate", "low"), [(8, "1e-6", True), (8, "1e-5", False), (0, "1e-6", False)]
+)
+def test_a_rate_too_low_for_adapters_is_named(
+    rank: int,
+    rate: str,
+    low: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [f"--model.lora_rank={rank}", f"--train.lr={rate}"]
+    assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
+    assert ("train.lr = 1e-06 is a rate for all weights" in capsys.readouterr().err) is low
+
+
+@pytest.mark.parametrize(
     ("setting", "near"),
     [
         ("--synthesis.writer=grap", "graph"),

@@ -13,6 +13,9 @@ from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
 
+ADAPTERS = 1e-5
+"""Least usual learning rate of LoRA adapters (`train.lr`)."""
+
 
 def train(
     context: typer.Context,
@@ -65,6 +68,11 @@ def train(
         recipe = recipe or "rods"
         start = Start(recipe, profile_name(recipe, profile or (FULL if model else SMALL)), asked)
         config = load_config(*start)
+    if config.model.lora_rank and config.train.lr < ADAPTERS:
+        say(
+            f"train.lr = {config.train.lr:g} is a rate for all weights. Adapters (model.lora_rank) "
+            "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
+        )
     if dry_run:
         _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
     else:
