@@ -1,9 +1,9 @@
 """Checkpoints: a folder that transformers loads, plus what training needs to go on.
 
 Owns the folder's layout: weights (safetensors) and tokenizer as `save_pretrained` writes them,
-`optimizer.pt`, `trainer.json`, under PPO `critic.pt`. A folder appears whole or not at all.
-Training has no other random state: mini-batches are shuffled by (seed, step, epoch) and dropout is
-off.
+`optimizer.pt`, `trainer.json`, under PPO `critic.pt`. That it appears whole or not at all is
+`rods.infra.checkpoints`' business. Training has no other random state: mini-batches are shuffled by
+(seed, step, epoch) and dropout is off.
 
     save_checkpoint(folder, model, tokenizer, optimizer, {"step": 3})
     state = load_checkpoint(folder, model, optimizer)
@@ -12,9 +12,7 @@ off.
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,31 +76,22 @@ def save_checkpoint(
     state: Mapping[str, int],
     critic: Critic | None = None,
 ) -> None:
-    """Write a checkpoint beside `folder`, then put it in place; an older one is replaced.
+    """Write a checkpoint into a new folder. Of a peft model only the adapter is written.
 
-    Of a peft model only the adapter is written. `load_checkpoint` returns `state`.
+    `load_checkpoint` returns `state`.
 
     Raises:
-        StoreError: the disk is full or not writable; what was in `folder` is still there.
+        StoreError: the disk is full or not writable.
     """
-    partial, former = _beside(folder, "partial"), _beside(folder, "former")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(partial, ignore_errors=True)
-        ModelWeights(model).save(partial)
+        ModelWeights(model).save(folder)
         with quiet():
-            tokenizer.save_pretrained(str(partial))
-        torch.save(optimizer.state_dict(), partial / OPTIMIZER)
+            tokenizer.save_pretrained(str(folder))
+        torch.save(optimizer.state_dict(), folder / OPTIMIZER)
         if critic is not None:
-            torch.save(critic.state_dict(), partial / CRITIC)
-        (partial / STATE).write_text(json.dumps(dict(state)) + "\n", encoding="utf-8")
-        shutil.rmtree(former, ignore_errors=True)
-        if folder.exists():
-            os.replace(folder, former)
-        os.replace(partial, folder)
-        shutil.rmtree(former, ignore_errors=True)
+            torch.save(critic.state_dict(), folder / CRITIC)
+        (folder / STATE).write_text(json.dumps(dict(state)) + "\n", encoding="utf-8")
     except (OSError, SafetensorError, RuntimeError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise StoreError(
             f"{folder}: the checkpoint could not be written: {error}. Free space or choose "
             "another folder; the last checkpoint is untouched."
@@ -116,9 +105,6 @@ def load_checkpoint(
 
     Raises `StoreError` where a file is missing or damaged, or belongs to another model.
     """
-    former = _beside(folder, "former")
-    if former.is_dir() and not folder.exists():  # killed between the two renames of a save
-        os.replace(former, folder)
     for name in (STATE, OPTIMIZER) if critic is None else (STATE, OPTIMIZER, CRITIC):
         if not (folder / name).is_file():
             raise StoreError(f"{folder / name}: missing; expected a checkpoint of the trainer.")
@@ -138,10 +124,6 @@ def load_checkpoint(
             "another model; resume from an older one."
         ) from error
     return state
-
-
-def _beside(folder: Path, tag: str) -> Path:
-    return folder.with_name(f".{folder.name}.{tag}")
 
 
 def _load_weights(folder: Path, model: nn.Module) -> None:

@@ -196,9 +196,9 @@ class LocalTrainer:
         return ModelWeights(self._saved, adapters=self._saved is not self.model)
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint that transformers loads and `load` resumes from.
+        """Write a checkpoint that transformers loads and `load` resumes from, in a new folder.
 
-        Raises `StoreError` where it could not be written; a former checkpoint is still there.
+        Raises `StoreError` where it could not be written.
         """
         state = {"step": self.step, "version": self.version}
         save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state, self.critic)

@@ -209,7 +209,7 @@ class SftTrainer:
         return SftFigures(self.step, self.total, epoch, loss, lr, norm, trained, tokens, seconds)
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint that `load` goes on from; see `save_checkpoint`."""
+        """Write a checkpoint that `load` goes on from into a new folder; see `save_checkpoint`."""
         state = {"step": self.step}
         save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state)
 
