@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from rods.infra.dotted import flat
 from rods.infra.files import replacing
 from rods.report import heldout, panels
 from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
-from rods.report.panels import Figure, boundary_without_variance, landing_of
+from rods.report.panels import Figure, Tile, facts
 from rods.report.plots import forest, plotly_script
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.viewer import decoder_for, trajectory_view
@@ -30,14 +30,6 @@ from rods.types import Json
 
 TEMPLATES = Path(__file__).parent / "templates"
 DASH = "\N{EN DASH}"
-
-
-class Tile(NamedTuple):
-    """One number of the overview."""
-
-    value: str
-    label: str
-    detail: str = ""
 
 
 def build_report(path: Path, out: Path | None = None) -> Path:
@@ -139,24 +131,7 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
             if cell.before or cell.after:
                 label = f"{METRICS[metric][1]} progress, {row.part.title.lower()}"
                 found.append(_change_tile(label, cell))
-    if len(run.steps) >= 4 and (shares := run.quarters("zero_variance")):
-        change = f"{shares[0]:.0%} → {shares[1]:.0%}"
-        found.append(Tile(change, "groups without variance", "first and last quarter of the steps"))
-    if landing := landing_of(run):
-        inside = f"{landing.share:.0%} of {len(landing.values)} on the boundary"
-        found.append(Tile(f"{landing.median:.2f}", "mean reward of new variants, median", inside))
-    on, without = boundary_without_variance(run)
-    if on:
-        share, of = f"{without / on:.0%}", f"{without} of {on} judgements"
-        found.append(Tile(share, "boundary tasks without variance", of))
-    made = run.made
-    if made.tried:
-        share, of = f"{made.accepted / made.tried:.0%}", f"{made.accepted} accepted of {made.tried}"
-        found.append(Tile(share, "synthesis yield", f"{of} tried"))
-    if run.epochs:
-        count, over = f"{run.injected} / {run.retired}", f"over {len(run.epochs)} epochs"
-        found.append(Tile(count, "variants injected / retired", over))
-    return found
+    return [*found, *facts(run)]
 
 
 def _change_tile(label: str, cell: MetricCell) -> Tile:

@@ -304,6 +304,40 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+class Tile(NamedTuple):
+    """One number of the overview."""
+
+    value: str
+    label: str
+    detail: str = ""
+
+
+def facts(run: RunData) -> list[Tile]:
+    """What training, buffer and synthesis did: for the page, a terminal and a comparison."""
+    found: list[Tile] = []
+    if shares := run.quarters("zero_variance"):
+        when = f"first and last quarter of {len(run.steps)} updates"
+        change = f"{shares[0]:.0%} \N{RIGHTWARDS ARROW} {shares[1]:.0%}"
+        found.append(Tile(change, "groups without variance", when))
+    if landing := landing_of(run):
+        inside = f"{landing.share:.0%} of {len(landing.values)} on the boundary"
+        found.append(Tile(f"{landing.median:.2f}", "mean reward of new variants, median", inside))
+    on, without = boundary_without_variance(run)
+    if on:
+        share, of = f"{without / on:.0%}", f"{without} of {on} judgements"
+        found.append(Tile(share, "boundary tasks without variance", of))
+    made = run.made
+    if made.tried:
+        of = f"{made.accepted} accepted of {made.tried} tried"
+        found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", of))
+    if run.epochs:
+        gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
+        reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())
+        over = f"over {len(run.epochs)} epochs{f' ({reasons})' if reasons else ''}"
+        found.append(Tile(f"{run.injected} / {run.retired}", "variants injected / retired", over))
+    return found
+
+
 # -- several runs in one chart -------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report import heldout
 from rods.report.heldout import METRICS, MetricCell, ResultRow
-from rods.report.panels import landing_of, words
+from rods.report.panels import facts, words
 from rods.report.run_data import EvaluationPass, RunData, load_run
 
 NONE = "No interval: so few scenarios leave every value possible."
@@ -163,33 +163,7 @@ def change(found: Interval | None) -> Text:
 
 def summary_lines(run: RunData) -> list[str]:
     """What training, buffer and synthesis did, a sentence each."""
-    lines: list[str] = []
-    if shares := run.quarters("zero_variance"):
-        lines.append(
-            f"{len(run.steps)} updates; groups without variance: {shares[0]:.0%} in the first "
-            f"quarter, {shares[1]:.0%} in the last."
-        )
-    if run.epochs:
-        gone: Counter[str] = Counter()
-        for epoch in run.epochs:
-            gone.update(epoch.retired)
-        reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items() if n)
-        lines.append(
-            f"Buffer: {run.epochs[-1].generated} variants active at the last epoch's start, "
-            f"{run.injected} injected, {gone.total()} retired"
-            f"{f' ({reasons})' if reasons else ''} over {len(run.epochs)} epochs."
-        )
-    if landing := landing_of(run):
-        lines.append(
-            f"{len(landing.values)} new variants were judged: their mean reward has the median "
-            f"{landing.median:.2f}, {landing.share:.0%} on the boundary."
-        )
-    if run.made.tried:
-        lines.append(
-            f"Synthesis: {run.made.accepted} accepted of {run.made.tried} tried "
-            f"({run.made.accepted / run.made.tried:.0%})."
-        )
-    return lines
+    return [f"{fact.label.capitalize()}: {fact.value}, {fact.detail}." for fact in facts(run)]
 
 
 def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) -> Group:
