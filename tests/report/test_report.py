@@ -469,27 +469,28 @@ def test_a_damaged_file_of_trajectories_is_named(tmp_path: Path) -> None:
 def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     static = write_run(tmp_path / "static", curriculum="static")
     comparison = compare_runs([static, finished])
-    assert comparison.warnings == ()
-    assert comparison.labels == ("A: static", "B: finished")
-    assert dict(comparison.differing) == {"curriculum": ("static", "rods")}
-    row = next(
-        r
-        for r in comparison.rows
-        if r.part == TaskSubset("variant") and r.metric == "greedy_progress"
-    )
-    first, second = row.cells
-    assert first.against is None and second.against is not None and second.paired == 120
-    assert first.after is not None and second.after is not None
-    assert second.against.mean == pytest.approx(second.after.mean - first.after.mean)
-    assert second.against.low > 0
-    console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
+    assert comparison.notes == () and not comparison.several
+    assert [arm.name for arm in comparison.arms] == ["A: static", "B: finished"]
+    first, second = comparison.arms
+    assert (first.overrides, second.overrides) == (("curriculum=static",), ("curriculum=rods",))
+    one, other = (arm.cells[TaskSubset("variant"), "greedy_progress"] for arm in comparison.arms)
+    assert one.against is None and other.against is not None and other.paired == 120
+    assert one.after is not None and other.after is not None
+    assert other.against.mean == pytest.approx(other.after.mean - one.after.mean)
+    assert other.against.low > 0
+    console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
     console.print(comparison.table())
     console.file.close()
-    assert f"to A {second.against.mean:+.3f}" in console.export_text()
+    text = console.export_text()
+    assert f"{other.against.mean:+.3f}" in text and "to A" in text and "seeds" not in text
+    assert "…" not in text and max(map(len, text.splitlines())) <= 80
     page = read(comparison.write(tmp_path / "compare.html"))
     is_alone(page, (tmp_path / "compare.html").read_text(encoding="utf-8"))
     assert len(charts_of(page)) >= 8
     assert all(c.data[0].name == "A: static" for c in charts_of(page))
+    words = " ".join(page.words)
+    assert "curriculum=static" in words and "120 tasks in common" in str(page.tags)
+    assert "seeds" not in words
 
 
 def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
@@ -500,7 +501,7 @@ def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
     (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     text = (other / "metrics.jsonl").read_text(encoding="utf-8")
     (other / "metrics.jsonl").write_text(text.replace("variant-", "u-").replace("original-", "w-"))
-    warnings = " ".join(compare_runs([finished, other]).warnings)
+    warnings = " ".join(compare_runs([finished, other]).notes)
     for part in (
         "rollout.k differs: 8, 16",
         "different budgets of trajectories: 8192, 5120",
@@ -522,7 +523,7 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
     text = (other / "metrics.jsonl").read_text(encoding="utf-8")
     (other / "metrics.jsonl").write_text(re.sub(r'"variant-(\d)"', r'"other-\1"', text))
     comparison = compare_runs([finished, other])
-    (said,) = comparison.warnings
+    (said,) = comparison.notes
     assert (
         "A: finished and B: other have 190 evaluated tasks in common, so differences are of" in said
     )
@@ -530,10 +531,27 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
         "A: finished alone has 10 held-out variants (variant-0, variant-1, variant-2, ...)" in said
     )
     assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
-    row = next(r for r in comparison.rows if r.part == TaskSubset("variant"))
-    assert row.cells[1].common == 110
+    assert comparison.arms[1].cells[TaskSubset("variant"), "progress"].common == 110
     assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
-    assert compare_runs([other, other]).warnings == ()
+    assert compare_runs([other, other]).notes == ()
+
+
+def test_a_run_that_is_not_finished_is_compared_by_its_last_evaluation(
+    finished: Path, tmp_path: Path
+) -> None:
+    early = write_run(tmp_path / ("a-run-with-a-very-long-name" * 3), after=False)
+    lines = (finished / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    (last,) = [line for line in lines if '"when": "after"' in line]
+    with (early / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        log.write(last.replace('"when": "after"', '"when": "update 4"') + "\n")
+    comparison = compare_runs([finished, early])
+    cells = [arm.cells[TaskSubset("variant"), "progress"] for arm in comparison.arms]
+    assert cells[0].after == cells[1].after and cells[1].against is not None
+    assert cells[1].against.mean == 0
+    console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
+    console.print(comparison.table())
+    console.file.close()
+    assert max(map(len, console.export_text().splitlines())) <= 80
 
 
 @pytest.mark.parametrize("after", [True, False])

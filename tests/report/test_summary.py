@@ -131,17 +131,20 @@ def test_rewards_of_0_and_1_need_no_variance(runs: Path, tmp_path: Path, summari
 
 def test_a_comparison_takes_summaries(runs: Path, summaries: Path) -> None:
     compared = compare_runs([summaries / "fixed.jsonl", summaries / "rods.jsonl"])
-    folders = compare_runs([runs / run.name for run in compared.runs])
-    assert [run.name for run in compared.runs] == [
+    names = [run.name for arm in compared.arms for run in arm.runs.values()]
+    folders = compare_runs([runs / name for name in names])
+    assert names == [
         "fixed-0",
         "fixed-1",
         "fixed-2",
         "rods-0",
         "rods-1",
     ]
-    assert (compared.rows, compared.facts, compared.warnings) == (
-        folders.rows, folders.facts, folders.warnings,
-    )  # fmt: skip
+    assert compared.notes == folders.notes
+    for mine, theirs in zip(compared.arms, folders.arms, strict=True):
+        assert (mine.cells, mine.overrides, mine.budget) == (
+            theirs.cells, theirs.overrides, theirs.budget,
+        )  # fmt: skip
 
 
 def test_a_summary_names_no_folder_of_the_machine(

@@ -21,8 +21,8 @@ def compare(
 
     comparison = compare_runs(runs)
     out().print(comparison.table())
-    for warning in comparison.warnings:
-        say(f"note: {warning}")
+    for note in comparison.notes:
+        say(f"note: {note}")
     if page is not None:
         comparison.write(page)
         say(f"page: {page}")

@@ -1,4 +1,4 @@
-"""An experiment's finished runs as one table and one page.
+"""Runs side by side, as one table and one page: those of an experiment, or any (`compare.py`).
 
 Owns how seeds are pooled: every task's value is averaged over an arm's seeds, then tasks are paired
 and clustered by scenario as in every other table. An arm is set against the baseline over the seeds
@@ -49,6 +49,17 @@ class ArmResult:
     by_seed: Mapping[str, tuple[float, ...]]
     """For each metric of the first set: this arm after training minus the baseline, for each seed
     that both have; empty for the baseline."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        overrides: Sequence[str],
+        mine: Mapping[int, RunData],
+        base: Mapping[int, RunData],
+    ) -> ArmResult:
+        """Set an arm's runs against the baseline's, which are empty for the baseline itself."""
+        return cls(name, tuple(overrides), mine, _cells(mine, base), _by_seed(mine, base))
 
     @property
     def ahead(self) -> str:
@@ -112,8 +123,7 @@ class Experiment:
         for arm in grid.arms:
             if mine := runs[arm.name]:
                 base = runs[grid.baseline] if arm.name != grid.baseline else {}
-                found = _cells(mine, base), _by_seed(mine, base)
-                arms.append(ArmResult(arm.name, arm.overrides, mine, *found))
+                arms.append(ArmResult.of(arm.name, arm.overrides, mine, base))
         notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
         return cls(grid.name, grid.baseline, tuple(arms), (*notes, *_unfair(arms)))
 
@@ -143,7 +153,8 @@ class Experiment:
                 spent, values = zip(*self._curve(arm, metric), strict=True)
                 lines.append(Series(arm.name, spent, values, css))
             title = f"Held out: {' '.join(METRICS[metric]).lower()}"
-            found.append(overlay(title, "Means over the seeds.", lines, Axes("trajectories")))
+            caption = "Means over the seeds." if self.several else ""
+            found.append(overlay(title, caption, lines, Axes("trajectories")))
         runs = [_mean_run(arm) for arm in self.arms]
         return [*found, *overlays(runs, [arm.name for arm in self.arms])]
 
@@ -157,6 +168,16 @@ class Experiment:
         """What was measured, of those that tables lead with."""
         known = heldout.parts_and_metrics(arm.cells for arm in self.arms)[1]
         return [metric for metric in known if metric in LEADING]
+
+    @property
+    def several(self) -> bool:
+        """Tell whether any arm has several seeds."""
+        return any(len(arm.runs) > 1 for arm in self.arms)
+
+    @property
+    def short(self) -> str:
+        """Name of the baseline where there is little room."""
+        return self.baseline.partition(":")[0]
 
     @property
     def repeated(self) -> list[ArmResult]:
@@ -179,8 +200,12 @@ class Experiment:
 
 
 def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
-    """One evaluation of several runs: each task's values averaged over those that all runs have."""
-    found = [e for run in runs if (e := run.evaluation(when))]
+    """One evaluation of several runs: each task's values averaged over those that all runs have.
+
+    Of a run that is not finished, `after` is its last evaluation.
+    """
+    passes = (r.last_evaluation if when == "after" else r.evaluation(when) for r in runs)
+    found = [evaluation for evaluation in passes if evaluation]
     by_run = [heldout.by_key(e) for e in found]
     rows: list[EvalRow] = []
     for key, first in by_run[0].items() if by_run else ():
@@ -204,7 +229,7 @@ def _by_seed(
 ) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for seed in sorted(mine.keys() & base.keys()):
-        rows = heldout.result_rows(base[seed].evaluation("after"), mine[seed].evaluation("after"))
+        rows = heldout.result_rows(base[seed].last_evaluation, mine[seed].last_evaluation)
         for metric in heldout.measured(rows):
             cell = rows[0].cells[metric]
             if cell.before and cell.after:
@@ -272,17 +297,19 @@ def _by_metric(found: Experiment, title: str, caption: str) -> Table:
 def _results(found: Experiment) -> Table:
     title = f"Held-out results of {found.name}, after training"
     caption = (
-        "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario,"
+        "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario"
     )
-    table = _by_metric(found, title, f"{caption} each task averaged over seeds.")
+    over = ", each task averaged over seeds." if found.several else "."
+    table = _by_metric(found, title, caption + over)
     for part in (part for part in found.parts if not part.by):
         table.add_section()
         table.add_row(Text(part.title), style="bold")
         for arm in found.arms:
             cells = [arm.cells.get((part, metric)) for metric in found.metrics]
-            lines = ["  gain", f"  to {found.baseline}"] if arm.ahead else ["  gain"]
+            lines = ["  gain", f"  to {found.short}"] if arm.ahead else ["  gain"]
             texts = [_cell(cell, arm.ahead != "") for cell in cells]
-            table.add_row(Text("\n").join(map(Text, [arm.name, *lines])), *texts)
+            first = Text("\n".join([arm.name, *lines]), no_wrap=True, overflow="ellipsis")
+            table.add_row(first, *texts)
     return table
 
 
@@ -304,17 +331,20 @@ def _seeds(found: Experiment) -> Table:
 
 def _budgets(found: Experiment) -> Table:
     names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
+    ahead = f" Ahead: seeds that end above {found.baseline}." if found.several else ""
+    heads = ["seeds", *names, "ahead"] if found.several else names
     table = plain_table(
-        "Budgets, mean over seeds",
-        f"No variance: share of such groups in the last quarter. Ahead: seeds that end "
-        f"above {found.baseline}.",
+        "Budgets, mean over seeds" if found.several else "Budgets",
+        f"No variance: share of such groups in the last quarter.{ahead}",
         "",
-        *(Column(name, justify="right") for name in ("seeds", *names, "ahead")),
+        *(Column(name, justify="right") for name in heads),
     )
     for arm in found.arms:
         figures = dict(arm.budget)
         texts = [figures[name].partition(" (")[0] for name in names]
-        table.add_row(Text(arm.name), str(len(arm.runs)), *texts, arm.ahead or "-")
+        if found.several:
+            texts = [str(len(arm.runs)), *texts, arm.ahead or "-"]
+        table.add_row(Text(arm.name), *texts)
     return table
 
 
