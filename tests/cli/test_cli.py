@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from rods.cli import main as program
 from rods.cli.common import overrides
@@ -264,9 +266,17 @@ def test_doctor_says_how_to_get_what_is_missing(
 
 
 def test_overrides_take_both_forms() -> None:
-    assert overrides(["--a.b", "1", "--c-d=x"]) == ["a.b=1", "c_d=x"]
+    words = ["--train.lr", "1", "--seed", "3", "--rollout.max-invalid=x", "--train.kl", "-2"]
+    group: Any = get_command(program.app)
+    context = group.commands["train"].make_context("train", words)
+    found = overrides(context.args)
+    assert found == ["train.lr=1", "rollout.max_invalid=x", "train.kl=-2"]
+    assert context.params["seed"] == 3
     with pytest.raises(ConfigError, match="expected --section"):
         overrides(["a.b"])
+    context = group.commands["train"].make_context("train", ["--train.lr"])
+    with pytest.raises(ConfigError, match="a value is missing"):
+        overrides(context.args)
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,4 +397,4 @@ def test_the_template_is_checked_in_a_dialect(
     assert asked == ["compact", "torl"]
     capsys.readouterr()
     assert rods(*words, "--env.name", "bfcl", "--every", monkeypatch=monkeypatch) == 2
-    assert "Leave out --every --env.name bfcl" in capsys.readouterr().err
+    assert "Leave out --every --env.name=bfcl" in capsys.readouterr().err

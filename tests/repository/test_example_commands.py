@@ -8,14 +8,17 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import forked
 from places import ROOT
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
 from rods.cli.common import overrides
+from rods.cli.main import app
 from rods.config import load_config
 from rods.envs import make_environment
 from rods.errors import PolicyError
@@ -71,7 +74,9 @@ def trained(words: list[str]) -> None:
     """All that `rods train` looks at before it loads a model."""
     from rods.assemble.refusals import require_known_tools
 
-    config = load_config("rods", "small", overrides([w for w in words if w != "--dry-run"]))
+    group: Any = get_command(app)
+    context = group.commands["train"].make_context("train", list(words))
+    config = load_config("rods", "small", overrides(context.args))
     require_named(config)
     environment = make_environment(config.env.name)
     sides = sides_of(config, environment)

@@ -24,7 +24,6 @@ from loop_cases import (
     task_of,
 )
 from pool_cases import config as small_config
-from rods.cli.hosts.verl import split
 from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
@@ -204,10 +203,17 @@ def test_a_draw_goes_through_verl_s_rows_and_back() -> None:
     assert row_of(None, 0, 4)["ticket"] == "" and row_of(None, 0, 4)["__rollout_n__"] == 1
 
 
-def test_words_of_ours_and_of_verl_s_are_told_apart() -> None:
+def test_words_of_ours_and_of_verl_s_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def compose(config: RunConfig, folder: str, theirs: list[str], *_: object) -> None:
+        seen.append((config.train.lr, config.rollout.k, folder, theirs))
+        raise ConfigError("seen")
+
+    monkeypatch.setattr("rods.integrations.verl.config.compose", compose)
     words = ["--train.lr", "1e-4", "trainer.nnodes=2", "--rollout.k=4", "+ray_kwargs.a=1"]
-    ours = ["--train.lr", "1e-4", "--rollout.k=4"]
-    assert split(words) == (ours, ["trainer.nnodes=2", "+ray_kwargs.a=1"])
+    assert rods("verl", *words, "--out", "here", monkeypatch=monkeypatch) == 2
+    assert seen == [(1e-4, 4, "here", ["trainer.nnodes=2", "+ray_kwargs.a=1"])]
 
 
 def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:

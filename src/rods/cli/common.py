@@ -83,25 +83,21 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
 
 
 def overrides(args: Sequence[str], model: str = "") -> list[str]:
-    """Return `--train.lr 1e-4` or `--train.lr=1e-4` as `train.lr=1e-4`; `model` comes last.
+    """Return `--train.lr=1e-4` as `train.lr=1e-4`; `model` comes last.
 
     Raises:
         ConfigError: an argument is not a setting, or has no value.
     """
     found: list[str] = []
-    rest = list(args)
-    while rest:
-        word = rest.pop(0)
+    for word in args:
         if not word.startswith("--"):
             raise ConfigError(f"argument {word!r}: expected --section.key value.")
         key, equals, value = word[2:].partition("=")
         name = key.replace("-", "_")
         if not equals:
-            if not rest:
-                hint = "" if name in keys() else nearest(name, keys())
-                why = f"there is no such setting.{hint}" if hint else "a value is missing."
-                raise ConfigError(f"option {word}: {why}")
-            value = rest.pop(0)
+            hint = "" if name in keys() else nearest(name, keys())
+            why = f"there is no such setting.{hint}" if hint else "a value is missing."
+            raise ConfigError(f"option {word}: {why}")
         found.append(f"{name}={value}")
     return found + given({"model.name": model})
 

@@ -93,7 +93,10 @@ SETTINGS = RunConfig.model_fields
 
 
 class _Verb(TyperCommand):
-    """Accepts settings anywhere on the line and suggests the nearest to an unknown option."""
+    """Accepts settings anywhere on the line and suggests the nearest to an unknown option.
+
+    Settings end the context's `args`, each as one word: `--train.lr=1e-4`.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.ignore_unknown_options:
@@ -111,8 +114,8 @@ class _Verb(TyperCommand):
             if not name.startswith("--") or name in own:
                 ours.append(word)
             elif "." in key or key in SETTINGS:
-                settings += [word, *words[: "=" not in word]]
-                del words[: "=" not in word]
+                apart = "=" not in word and words
+                settings.append(f"{word}={words.pop(0)}" if apart else word)
             else:
                 known = [*(o[2:] for o in own if o[:2] == "--"), *keys()]
                 hint = nearest(name[2:], known).replace(" '", " '--")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -37,8 +36,8 @@ def verl(
 
     Resumes from a checkpoint in the folder; trainer.resume_mode=disable starts again.
     """
-    ours, theirs = split(context.args)
-    asked = overrides(ours, model)
+    theirs = [word for word in context.args if not word.startswith("--")]
+    asked = overrides([word for word in context.args if word.startswith("--")], model)
     config = load_config(recipe, profile or (FULL if model else SMALL), asked)
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose
@@ -64,18 +63,3 @@ def verl(
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
         raise Interrupted("interrupted. The same command resumes the last checkpoint.") from stop
-
-
-def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Separate our settings (`--key value`, `--key=value`) from verl's (`key=value`)."""
-    ours, theirs = list[str](), list[str]()
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("--"):
-            theirs.append(word)
-            continue
-        ours.append(word)
-        if "=" not in word and rest:
-            ours.append(rest.pop(0))
-    return ours, theirs
