@@ -404,18 +404,3 @@ def test_an_engine_failure_reaches_every_session(
 
     failures = asyncio.run(go())
     assert all(isinstance(f, PolicyError) and "MemoryError: no room" in str(f) for f in failures)
-
-
-def test_stop_ids_come_from_tokenizer_and_generation_config() -> None:
-    class Tokenizer:
-        eos_token_id = 7
-
-    model = build("qwen3")
-    model.generation_config.eos_token_id = [7, 9]
-    policy = HFPolicy(model, Tokenizer(), rows=1, max_context=400)
-    done = asyncio.run(policy.open(1).generate([1], 398, 1.0))
-    assert done.finish is FinishReason.STOP and done.ids[-1] in (7, 9)
-    model.generation_config.eos_token_id = None
-    Tokenizer.eos_token_id = None  # type: ignore[assignment]
-    with pytest.raises(PolicyError, match="pass the stop ids"):
-        HFPolicy(model, Tokenizer(), rows=1, max_context=64)

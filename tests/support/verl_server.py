@@ -42,12 +42,14 @@ class CPUCritic(engines.FSDPEngineWithValueHead):
 @ray.remote(num_cpus=0, max_concurrency=1000)
 class Server:
     def __init__(self, path: str, longest: int) -> None:
+        from rods.assemble.engines import template_of
         from rods.config import ModelSettings
         from rods.engines.hf import HFPolicy
         from rods.trainers.loading import load_model
 
         self.model, tokenizer = load_model(ModelSettings(name=path, threads=1))
-        self.engine = HFPolicy(self.model, tokenizer, rows=16, max_context=longest)
+        stop = template_of(self.model, tokenizer).stop_ids
+        self.engine = HFPolicy(self.model, stop, rows=16, max_context=longest)
         self.step = self.aborts = self.running = 0
         self.goes, self.idle = asyncio.Event(), asyncio.Event()
         self.goes.set()

@@ -4,7 +4,7 @@ It batches whatever sessions are ready, keeps their caches over turns and comput
 group once. It picks the fast path (`kv.py`) or transformers' own cache (`fallback.py`) and says
 which. It computes with the trainer's own model and never changes it; `sync` reads it again.
 
-    policy = HFPolicy(model, tokenizer, rows=64, max_context=1024)
+    policy = HFPolicy(model, template.stop_ids, rows=64, max_context=1024)
     session = policy.open(seed=7, shared_prompt=prompt_ids)
     completion = await session.generate(prompt_ids, max_tokens=64, temperature=1.0)
     session.close()
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -45,7 +45,7 @@ class HFPolicy(Engine):
     def __init__(
         self,
         model: nn.Module,
-        stop: Any,
+        stop: Iterable[int],
         rows: int,
         max_context: int,
         device: str | torch.device = "cpu",
@@ -60,8 +60,7 @@ class HFPolicy(Engine):
 
         Args:
             model: any causal language model of transformers, with or without LoRA adapters.
-            stop: ids that end a generation (empty: only the token limit does), or a tokenizer,
-                whose end-of-text id is taken together with those of the model's generation config.
+            stop: ids that end a generation; empty: only the token limit does.
             rows: contexts that are cached at once; further sessions wait for a row.
             max_context: most tokens of one context, prompt and samples together.
             device: where the fast path computes.
@@ -103,7 +102,7 @@ class HFPolicy(Engine):
                 kind, cost = type(base_of(model)).__name__, general.cost
                 _log.warning("%s runs by transformers' own code (%s): %s.", kind, reason, cost)
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
-        self.stop_ids = frozenset(_stop_ids(model, stop))
+        self.stop_ids = frozenset(stop)
         """Ids that end a generation."""
         self.scheduler = Scheduler(self._backend, self.stop_ids, join_at=max(8, rows // 16))
         self.stops = Stops(decode)
@@ -234,18 +233,6 @@ def make_hf(options: EngineOptions) -> HFPolicy:
         dtype=torch.bfloat16 if options.half else torch.float32,
         decode=options.template.raw_decode,
     )
-
-
-def _stop_ids(model: nn.Module, stop: Any) -> set[int]:
-    if not hasattr(stop, "eos_token_id"):
-        return {int(i) for i in stop}
-    ids = {stop.eos_token_id, *generation_stops(model)} - {None}
-    if not ids:
-        raise PolicyError(
-            "neither the tokenizer nor the model's generation config names an end-of-text id; "
-            "pass the stop ids themselves."
-        )
-    return ids
 
 
 def generation_stops(model: nn.Module) -> tuple[int, ...]:
