@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pretrain.search import RESULTS, search_conversations, search_tokenizer
+from pretrain.search import RESULTS, OtherWorld, search_conversations, search_tokenizer
 from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.config.bundled import TINY_SEARCH
@@ -23,7 +23,6 @@ from rods.policies.demonstrations import Mixture
 from rods.policies.searches import (
     DIALECT,
     BundledWorld,
-    OtherWorld,
     SearchPlan,
     choose_queries,
     search_demonstrations,

@@ -10,6 +10,7 @@ what it is asked about later; it can only search and copy.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,8 +19,12 @@ from transformers import PreTrainedTokenizerFast
 from pretrain.conversations import Conversation
 from pretrain.responses import encoded, tokenizer_of
 from pretrain.teacher import SMALL
+from rods.envs.search.atlas import make_atlas
+from rods.envs.search.environment import SearchEnvironment
+from rods.envs.search.hops import HopQuestion, chain_question, chains_of
+from rods.envs.search.index import Bm25Index
 from rods.policies.demonstrations import Demonstration
-from rods.policies.searches import OtherWorld, SearchPlan, SearchQuestions, search_demonstrations
+from rods.policies.searches import SearchPlan, SearchQuestions, search_demonstrations
 from rods.rollout.template import ChatTemplate
 
 SETTINGS = replace(SMALL, tokens=2_800_000, context_weight=0.05)
@@ -54,6 +59,25 @@ TAGS = r"</?(?:search|information|answer|think)>"
 """A tag is one token."""
 WORDS = 150
 """Words that are joined to the blank before them."""
+
+
+class OtherWorld(SearchQuestions):
+    """A world of the same kind whose names and facts the bundled one does not have."""
+
+    def __init__(self, provinces: int, seed: int, results: int):
+        atlas = make_atlas(provinces, seed)
+        self._provinces = atlas.provinces
+        index = Bm25Index.of(atlas.documents)
+        super().__init__(SearchEnvironment(results=results, index=index))
+        self._name = f"world{seed}"
+
+    def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
+        """A question and its name."""
+        province = rng.choice(self._provinces)
+        chains = chains_of(province, hops)
+        place = rng.randrange(len(chains))
+        name = f"{self._name}-{hops}-{province.number}-{place}"
+        return name, chain_question(chains[place], province.number)
 
 
 def search_world() -> OtherWorld:

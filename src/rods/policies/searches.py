@@ -20,17 +20,9 @@ from dataclasses import dataclass
 
 from rods.dialects.fences import SearchR1
 from rods.envs.questions.question import HELD_OUT, Question
-from rods.envs.search.atlas import BY_KIND, BY_NAME, make_atlas
+from rods.envs.search.atlas import BY_KIND, BY_NAME
 from rods.envs.search.environment import RESULTS, SearchEnvironment
-from rods.envs.search.hops import (
-    FAMILY,
-    MOST_HOPS,
-    HopQuestion,
-    chain_question,
-    chains_of,
-    make_question,
-)
-from rods.envs.search.index import Bm25Index
+from rods.envs.search.hops import FAMILY, MOST_HOPS, HopQuestion, make_question
 from rods.policies.demonstrations import SPREAD, Demonstration, Mixture
 
 DIALECT = "search_r1"
@@ -74,25 +66,6 @@ class BundledWorld(SearchQuestions):
         """A question and its name."""
         place = self._first + rng.randrange(SPREAD)
         return f"{FAMILY}-{hops}-{place}", make_question(hops, place)
-
-
-class OtherWorld(SearchQuestions):
-    """A world of the same kind whose names and facts the bundled one does not have."""
-
-    def __init__(self, provinces: int, seed: int, results: int = RESULTS):
-        atlas = make_atlas(provinces, seed)
-        self._provinces = atlas.provinces
-        index = Bm25Index.of(atlas.documents)
-        super().__init__(SearchEnvironment(results=results, index=index))
-        self._name = f"world{seed}"
-
-    def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
-        """A question and its name."""
-        province = rng.choice(self._provinces)
-        chains = chains_of(province, hops)
-        place = rng.randrange(len(chains))
-        name = f"{self._name}-{hops}-{province.number}-{place}"
-        return name, chain_question(chains[place], province.number)
 
 
 def search_demonstrations(
