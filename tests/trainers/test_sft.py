@@ -124,7 +124,7 @@ def test_a_broken_row_is_named(
     tmp_path: Path, template: ChatTemplate, line: Any, says: str
 ) -> None:
     file = rows(tmp_path / "d.jsonl", PIECES[0], line)
-    with pytest.raises(StoreError, match=r"d\.jsonl:2: ") as error:
+    with pytest.raises(StoreError, match=r"d\.jsonl, row 2: ") as error:
         read_examples([file], template, 400, 512)
     assert says in str(error.value)
 

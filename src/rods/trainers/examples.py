@@ -26,6 +26,7 @@ from typing import Any, cast
 import numpy as np
 
 from rods.errors import PolicyError, StoreError
+from rods.infra.rows import json_lines
 from rods.rollout.template import ChatTemplate
 from rods.store import MANIFEST
 from rods.trainers.samples import Sample
@@ -72,7 +73,7 @@ def read_examples(
         least: least progress reward (solved turns over all turns) of a trajectory.
 
     Raises:
-        StoreError: a file is missing or of another kind, a row is broken (file and line are named),
+        StoreError: a file is missing or of another kind, a row is broken (file and row are named),
             a run belongs to another chat template, or nothing is left.
     """
     samples: list[Sample] = []
@@ -161,18 +162,14 @@ def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) 
 
 
 def _from_jsonl(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            where = f"{file}:{number}"
-            try:
-                row: Any = json.loads(line)
-                ids, mask = encode_row(row, template)
-            except json.JSONDecodeError as error:
-                raise StoreError(f"{where}: not JSON: {error}. Remove this line.") from error
-            except (ValueError, TypeError, LookupError, AttributeError, PolicyError) as error:
-                what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
-                raise StoreError(f"{where}: {what}") from error
-            yield _sample(ids, mask, str(row.get("task_id") or where), number)
+    for number, row in json_lines(file, "examples", StoreError):
+        where = f"{file}, row {number}"
+        try:
+            ids, mask = encode_row(row, template)
+        except (ValueError, TypeError, LookupError, AttributeError, PolicyError) as error:
+            what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+            raise StoreError(f"{where}: {what}") from error
+        yield _sample(ids, mask, str(row.get("task_id") or where), number)
 
 
 def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
