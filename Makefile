@@ -20,6 +20,7 @@ types: ## pyright, strict
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
 docs: ## the site of the guides, in build/site; a broken link is an error
+	.venv/bin/python tools/docs/reference_pages.py
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 
 ci: ## everything that CI runs, in a fresh environment

@@ -25,10 +25,8 @@ from rods.types import ToolCall
 PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
 SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
-EXAMPLES = {"a.py", "desk.py", "./desk.py", "rewards.py", "my_writer.py", "my_engine.py"}
+EXAMPLES = {"FILE.py", "a.py", "desk.py", "./desk.py", "rewards.py", "my_writer.py", "my_engine.py"}
 """Names of files that only stand for any."""
-GENERATED = ("reference/cli.md", "reference/settings.md")
-"""Pages that the site makes of the code."""
 GUIDES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -39,8 +37,6 @@ GUIDES = [
 
 def is_there(name: str, folder: Path) -> bool:
     """Whether a file is called so, from here, the root or a package on; a bare name: anywhere."""
-    if name.endswith(GENERATED):
-        return True
     found = any((start / name).exists() for start in (folder, ROOT, SOURCE, SOURCE / "synthesis"))
     return found or any(p.match(name) for place in PLACES for p in FILES[place])
 

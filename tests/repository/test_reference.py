@@ -9,6 +9,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+from reference_pages import PAGES
+
 from places import ROOT, SOURCE
 from rods import errors
 from rods.config import RunConfig
@@ -36,6 +39,12 @@ def first_cells(text: str) -> list[str]:
     """Names in code marks of the first column of all tables."""
     rows = re.findall(r"^\| (`[^|]*`) \|", text, re.M)
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_made_from_the_code_are_current(name: str) -> None:
+    current = PAGES[name]() == (REFERENCE / name).read_text(encoding="utf-8")
+    assert current, f"run `python tools/docs/reference_pages.py`: docs/reference/{name} is old"
 
 
 def test_metrics_of_the_page_are_logged() -> None:

@@ -24,7 +24,8 @@ A user's error ends with status 2; [exit codes](exit-codes.md) lists the others.
 def page() -> str:
     """Return the page as Markdown."""
     program: Any = get_command(app)
-    return "\n\n".join([START, *(_verb(name, verb) for name, verb in program.commands.items())])
+    verbs = [_verb(name, verb) for name, verb in program.commands.items()]
+    return "\n\n".join([START.rstrip(), *verbs]) + "\n"
 
 
 def _verb(name: str, verb: Any) -> str:

@@ -1,4 +1,4 @@
-"""Hook of MkDocs: pages that are made from the code, and links between files of the repository.
+"""Hook of MkDocs: pages outside docs/, and links between files of the repository.
 
 Owns which file of the repository is which page. It writes nothing into the repository.
 `mkdocs.yml` names this file.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import cli_page
-import settings_page
 from links import rewrite
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -21,13 +19,10 @@ RECIPES, EXAMPLES = ROOT / "src" / "rods" / "recipes", ROOT / "examples"
 OTHERS = {"CONTRIBUTING.md": "developers/contributing.md", "CHANGELOG.md": "developers/changes.md"}
 HOME = {"README.md": "index.md"}
 """The site's home answers what the README answers."""
-WRITTEN = {"reference/cli.md": cli_page.page, "reference/settings.md": settings_page.page}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of recipes, of examples and of the reference."""
-    for name, write in WRITTEN.items():
-        files.append(File.generated(config, name, content=write()))
+    """Add the pages of recipes and of examples."""
     for source, name in _elsewhere().items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     _complete(config.nav, list(_elsewhere().values()))

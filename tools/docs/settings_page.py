@@ -1,5 +1,7 @@
 """The page on every setting: default, allowed values and meaning, from the classes of settings.
 
+Each setting is a row with an anchor of its own, which GitHub and the site both follow.
+
 print(page())
 """
 
@@ -23,17 +25,18 @@ Every setting with its default, its allowed values and its meaning. Give one as 
 The defaults are those of the program. A recipe and its profile set other values:
 `rods train --recipe NAME --dry-run` prints the values of a run.
 """
+HEAD = "| setting | default | values | meaning |\n|---|---|---|---|"
 KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 BOUNDS = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
 
 
 def page() -> str:
     """Return the page as Markdown."""
-    blocks = [START, "## General", *_fields(RunConfig, "")]
+    blocks = [START.rstrip(), "## General", _table(RunConfig, "")]
     for name, field in RunConfig.model_fields.items():
         if section := _section(field.annotation):
-            blocks += [f"## {name} {{ #{name} }}", section.__doc__ or "", *_fields(section, name)]
-    return "\n\n".join(blocks) + "\n"
+            blocks += [f"## {name}", *_tables(section, name)]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _section(annotation: Any) -> type[Settings] | None:
@@ -42,26 +45,32 @@ def _section(annotation: Any) -> type[Settings] | None:
     return found[0] if found else None
 
 
-def _fields(section: type[Settings], prefix: str) -> Iterator[str]:
-    """Yield the section's own settings, then those of the sections in it."""
+def _tables(section: type[Settings], prefix: str) -> Iterator[str]:
+    """Yield meaning and settings of the section, then those of the sections in it."""
     prefix += ".N" * (prefix == "stages")
-    dot = f"{prefix}." * bool(prefix)
-    deeper: list[str] = []
+    yield section.__doc__ or ""
+    yield _table(section, f"{prefix}.")
     for name, field in section.model_fields.items():
-        inner = _section(field.annotation)
-        if inner is None:
-            yield _setting(f"{dot}{name}", field)
-        elif prefix:
-            deeper += [f"*{inner.__doc__}*" if inner.__doc__ else "", *_fields(inner, dot + name)]
-    yield from deeper
+        if inner := _section(field.annotation):
+            yield from _tables(inner, f"{prefix}.{name}")
 
 
-def _setting(key: str, field: FieldInfo) -> str:
+def _table(section: type[Settings], start: str) -> str:
+    """Return a table of the section's own settings; empty if it only has sections."""
+    fields = section.model_fields.items()
+    rows = [_row(start + name, field) for name, field in fields if not _section(field.annotation)]
+    return "\n".join([HEAD, *rows]) if rows else ""
+
+
+def _row(key: str, field: FieldInfo) -> str:
     default = "" if field.is_required() else _value(field.get_default(call_default_factory=True))
-    default = f"Default `{default}`" if default else "No default"
-    facts = f"{default} · {_kind(field.annotation, field.metadata)}"
+    cells = [f"`{default}`" if default else "none", _kind(field.annotation, field.metadata)]
     meaning = " ".join((field.description or "").split())
-    return f"### `{key}` {{ #{key} }}\n\n<small>{facts}</small>\n\n{meaning}"
+    return " | ".join([f'| <a id="{key}"></a>`{key}`', *map(_cell, [*cells, meaning])]) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _value(value: Any) -> str:
