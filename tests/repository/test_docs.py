@@ -19,8 +19,7 @@ from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
-from rods.task import Task, Turn
-from rods.types import ToolCall
+from verbs import rods
 
 PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
@@ -130,8 +129,9 @@ def test_recipes_of_the_readme_are_those_of_the_program() -> None:
     assert set(re.findall(r"`(\w+)`", table)) == {*recipe_names()}
 
 
-def test_the_readme_s_python_works_and_keeps_the_profile_s_rate(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("page", ["README.md", "docs/start/quick-start.md"])
+def test_python_of_the_first_pages_works_and_keeps_the_profile_s_rate(
+    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     configs: list[RunConfig] = []
 
@@ -140,23 +140,31 @@ def test_the_readme_s_python_works_and_keeps_the_profile_s_rate(
         return SimpleNamespace(path=tmp_path)
 
     monkeypatch.setattr("rods.assemble.train", train)
-    exec(README.partition("```python\n")[2].partition("```")[0], {})
+    text = (ROOT / page).read_text(encoding="utf-8")
+    exec(text.partition("```python\n")[2].partition("```")[0], {})
     assert [config.updates for config in configs] == [10]
     assert configs[0].train.lr == load_config("torl").train.lr
 
 
-def test_the_readme_s_class_is_an_environment() -> None:
-    block = README.partition("Write `desk.py`:\n\n")[2].partition("\nEach task")[0]
+def test_the_readme_s_class_and_task_pass_the_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0]
+    (tmp_path / "desk.py").write_text(textwrap.dedent(block))
+    [row] = re.findall(r"^    (\{.*\})$", README, re.M)
+    (tmp_path / "tasks.jsonl").write_text(row)
+    [command] = re.findall(r"^    rods (check --env.name .*)$", README, re.M)
+    monkeypatch.chdir(tmp_path)
+    assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 tasks, 2 calls replayed" in shown and "unreachable 0, unstable 0" in shown
+
+
+def test_the_readme_s_desk_refuses_a_room_that_is_taken() -> None:
+    block = README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0]
     names: dict[str, Any] = {}
     exec(textwrap.dedent(block), names)
-    turns = (
-        Turn("Book R-1 for two hours.", (ToolCall("book_room", {"room": "R-1", "hours": 2}),)),
-    )
-    state = {"classes": ["Desk"], "initial_config": {"Desk": {"rooms": {"R-1": 1}}}}
-    world = names["desk"].open(Task("desk", "base", turns, state))
-    world.begin_turn(0)
-    assert [tool.name for tool in world.offered()] == ["book_room"]
-    assert not world.call(turns[0].ground_truth[0]).failed
-    assert world.end_turn().solved
-    world.close()
-    assert names["Desk"]({"R-1": 1}).book_room("R-1", hours=2) == {"booked": 3}
+    desk = names["Desk"]({"R-1": {}})
+    assert desk.book_room("R-1", hours=2) == {"room_id": "R-1", "hours": 2}
+    with pytest.raises(ValueError, match="R-1 is taken"):
+        desk.book_room("R-1")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from reference_pages import PAGES
 
+import rods
 from places import ROOT, SOURCE
 from rods import errors
 from rods.config import RunConfig
@@ -109,6 +112,40 @@ def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
     assert set(first_cells(page("task-format"))) == keys
 
 
+def test_the_python_of_the_api_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks share their names; the two that take minutes get a run and rows of another size."""
+    monkeypatch.chdir(tmp_path)
+    row = {"greedy_progress": 0.5}
+    monkeypatch.setattr("rods.assemble.train", lambda config: SimpleNamespace(path=tmp_path))
+    monkeypatch.setattr("rods.assemble.library.evaluate", lambda config, path: [row, row])
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in re.findall(r"```python\n(.*?)```", page("api"), re.S):
+        exec(block, names)
+    task = names["task"]
+    assert names["progress"] == 0.5 and names["config"].updates == 10
+    shown = capsys.readouterr().out.splitlines()
+    called = '{"room_id": "R-3", "hours": 2} True'
+    assert shown == [f"['{task.id}']", called, "True 1.0", "42"]
+    (tmp_path / MANIFEST).write_text('{"rods": "0.1.0", "digest": "", "config": {}}')
+    LineLog(tmp_path / METRICS).append({"kind": "step", "reward_mean": 0.25})
+    assert names["last_reward"](str(tmp_path)) == 0.25
+    world = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
+    scored = names["progress_and_length"](world, play(world, script("[add(amount=2)]", "Done.")))
+    assert scored.value == 0.98
+
+
+def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
+    named = re.findall(r"^::: (\S+)$", page("api"), re.M)
+    assert len(named) == len({*named})
+    for name in named:
+        module, _, attribute = name.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute).__doc__, name
+    public = {*rods.__all__} - {"__version__"}
+    assert public <= {name.rpartition(".")[2] for name in named}
+
+
 # -- code and messages of guides -----------------------------------------------------------------
 
 DOCS = ROOT / "docs"
@@ -121,10 +158,6 @@ def names_of(name: str) -> dict[str, Any]:
     for block in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(block, names)
     return names
-
-
-def test_the_quick_start_loads_its_settings() -> None:
-    assert names_of("start/quick-start.md")["config"].env.name == "python_tool"
 
 
 def test_the_reward_of_the_guide_gives_a_score() -> None:
