@@ -21,7 +21,7 @@ from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
-from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, question_tasks
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate

@@ -29,6 +29,8 @@ from rods.infra.files import text_of
 
 RECIPES = Path(__file__).parent / "recipes"
 """A folder for each published system, with its `recipe.toml`."""
+SECTIONS = {"env": ("envs/*",)}
+"""Folders whose `sections.py` adds sections to settings, by the dotted key of these settings."""
 LOADING: set[str] = set()
 """Names in `sys.modules` of files that are imported just now for something that a setting names."""
 
@@ -120,6 +122,23 @@ def read_recipe(path: Path) -> dict[str, Any]:
         return tomllib.loads(text_of(path, "settings", ConfigError))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+
+
+@functools.cache
+def plugins(place: str) -> dict[str, str]:
+    """Modules that add sections to the settings at `place`, by the plug-in's folder."""
+    root = Path(__file__).parent
+    files = [
+        f for part in SECTIONS.get(place, ()) for f in sorted(root.glob(f"{part}/sections.py"))
+    ]
+    modules = [".".join(f.relative_to(root.parent).with_suffix("").parts) for f in files]
+    return {f.parent.name: module for f, module in zip(files, modules, strict=True)}
+
+
+def declared(place: str, plugin: str | None = None) -> dict[str, Any]:
+    """Return the sections that plug-ins add at `place`, or that only `plugin` adds, by name."""
+    found = [m for name, m in plugins(place).items() if plugin in (None, name)]
+    return {k: v for m in found for k, v in importlib.import_module(m).SECTIONS.items()}
 
 
 def load(setting: str, address: str) -> Any:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rods.config import RunConfig, Start, parse_config
 from rods.config.drift import require_same
+from rods.config.unread import without_replaced
 from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
 from rods.infra.files import disk, locked, released, text_of, write_atomic
@@ -215,8 +216,8 @@ class RunDirectory:
 
         Args:
             path: the run's folder.
-            config: settings of the command line; None takes the run's own. Those of `MAY_CHANGE`
-                (`settings.drift`) may differ, and hold from now on.
+            config: settings of the command line; None takes the run's own. Those of
+                `drift.may_change` may differ, and hold from now on.
             start: what these were read from.
             kind: the verb that made the run.
             drift: settings that decide what the run does may differ, too, but for those of `SAVED`;
@@ -297,7 +298,7 @@ class RunDirectory:
         self._require_kind(TRAIN)
         self.require_version()
         data = cast("Mapping[str, Any]", self.manifest["config"])
-        return parse_config(data, str(self.path / MANIFEST))
+        return parse_config(without_replaced(data), str(self.path / MANIFEST))
 
     @property
     def start(self) -> Start | None:

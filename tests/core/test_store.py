@@ -12,7 +12,7 @@ import pytest
 import rods
 from pool_cases import group, original
 from rods.config import RunConfig, Start, keys, load_config, with_overrides
-from rods.config.drift import MAY_CHANGE
+from rods.config.drift import may_change
 from rods.errors import StoreError
 from rods.infra.files import locked, released, write_atomic
 from rods.report.run_data import load_run
@@ -104,7 +104,7 @@ def test_resume_lists_the_settings_that_differ(run):
             'evaluation.files=["moved.json"]',
             "track.project=p",
         ),
-        *('env.tasks=["moved.jsonl"]', "env.search.corpus=moved", "engine.folder=moved"),
+        *('env.tasks=["moved.jsonl"]', "engine.folder=moved"),
     ],
 )
 def test_length_evaluation_and_paths_are_no_drift(run, setting):
@@ -113,6 +113,25 @@ def test_length_evaluation_and_paths_are_no_drift(run, setting):
     key = setting.partition("=")[0]
     assert [c["setting"].partition(":")[0] for c in resumed.manifest["changes"]] == [key]
     assert resumed.config == other
+
+
+def test_places_that_an_environment_declares_are_no_drift(tmp_path):
+    config = with_overrides(RunConfig(), ["env.name=search"])
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config)
+    moved = with_overrides(config, ["env.search.corpus=moved"])
+    assert RunDirectory.resume(run.path, moved).config == moved
+    with pytest.raises(StoreError, match=r"env\.search\.results: 3 -> 4"):
+        RunDirectory.resume(run.path, with_overrides(moved, ["env.search.results=4"]))
+    assert {"env.search.corpus", "env.bfcl.wheel"} <= may_change()
+    assert "env.bfcl.wheel" in may_change(compared=True)
+    assert "env.search.corpus" not in may_change(compared=True)
+
+
+def test_a_manifest_with_sections_of_other_environments_is_read(run):
+    config = run.config.model_dump(mode="json")
+    config["env"]["search"] = {"corpus": "", "results": 3}
+    run.update_manifest(config=config)
+    assert RunDirectory.open(run.path).config == RunConfig()
 
 
 def test_a_refused_resume_lists_what_differs_and_no_table_of_keys(run):
@@ -177,7 +196,7 @@ def test_a_run_remembers_what_its_settings_were_read_from(tmp_path):
 
 
 def test_settings_that_a_resume_may_change_exist():
-    for name in MAY_CHANGE:
+    for name in may_change():
         free = name.startswith("env.options.")  # names that an environment's factory takes
         known = "env.options" if free else name
         assert any(key == known or key.startswith(f"{known}.") for key in keys()), name

@@ -22,7 +22,7 @@ from rods.dialects import get_dialect
 from rods.env import AnswerJudge, Environment
 from rods.envs import make_environment
 from rods.envs.function_call.world import key_of
-from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.envs.remote import messages
 from rods.envs.remote.client import RemoteEnvironment
 from rods.envs.remote.processes import ProcessEnvironment, local

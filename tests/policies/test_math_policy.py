@@ -16,7 +16,7 @@ from rods.config import ModelSettings, load_config
 from rods.config.bundled import TINY_MATH
 from rods.dialects import DIALECTS as KNOWN
 from rods.dialects import InlineDialect, get_dialect
-from rods.envs.python_tool import PythonToolEnvironment, shown
+from rods.envs.python_tool.environment import PythonToolEnvironment, shown
 from rods.envs.questions.families import HELD_OUT, is_held_out, make_question, question_tasks
 from rods.policies.demonstrations import (
     DIALECTS,

@@ -13,7 +13,7 @@ from rods.assemble.refusals import require_named, require_variants
 from rods.config import load_config, profile_name
 from rods.config.bundled import BUNDLED
 from rods.env import Environment
-from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.errors import ConfigError
 from rods.registry import recipe_names
 from rods.task import Task, Turn

@@ -13,7 +13,7 @@ import pytest
 
 from rods.config import EnvSettings
 from rods.envs.originals import original_tasks
-from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.errors import EnvError, PrerequisiteError
 from rods.reward import score
 from rods.rewards import get_reward, verifier

@@ -15,7 +15,7 @@ from rods.config import SynthesisSettings
 from rods.curriculum.online import OnlineCurriculum
 from rods.env import Environment, World
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, question_tasks
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.envs.search import SearchEnvironment, search_tasks

@@ -20,6 +20,7 @@ from pretrain.teacher import SMALL
 from pretrain.tokenizer import common_words, train_tokenizer
 from rods.config import load_config
 from rods.envs.repo.plant import plant
+from rods.envs.repo.sections import RepoSettings
 from rods.task import Task
 
 SETTINGS = replace(SMALL, tokens=6_000_000, habit_tokens=160_000)
@@ -50,7 +51,7 @@ HELD_OUT_ROWS = 60
 
 def asked() -> tuple[Task, ...]:
     """All that the smoke profile asks about."""
-    settings = load_config("skyrl_v0", "smoke").env.repo
+    settings = load_config("skyrl_v0", "smoke").env.section(RepoSettings)
     return plant(settings.count, settings.difficulty)
 
 

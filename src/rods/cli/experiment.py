@@ -84,7 +84,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 
 def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     """Return true if a run is finished; raises `StoreError` if its settings differ."""
-    from rods.config.drift import FILES, LENGTH, MAY_CHANGE, deciding
+    from rods.config.drift import deciding, may_change
 
     path = where / cell.name
     if not (path / MANIFEST).is_file():
@@ -92,7 +92,7 @@ def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     run = RunDirectory.open(path)
     config = grid.config(_with_variants(cell, where))
     # Arms are compared at equal budgets, on the same tasks; the folder of variants may have moved.
-    free = MAY_CHANGE - {*LENGTH, *FILES} | {VARIANTS}
+    free = may_change(compared=True) | {VARIANTS}
     changed = deciding(run.config.changed(config), free)
     if changed:
         raise StoreError(

@@ -1,15 +1,28 @@
-"""Base of all sections of a configuration.
+"""Bases of all sections of a configuration: those of the core, and those that plug-ins add.
 
-Owns the base class and the readers of fields. Nothing here imports torch.
+Owns the base classes and the readers of fields. It names no plug-in: the registry finds them.
 
     class MySettings(Settings): ...
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    model_validator,
+)
+from pydantic_core import PydanticKnownError
+
+from rods.registry import declared
+
+S = TypeVar("S", bound="Settings")
 
 
 class Settings(BaseModel):
@@ -18,6 +31,71 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
+    places: ClassVar[tuple[str, ...]] = ()
+    """Settings that a resume may change: addresses and paths of the same thing."""
+    data_files: ClassVar[tuple[str, ...]] = ()
+    """Files of data: as `places`, but runs that are compared must have the same."""
+
+    @classmethod
+    def sections(cls) -> dict[str, type[Settings]]:
+        """Sections within this one, by name."""
+        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {k: v for k, v in kinds.items() if isinstance(v, type) and issubclass(v, Settings)}
+
+    @classmethod
+    def walk(cls, at: str = "") -> Iterator[tuple[str, type[Settings]]]:
+        """Yield this section and all within, each with the start of its keys, such as `train.`."""
+        yield at, cls
+        for name, kind in cls.sections().items():
+            yield from kind.walk(f"{at}{name}.")
+
+
+class _Plugged(NamedTuple):
+    """Section of a plug-in that is not yet validated."""
+
+    kind: type[Settings]
+    data: object
+
+
+def _validated(value: object) -> Settings:
+    if isinstance(value, _Plugged):
+        return value.kind.model_validate(value.data)
+    raise PydanticKnownError("extra_forbidden")
+
+
+class Extended(Settings):
+    """Base of a section to which plug-ins add sections of their own."""
+
+    model_config = ConfigDict(extra="allow")
+    if not TYPE_CHECKING:  # where it would be a field
+        __pydantic_extra__: dict[
+            str, SerializeAsAny[Annotated[Settings, BeforeValidator(_validated)]]
+        ]
+    place: ClassVar[str]
+    """Dotted key of this section."""
+
+    @classmethod
+    def sections(cls) -> dict[str, type[Settings]]:
+        """Sections within this one by name, those of all plug-ins last."""
+        return {**super().sections(), **declared(cls.place)}
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Mapping[str, type[Settings]]:
+        """Return the sections of plug-ins that are read with these settings."""
+        return declared(cls.place)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_plugins(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        found = cls.read(data)
+        return {**data, **{k: _Plugged(kind, data.get(k, {})) for k, kind in found.items()}}
+
+    def section(self, kind: type[S]) -> S:
+        """Return the section of a plug-in's class; its defaults if it is not read here."""
+        found = [v for v in (self.model_extra or {}).values() if isinstance(v, kind)]
+        return found[0] if found else kind()
 
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from rods.config.run import RunConfig
 from rods.errors import StoreError
 from rods.infra.dotted import within
 
@@ -17,14 +18,11 @@ SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.a
 LENGTH = ("updates", "trajectories", "evaluation")
 """Length of training and evaluation. They change no update, but compared runs must have the same
 values."""
-FILES = ("env.tasks", "static.variants", "env.search.corpus")
-"""Files of tasks and documents. The saved state refuses a pool of other tasks than its own."""
-MAY_CHANGE = frozenset(
+FILES = ("env.tasks", "static.variants")
+"""Files of tasks. The saved state refuses a pool of other tasks than its own."""
+PLACES = frozenset(
     {
-        *LENGTH,
-        *FILES,
-        *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
-        *("env.remote.url", "env.mcp.url", "env.options.token", "engine.folder"),
+        *("model.threads", "env.options.token", "engine.folder"),
         *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
         *("ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout"),
         *("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
@@ -35,12 +33,24 @@ MAY_CHANGE = frozenset(
         *("train.local.gradient_checkpointing", "train.local.memory_gib", "track"),
     }
 )
-"""Settings, or sections of them, that a resume may change: length, evaluation, files, machine,
-speed and time limits. The manifest records a change. After it, sums may round differently, and
-variants of a server may arrive sooner or later."""
+"""Settings, or sections of them, of machine, speed and time limits; plug-ins declare their own."""
 
 
-def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
+def may_change(compared: bool = False) -> frozenset[str]:
+    """Return settings, or sections of them, that a resume may change.
+
+    They are length, evaluation, files, machine, speed and time limits; without the first three for
+    runs that are `compared`. The manifest records a change. After it, sums may round differently,
+    and variants of a server may arrive sooner or later.
+    """
+    free = {f"{at}{name}" for at, section in RunConfig.walk() for name in section.places}
+    if not compared:
+        free |= {f"{at}{name}" for at, section in RunConfig.walk() for name in section.data_files}
+        free |= {*LENGTH, *FILES}
+    return PLACES | free
+
+
+def deciding(changes: Iterable[str], free: Collection[str]) -> list[str]:
     """Return the changes, each `key: before -> after`, that affect results.
 
     Keys and sections in `free` do not.
@@ -53,7 +63,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
 
     With `drift` they may change, except those in `SAVED`.
     """
-    wrong = deciding(changes)
+    wrong = deciding(changes, may_change())
     fixed = [text for text in wrong if _among(text, SAVED)]
     if fixed and drift:
         raise StoreError(

@@ -15,13 +15,19 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError
 
-from rods.config.base import Settings
 from rods.config.curriculum import StageSettings
 from rods.config.run import RunConfig
-from rods.config.unread import require_read
+from rods.config.unread import require_read, without_replaced
 from rods.errors import ConfigError
-from rods.infra.dotted import flat, merge, nearest, override
-from rods.registry import provides, read_recipe, recipe_file, recipe_names
+from rods.infra.dotted import flat, merge, nearest, override, shown
+from rods.registry import (
+    declared,
+    plugins,
+    provides,
+    read_recipe,
+    recipe_file,
+    recipe_names,
+)
 
 SMALL = "small"
 """Stands for a recipe's first profile, which runs on a laptop."""
@@ -79,7 +85,7 @@ def _parse_read(
     data: Mapping[str, Any], layers: Sequence[Collection[str]], where: str
 ) -> RunConfig:
     """Validate plain data, and refuse settings without effect."""
-    config = parse_config(data, where)
+    config = parse_config(without_replaced(data, layers), where)
     values, usual = (flat(c.model_dump(mode="json")) for c in (config, RunConfig()))
     require_read(values, usual, layers, where)
     return config
@@ -146,8 +152,15 @@ def _explain(fault: dict[str, Any]) -> str:
     location = [str(part) for part in fault["loc"]]
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
-        names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])]
-        return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names or [key])
+        names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])] or [key]
+        place, section = ".".join(location[:-1]), location[-1]
+        readers = [name for name in plugins(place) if section in declared(place, name)]
+        if readers:
+            return (
+                f"{', '.join(names)}: no effect, because only {place}.name = "
+                f"{' or '.join(map(shown, readers))} reads {key}. Set that, or leave it out."
+            )
+        return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names)
     if fault["type"] == "model_type":
         section = [k for k in keys() if k.startswith(f"{key}.")]
         named = f"{key}.name" if f"{key}.name" in section else section[0]
@@ -163,16 +176,6 @@ def _explain(fault: dict[str, Any]) -> str:
 
 def keys() -> list[str]:
     """Return all dotted keys that can be set: `stages` by its fields, a free table by its name."""
-    stages = [f"stages.0.{name}" for name in StageSettings.model_fields]
-    return sorted([*_fields(RunConfig(), ""), *stages])
-
-
-def _fields(section: Settings, prefix: str) -> list[str]:
-    found: list[str] = []
-    for name in type(section).model_fields:
-        value = getattr(section, name)
-        if isinstance(value, Settings):
-            found += _fields(value, f"{prefix}{name}.")
-        elif name != "stages":
-            found.append(f"{prefix}{name}")
-    return found
+    found = [(at, kind, {*kind.sections(), "stages"}) for at, kind in RunConfig.walk()]
+    found.append(("stages.0.", StageSettings, set()))
+    return sorted(f"{at}{name}" for at, kind, no in found for name in kind.model_fields.keys() - no)

@@ -67,7 +67,7 @@ class Sections(Settings):
     envtuning: EnvTuningSettings = EnvTuningSettings()
     model: ModelSettings = ModelSettings()
     engine: EngineSettings = EngineSettings()
-    env: EnvSettings = EnvSettings()
+    env: EnvSettings = Field(default_factory=EnvSettings)
     rollout: RolloutSettings = RolloutSettings()
     boundary: BoundarySettings = BoundarySettings()
     replay: ReplaySettings = ReplaySettings()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rods.config.engine import EngineTraits, traits_of
+from rods.config.env import EnvSettings
 from rods.errors import ConfigError
 from rods.infra.dotted import shown, within
 
@@ -132,6 +133,30 @@ def _unread(
         and values[key] != usual.get(key)
         and _last(key, layers) >= max(decided, 0)
     ]
+
+
+def without_replaced(
+    data: Mapping[str, Any], layers: Sequence[Collection[str]] = ()
+) -> Mapping[str, Any]:
+    """Return plain data without the settings of an environment that a later layer replaced.
+
+    Those at their defaults also go.
+    """
+    env: Any = data.get("env")
+    own = {*EnvSettings.model_fields, *(EnvSettings.read(env) if isinstance(env, dict) else ())}
+    if not isinstance(env, dict) or env.keys() <= own:
+        return data
+    choice = ("env.name", f"env.{env.get('name')}.environment")
+    decided = max(0, *(_last(key, layers) for key in choice))
+    kept = dict(env)
+    for name, kind in EnvSettings.sections().items():
+        if name not in own and isinstance(section := env.get(name), dict):
+            usual = kind().model_dump(mode="json")
+            late = [key for key in section if _last(f"env.{name}.{key}", layers) >= decided]
+            kept[name] = {k: section[k] for k in late if section[k] != usual.get(k)}
+            if not kept[name]:
+                del kept[name]
+    return {**data, "env": kept}
 
 
 def _last(key: str, layers: Sequence[Collection[str]]) -> int:

@@ -18,7 +18,7 @@ ENVIRONMENTS = Registry(
     "environment",
     {
         "bfcl": "rods.envs.bfcl.world:BfclEnvironment",
-        "python_tool": "rods.envs.python_tool:PythonToolEnvironment",
+        "python_tool": "rods.envs.python_tool.environment:PythonToolEnvironment",
         "search": "rods.envs.search.environment:SearchEnvironment",
         "function_call": "rods.envs.function_call.environment:FunctionCallEnvironment",
         "repo": "rods.envs.repo.environment:RepoEnvironment",

@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass
 from typing import NamedTuple, cast
 
 from rods.dialects import InlineDialect, get_dialect
-from rods.envs.python_tool import shown
+from rods.envs.python_tool.environment import shown
 from rods.envs.questions.families import FAMILIES, make_question
 from rods.envs.questions.question import HELD_OUT, Question
 from rods.sandbox.execution import Execution

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rods.config import EnvSettings, parse_config
-from rods.config.env import QuestionSettings
 from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.questions.families import question_task
 from rods.envs.questions.files import load_question_tasks, read_row
+from rods.envs.questions.settings import QuestionSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.task import write_tasks
 

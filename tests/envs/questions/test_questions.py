@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from rods.config import EnvSettings
-from rods.config.env import QuestionSettings
 from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.questions.families import (
     FAMILIES,
@@ -22,6 +21,7 @@ from rods.envs.questions.families import (
     question_tasks,
 )
 from rods.envs.questions.question import HARDEST, Question
+from rods.envs.questions.settings import QuestionSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.suite import stratified
 

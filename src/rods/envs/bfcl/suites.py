@@ -21,6 +21,7 @@ from rods.dialects import Dialect
 from rods.env import Environment, World
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.ast_match import Accepted, fault
+from rods.envs.bfcl.sections import BfclSettings
 from rods.envs.bfcl.tasks import json_schema, load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
 from rods.envs.function_call.world import FunctionCallWorld
@@ -51,7 +52,10 @@ class SingleTurn(SuiteRules):
 
     def __init__(self, config: RunConfig) -> None:
         """Read nothing yet; data is in `evaluation.suite.folder`, or the benchmark's package."""
-        self._folder, self._wheel = config.evaluation.suite.folder, config.env.bfcl.wheel
+        self._folder, self._wheel = (
+            config.evaluation.suite.folder,
+            config.env.section(BfclSettings).wheel,
+        )
         self.environment = SingleTurnEnvironment()
 
     def tasks(self) -> Sequence[Task]:
@@ -206,7 +210,7 @@ class MultiTurn(SuiteRules):
 
     def __init__(self, config: RunConfig) -> None:
         """Read nothing yet; the wheel is `env.bfcl.wheel`."""
-        self._wheel = config.env.bfcl.wheel
+        self._wheel = config.env.section(BfclSettings).wheel
         self.environment = HarnessEnvironment(self._wheel)
 
     def tasks(self) -> Sequence[Task]:

@@ -18,11 +18,11 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from rods.config.env import QuestionSettings
 from rods.env import Environment, TurnVerdict, World
 from rods.envs.judge import refusal
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.questions.question import HELD_OUT, Question, is_generated
+from rods.envs.questions.settings import QuestionSettings
 from rods.envs.turns import TurnWorld, require_env
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, leniently, references, require_judges

@@ -1,0 +1,27 @@
+"""Settings of `python_tool`.
+
+rods train --env.name python_tool --env.python_tool.seconds 20
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rods.config.base import Settings
+from rods.envs.questions.settings import QuestionSettings
+
+
+class PythonToolSettings(Settings):
+    """`env.name = "python_tool"`."""
+
+    sandbox: str = ""
+    """Address of a SandboxFusion service; empty: the sandbox of this machine."""
+    seconds: float = Field(default=10.0, gt=0)
+    """Largest clock time and CPU time of one program, in seconds."""
+    memory_mb: int = Field(default=512, ge=1)
+    """MiB that one program may use, without the interpreter and the preloaded packages."""
+
+    places = ("sandbox",)
+
+
+SECTIONS = {"python_tool": PythonToolSettings, "questions": QuestionSettings}
