@@ -16,10 +16,10 @@ from shared import Options
 
 from loopback import MODES, Loopback
 from rods.config import SynthesisSettings
-from rods.config.synthesis import LlmWriterSettings
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writer import WriterOptions

@@ -29,7 +29,12 @@ from rods.infra.files import text_of
 
 RECIPES = Path(__file__).parent / "recipes"
 """A folder for each published system, with its `recipe.toml`."""
-SECTIONS = {"env": ("envs/*",)}
+SECTIONS = {
+    "": ("integrations",),
+    "env": ("envs/*",),
+    "evaluation.suite": ("suites",),
+    "synthesis": ("synthesis/*", "writers/*"),
+}
 """Folders whose `sections.py` adds sections to settings, by the dotted key of these settings."""
 LOADING: set[str] = set()
 """Names in `sys.modules` of files that are imported just now for something that a setting names."""

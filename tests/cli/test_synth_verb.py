@@ -20,7 +20,6 @@ import pytest
 from loopback import Loopback
 from pool_cases import group, original, trajectory
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
-from rods.config.synthesis import LlmWriterSettings
 from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import split_tasks
 from rods.errors import TaskError
@@ -28,6 +27,7 @@ from rods.integrations.formats.logged import LogFormat, read_rewards
 from rods.integrations.observe import choose_seeds
 from rods.store import RunDirectory
 from rods.synthesis.chat.client import USELESS
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.collect import Collection
 from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.worker.queue import SqliteQueue

@@ -17,7 +17,6 @@ import pytest
 
 from elsewhere_cases import played, served
 from loopback import Loopback
-from rods.config.rollout import ServerSettings
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge, Environment
 from rods.envs import make_environment
@@ -39,6 +38,7 @@ from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
 from rods.sandbox.shell import ShellResult
 from rods.suites.ace_world import Speaker, UserChat
+from rods.suites.sections import ServerSettings
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
 from rods.trajectory import Trajectory

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from rods.config.synthesis import LlmWriterSettings
 from rods.infra.turns import FairPlaces
 from rods.rewards import verifier
 from rods.sandbox.pool import SandboxPool
 from rods.synthesis.chat.client import ChatClient
+from rods.synthesis.chat.sections import LlmWriterSettings
 from sandbox_cases import LACKS
 
 

@@ -21,10 +21,12 @@ from rods.engines import engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
+from rods.integrations.sections import TrackSettings
 from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
@@ -57,7 +59,7 @@ def require_named(config: RunConfig) -> None:
         writer_factory(config.synthesis.writer)
         _require_growth(config)
     require(config, "run")
-    packages_of(config.track.names)
+    packages_of(config.section(TrackSettings).names)
     require_whole(config)
 
 
@@ -83,7 +85,7 @@ def _require_growth(config: RunConfig) -> None:
             "(rods synth of tasks that have variants, then env.tasks)."
         )
     if config.synthesis.writer == "llm":
-        split_address(config.synthesis.llm.url)
+        split_address(config.synthesis.section(LlmWriterSettings).url)
 
 
 def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:

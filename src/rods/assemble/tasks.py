@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
-from rods.config.synthesis import ResampleSettings
 from rods.dialects import structured
 from rods.envs.originals import split_tasks, tasks_of_files
 from rods.envs.remote.processes import environment_of
@@ -26,6 +25,7 @@ from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trainers.loading import load_stops, load_tokenizer
 from rods.writers.assembly import make_pipeline
+from rods.writers.resample.sections import ResampleSettings
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""
@@ -84,9 +84,9 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[T
     if not settings.variants:
         return originals
     # Without a model, so that every run is evaluated on the same tasks.
-    made_with = SynthesisSettings(
-        writer="resample" if config.synthesis.writer == "resample" else "graph",
-        resample=ResampleSettings(share=EVALUATION_SHARE),
+    writer = "resample" if config.synthesis.writer == "resample" else "graph"
+    made_with = SynthesisSettings.model_validate(
+        {"writer": writer, "resample": {"share": EVALUATION_SHARE}}
     )
     pipeline = make_pipeline(made_with, in_process(environment), sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)

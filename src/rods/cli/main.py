@@ -88,7 +88,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-SETTINGS = RunConfig.model_fields
+SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 """Settings without a section, and the sections."""
 
 

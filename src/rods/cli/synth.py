@@ -89,6 +89,7 @@ def synth(
 ) -> None:
     """Make verified variants of tasks. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, formats
+    from rods.synthesis.chat.sections import LlmWriterSettings
     from rods.synthesis.chat.settings import split_address
 
     get_dialect(dialect)
@@ -96,7 +97,8 @@ def synth(
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     if config.synthesis.writer == "llm":
-        split_address(config.synthesis.llm.url)  # refused before anything is made
+        url = config.synthesis.section(LlmWriterSettings).url
+        split_address(url)  # refused before anything is made
     say(f"variants are written by: {writers_of(config.synthesis)}")
     sources = _sources(config, seeds)
     known = formats(sources.environment)

@@ -27,10 +27,9 @@ PLACES = frozenset(
         *("ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout"),
         *("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
         *("rollout.worlds.call_seconds", "rollout.worlds.processes"),
-        *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
-        *("synthesis.drain_seconds", "synthesis.llm.price"),
+        "synthesis.drain_seconds",
         *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
-        *("train.local.gradient_checkpointing", "train.local.memory_gib", "track"),
+        *("train.local.gradient_checkpointing", "train.local.memory_gib"),
     }
 )
 """Settings, or sections of them, of machine, speed and time limits; plug-ins declare their own."""

@@ -5,11 +5,11 @@ RolloutSettings(k=8).temperature        # 1.0
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from rods.config.base import Settings, Texts
+from rods.config.base import Extended, Settings, Texts
 
 
 class ModelSettings(Settings):
@@ -111,26 +111,15 @@ class RolloutSettings(Settings):
     """Largest share of invalid trajectories in a step; above it the run stops."""
 
 
-class ServerSettings(Settings):
-    """Server of a second model in a suite."""
-
-    url: str = ""
-    """Base URL of an OpenAI-compatible chat server; RODS_WRITER_KEY holds its key."""
-    model: str = ""
-    """Model of that server; empty: the first one that it lists."""
-
-
-class SuiteSettings(Settings):
+class SuiteSettings(Extended):
     """A published benchmark, `rods eval --suite NAME`."""
+
+    place: ClassVar[str] = "evaluation.suite"
 
     folder: str = ""
     """Folder of the suite's data; empty: the benchmark's package, for suites with one."""
     categories: Texts = ()
     """Categories to evaluate; empty: all."""
-    user: ServerSettings = ServerSettings()
-    """User simulator, for tasks that are conversations with a user."""
-    judge: ServerSettings = ServerSettings()
-    """Judge of assertions in natural language, for tasks that have them."""
     omit: Texts = ()
     """Leave out, and count, tasks whose own names contain one of these texts."""
     tasks: int = Field(default=0, ge=0)
@@ -157,7 +146,7 @@ class EvaluationSettings(Settings):
 
     every: int = Field(default=0, ge=0)
     """Updates between two evaluations during training, for curves; 0: only before and after."""
-    suite: SuiteSettings = SuiteSettings()
+    suite: SuiteSettings = Field(default_factory=SuiteSettings)
 
     @field_validator("temperature")
     @classmethod

@@ -1,17 +1,17 @@
 """All sections of settings together, before they are checked against each other.
 
-Owns the two small sections for trackers and for Ray.
+Owns the small section for Ray.
 
 Sections().rollout.k        # 16
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from rods.config.base import Settings, Texts
+from rods.config.base import Extended, Settings
 from rods.config.curriculum import (
     BoundarySettings,
     EnvTuningSettings,
@@ -24,16 +24,6 @@ from rods.config.env import EnvSettings
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.config.synthesis import SynthesisSettings
 from rods.config.train import TrainSettings
-
-
-class TrackSettings(Settings):
-    """Experiment trackers, none by default; the run's folder holds all metrics anyway."""
-
-    names: Texts = ()
-    """One or several of `tensorboard` (in the run's folder), `wandb`, `mlflow`, `trackio`. Each
-    needs the extra of its name: `rods doctor` prints the line that installs it."""
-    project: str = "rods"
-    """Project or experiment of the run in the trackers."""
 
 
 class RaySettings(Settings):
@@ -50,8 +40,10 @@ class RaySettings(Settings):
     """CPUs that Ray reserves for one actor; worlds mostly wait for the policy."""
 
 
-class Sections(Settings):
+class Sections(Extended):
     """All settings of a run."""
+
+    place: ClassVar[str] = ""
 
     seed: int = Field(default=0, ge=0)
     """Seed of everything random: draws, samples, adapters, synthesis; 0 or more."""
@@ -71,16 +63,15 @@ class Sections(Settings):
     rollout: RolloutSettings = RolloutSettings()
     boundary: BoundarySettings = BoundarySettings()
     replay: ReplaySettings = ReplaySettings()
-    synthesis: SynthesisSettings = SynthesisSettings()
+    synthesis: SynthesisSettings = Field(default_factory=SynthesisSettings)
     train: TrainSettings = TrainSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     rewards: dict[str, dict[str, float | str | bool]] = Field(
         default_factory=dict[str, dict[str, float | str | bool]]
     )
     """Constants of rewards, in one table per reward, such as `rewards.toolrl.grain`. The table has
     the first word of the reward's name. The reward defines the constants. `stages.N.reward`
     chooses the reward."""
-    track: TrackSettings = TrackSettings()
     ray: RaySettings = RaySettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
     """Stages of the training in order; at least one."""

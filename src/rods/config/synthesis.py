@@ -1,68 +1,25 @@
-"""Settings of synthesis: the writers of variants.
+"""Settings of synthesis; each writer declares its own section.
 
 SynthesisSettings(writer="graph")
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from rods.config.base import Settings, one_or_many
-
-Price = Annotated[float, Field(ge=0)]
+from rods.config.base import Extended
 
 
-def _of_all_stages(value: object) -> object:
-    """Read a single name as the model of all stages."""
-    return {"all": value} if isinstance(value, str) and value else value or {}
-
-
-class ResampleSettings(Settings):
-    """The writer `resample` as a second writer."""
-
-    share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the candidates that `resample` makes, in addition to `synthesis.writer`."""
-
-
-class LlmWriterSettings(Settings):
-    """The writer `llm` and its chat server."""
-
-    url: str = ""
-    """Base URL of an OpenAI-compatible chat server."""
-    model: Annotated[dict[str, str], BeforeValidator(_of_all_stages)] = Field(
-        default_factory=dict[str, str]
-    )
-    """Model of that server, or a table of models by stage: plan, execute, critic, rewrite,
-    coherence, judge, and `all` for the others. Empty: the first one that the server lists."""
-    planner: Literal["model", "graph"] = "model"
-    """`model`: the model plans and executes. `graph`: a walk through the API graph does, and the
-    model only writes messages."""
-    without: Annotated[
-        tuple[Literal["narrative", "coherence", "feedback"], ...], BeforeValidator(one_or_many)
-    ] = ()
-    """Ablations. `narrative`: plans contain no story. `coherence`: no rewriting of the whole
-    conversation. `feedback`: an attempt learns nothing from the failed one before it."""
-    concurrency: int = Field(default=8, ge=1)
-    """Largest number of requests in flight at the chat server."""
-    timeout: float = Field(default=120.0, gt=0)
-    """Seconds that the chat server may take without sending anything."""
-    max_tokens: int = Field(default=2048, ge=1)
-    """Largest number of tokens in an answer of the chat server, its thinking included."""
-    price: tuple[Price, Price] = (0.0, 0.0)
-    """Price of a million prompt tokens and of a million answer tokens, in any currency. Log and
-    tables then show the cost."""
-
-
-class SynthesisSettings(Settings):
+class SynthesisSettings(Extended):
     """Synthesis of variants."""
+
+    place: ClassVar[str] = "synthesis"
 
     writer: str = "resample"
     """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For question tasks the first
     two mean `family`, another question of the same family and difficulty."""
-    resample: ResampleSettings = ResampleSettings()
-    llm: LlmWriterSettings = LlmWriterSettings()
     variants_per_seed: int = Field(default=2, ge=1)
     """Variants that a synthesis cycle requests for each seed task, 1 or more."""
     attempts: int = Field(default=3, ge=1)

@@ -21,6 +21,7 @@ from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.dotted import nearest
 from rods.infra.install import install_line
+from rods.integrations.sections import TrackSettings
 from rods.store import RunDirectory
 from rods.types import Json
 
@@ -71,7 +72,7 @@ def _tensorboard(run: RunDirectory, package: Any, known: str) -> Tracker:
 
 def _wandb(run: RunDirectory, package: Any, known: str) -> Tracker:
     made = package.init(
-        project=run.config.track.project,
+        project=run.config.section(TrackSettings).project,
         name=run.path.name,
         id=known or None,
         resume="allow",
@@ -84,7 +85,7 @@ def _wandb(run: RunDirectory, package: Any, known: str) -> Tracker:
 
 
 def _mlflow(run: RunDirectory, package: Any, known: str) -> Tracker:
-    package.set_experiment(run.config.track.project)
+    package.set_experiment(run.config.section(TrackSettings).project)
     started = package.start_run(run_id=known or None, run_name=run.path.name)
     if not known:
         package.log_dict(shown(run.config), "config.json")
@@ -96,7 +97,7 @@ def _mlflow(run: RunDirectory, package: Any, known: str) -> Tracker:
 
 
 def _trackio(run: RunDirectory, package: Any, known: str) -> Tracker:
-    name, project = known or run.path.name, run.config.track.project
+    name, project = known or run.path.name, run.config.section(TrackSettings).project
     package.init(project=project, name=name, resume="allow", config=shown(run.config))
     return Tracker(name, lambda figures, step: package.log(figures, step=step), package.finish)
 
@@ -179,7 +180,7 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
         ConfigError: there is no such tracker.
         PrerequisiteError: a package is missing.
     """
-    packages = packages_of(run.config.track.names)
+    packages = packages_of(run.config.section(TrackSettings).names)
     trackers = [_SafeTracker(name, package, run, say) for name, package in packages.items()]
 
     def note() -> None:

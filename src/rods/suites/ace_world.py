@@ -15,15 +15,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from rods.config.rollout import ServerSettings
-from rods.config.synthesis import LlmWriterSettings
 from rods.dialects.base import has_nested
 from rods.env import TurnVerdict
 from rods.envs.function_call.world import tools_of
 from rods.envs.turns import TurnWorld
 from rods.errors import EnvError, WriterError
 from rods.suites.host import CallResult, Host, ObjectRef, RaisedError
+from rods.suites.sections import ServerSettings
 from rods.synthesis.chat.client import GREEDY, ChatClient
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 

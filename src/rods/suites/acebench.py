@@ -25,6 +25,7 @@ from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
 from rods.suites.ace_world import FINISH, SAVED, AceWorld, Speaker
 from rods.suites.host import Host
+from rods.suites.sections import UserServerSettings
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
 from rods.types import Json, StopReason, ToolCall
@@ -68,7 +69,8 @@ class AceBenchAgent(SuiteRules):
                 "evaluation.suite.folder: acebench-agent needs a checkout of "
                 "chenchen0103/ACEBench, with data_all and model_inference."
             )
-        self._folder, self._user = Path(settings.folder), Speaker(settings.user, NAME)
+        self._folder = Path(settings.folder)
+        self._user = Speaker(settings.section(UserServerSettings), NAME)
         self._worlds = AceEnvironment(Host(self._folder, NAME), self._user)
         self.environment = self._worlds
 

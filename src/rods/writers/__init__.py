@@ -23,6 +23,7 @@ from rods.synthesis.gates.case import Gate
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Reviewer, Writer, WriterOptions
 from rods.task import Task
+from rods.writers.resample.sections import ResampleSettings
 
 WRITERS = Registry(
     "synthesis.writer",
@@ -42,7 +43,8 @@ LOCAL = ("resample", "graph", "family")
 
 def resampled(settings: SynthesisSettings) -> float:
     """Share of the proposals that the resample writer makes beside the one that is named."""
-    return settings.resample.share if settings.writer not in ("resample", "family") else 0.0
+    alone = settings.writer in ("resample", "family")
+    return 0.0 if alone else settings.section(ResampleSettings).share
 
 
 def make_writer(

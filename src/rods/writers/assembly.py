@@ -17,6 +17,7 @@ from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Pipeline
 from rods.task import Task
 from rods.writers import make_writer
+from rods.writers.resample.sections import ResampleSettings
 from rods.writers.templates.language import TemplateLanguage
 
 PIPELINE = "rods.writers.assembly:make_pipeline"
@@ -42,7 +43,7 @@ def make_pipeline(
     Raises:
         ConfigError: there is no such writer, or it has no server.
     """
-    share = settings.resample.share
+    share = settings.section(ResampleSettings).share
     writer = make_writer(settings.writer, training, environment, share, settings, cache)
     keeper = keeper_of(environment, training, held_out)
     return Pipeline(environment, writer, keeper, settings.attempts)

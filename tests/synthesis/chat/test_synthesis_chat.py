@@ -19,7 +19,6 @@ import pytest
 
 from loopback import MODES, Body, Loopback, broken
 from places import SUPPORT
-from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, SynthesisError, WriterError
 from rods.synthesis.chat.client import (
     RETRIES,
@@ -37,6 +36,7 @@ from rods.synthesis.chat.failures import (
     read_answer,
     strip_thinking,
 )
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import split_address
 
 ASK = [{"role": "user", "content": "Say it."}]

@@ -17,6 +17,7 @@ from rods.config import ModelSettings, RunConfig
 from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
+from rods.integrations.sections import TrackSettings
 from rods.trainers.adapters import adapters_at, lora_config
 from rods.trainers.loading import (
     load_model,
@@ -75,8 +76,8 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         "use_cpu": device.type == "cpu",
         "ignore_data_skip": True,
         "logging_steps": 1,
-        "report_to": list(config.track.names) or "none",
-        "project": config.track.project,
+        "report_to": list(config.section(TrackSettings).names) or "none",
+        "project": config.section(TrackSettings).project,
         "disable_dropout": True,
         "shuffle_dataset": False,
         **from_settings,

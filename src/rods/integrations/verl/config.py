@@ -19,6 +19,7 @@ from rods.config import RunConfig
 from rods.config.train import CAP
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
+from rods.integrations.sections import TrackSettings
 from rods.integrations.verl.checks import of_schedule, require_accepted, require_known, require_same
 from rods.integrations.verl.rows import AGENT, ESTIMATOR
 from rods.trainers.loading import path_or_name
@@ -230,8 +231,8 @@ def _of_trainer(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[s
         "trainer.save_freq": config.train.local.checkpoint_steps,
         "trainer.test_freq": -1,
         "trainer.val_before_train": False,
-        "trainer.logger": ["console", *config.track.names],
-        "trainer.project_name": config.track.project,
+        "trainer.logger": ["console", *config.section(TrackSettings).names],
+        "trainer.project_name": config.section(TrackSettings).project,
         "trainer.experiment_name": Path(folder).name,
         "trainer.default_local_dir": str(Path(folder).absolute()),
         "reward.num_workers": 0,  # rewards are the run's

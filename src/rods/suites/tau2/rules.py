@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.config import RolloutSettings, RunConfig
-from rods.config.rollout import ServerSettings
 from rods.dialects import Dialect, structured
 from rods.dialects.base import has_nested
 from rods.env import Environment, TurnVerdict
 from rods.envs.turns import TurnWorld
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
+from rods.suites.sections import JudgeServerSettings, ServerSettings, UserServerSettings
 from rods.suites.tau2.process import Checkout
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Step, Trajectory
@@ -55,7 +55,8 @@ class Tau2(SuiteRules):
                 f"evaluation.suite.folder: {self.name} needs a checkout of "
                 f"sierra-research/tau2-bench, with src/tau2 and data; got {settings.folder!r}."
             )
-        self._user, self._judge, self._written = settings.user, settings.judge, config.model.dialect
+        self._user = settings.section(UserServerSettings)
+        self._judge, self._written = settings.section(JudgeServerSettings), config.model.dialect
         checkout = Checkout(Path(settings.folder), self.name)
         self._worlds = Tau2Environment(self.name, self.domain, checkout, self._user)
         self.environment = self._worlds

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 import openai
 
-from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
@@ -36,6 +35,7 @@ from rods.synthesis.chat.failures import (
     read_answer,
     read_models,
 )
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import (
     KEY_VARIABLE,
     ChatUsage,

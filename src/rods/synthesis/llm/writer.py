@@ -16,11 +16,11 @@ from contextlib import closing, contextmanager
 from typing import Any, cast
 
 from rods.abilities import state_access
-from rods.config.synthesis import LlmWriterSettings
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.chat.client import ChatClient
+from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import ChatUsage, Reply
 from rods.synthesis.llm.critique import judge, learnt, patched, repairable
 from rods.synthesis.llm.execute import execute, planned_of
@@ -228,7 +228,7 @@ def make_llm_writer(
     Raises:
         ConfigError: no server is named.
     """
-    chosen = options.settings.llm
+    chosen = options.settings.section(LlmWriterSettings)
     chat = ChatClient(chosen, options.cache)
     ground = options.groundwork(pool, environment) if options.groundwork is not None else None
     return LlmWriter(environment, chat, chosen, ground)
