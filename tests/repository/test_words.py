@@ -7,15 +7,16 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import typer
 
 from places import SOURCE
 from rods.cli.main import app
-from rods.config import RunConfig
+from rods.config import RunConfig, StageSettings
 from rods.config.base import Settings
 
 BUNDLED = SOURCE / "envs" / "repo" / "repositories"
@@ -168,11 +169,9 @@ def helps() -> Iterator[tuple[str, str]]:
 
 
 def settings(section: type[Settings], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, field in section.model_fields.items():
-        yield f"{prefix}{name}", field.description or ""
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, Settings):
-                yield from settings(kind, f"{prefix}{name}.")
+    for at, kind in chain(section.walk(prefix), [("stages.0.", StageSettings)]):
+        for name, field in kind.model_fields.items():
+            yield f"{at}{name}", field.description or ""
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:

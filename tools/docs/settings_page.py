@@ -33,8 +33,9 @@ BOUNDS = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"
 def page() -> str:
     """Return the page as Markdown."""
     blocks = [START.rstrip(), "## General", _table(RunConfig, "")]
-    for name, field in RunConfig.model_fields.items():
-        if section := _section(field.annotation):
+    inner = {name: _section(field.annotation) for name, field in RunConfig.model_fields.items()}
+    for name, section in {**inner, **RunConfig.sections()}.items():
+        if section:
             blocks += [f"## {name}", *_tables(section, name)]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
@@ -52,6 +53,9 @@ def _tables(section: type[Settings], prefix: str) -> Iterator[str]:
     yield _table(section, f"{prefix}.")
     for name, field in section.model_fields.items():
         if inner := _section(field.annotation):
+            yield from _tables(inner, f"{prefix}.{name}")
+    for name, inner in section.sections().items():
+        if name not in section.model_fields:
             yield from _tables(inner, f"{prefix}.{name}")
 
 
