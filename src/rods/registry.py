@@ -133,11 +133,9 @@ def read_recipe(path: Path) -> dict[str, Any]:
 def plugins(place: str) -> dict[str, str]:
     """Modules that add sections to the settings at `place`, by the plug-in's folder."""
     root = Path(__file__).parent
-    files = [
-        f for part in SECTIONS.get(place, ()) for f in sorted(root.glob(f"{part}/sections.py"))
-    ]
-    modules = [".".join(f.relative_to(root.parent).with_suffix("").parts) for f in files]
-    return {f.parent.name: module for f, module in zip(files, modules, strict=True)}
+    found = sorted(f for part in SECTIONS.get(place, ()) for f in root.glob(f"{part}/sections.py"))
+    parts = {f.parent.name: f.relative_to(root.parent).with_suffix("").parts for f in found}
+    return {name: ".".join(module) for name, module in parts.items()}
 
 
 def declared(place: str, plugin: str | None = None) -> dict[str, Any]:

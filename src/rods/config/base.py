@@ -8,16 +8,10 @@ Owns the base classes and the readers of fields. It names no plug-in: the regist
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializeAsAny,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticKnownError
 
 from rods.registry import declared
@@ -50,16 +44,10 @@ class Settings(BaseModel):
             yield from kind.walk(f"{at}{name}.")
 
 
-class _Plugged(NamedTuple):
-    """Section of a plug-in that is not yet validated."""
-
-    kind: type[Settings]
-    data: object
-
-
 def _validated(value: object) -> Settings:
-    if isinstance(value, _Plugged):
-        return value.kind.model_validate(value.data)
+    """Validate a section that `Extended` has found a plug-in for, and refuse all else."""
+    if isinstance(value, partial):
+        return value()
     raise PydanticKnownError("extra_forbidden")
 
 
@@ -89,8 +77,8 @@ class Extended(Settings):
     def _of_plugins(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        found = cls.read(data)
-        return {**data, **{k: _Plugged(kind, data.get(k, {})) for k, kind in found.items()}}
+        found = cls.read(data).items()
+        return {**data, **{k: partial(v.model_validate, data.get(k, {})) for k, v in found}}
 
     def section(self, kind: type[S]) -> S:
         """Return the section of a plug-in's class; its defaults if it is not read here."""

@@ -20,14 +20,7 @@ from rods.config.run import RunConfig
 from rods.config.unread import require_read, without_replaced
 from rods.errors import ConfigError
 from rods.infra.dotted import flat, merge, nearest, override, shown
-from rods.registry import (
-    declared,
-    plugins,
-    provides,
-    read_recipe,
-    recipe_file,
-    recipe_names,
-)
+from rods.registry import declared, plugins, provides, read_recipe, recipe_file, recipe_names
 
 SMALL = "small"
 """Stands for a recipe's first profile, which runs on a laptop."""

@@ -3,8 +3,6 @@
 rods train --track.names tensorboard
 """
 
-from __future__ import annotations
-
 from rods.config.base import Settings, Texts
 
 

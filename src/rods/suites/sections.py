@@ -3,8 +3,6 @@
 rods eval --suite tau2-retail --evaluation.suite.user.url http://localhost:8000/v1
 """
 
-from __future__ import annotations
-
 from rods.config.base import Settings
 
 

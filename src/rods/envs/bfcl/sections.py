@@ -3,8 +3,6 @@
 rods check --env.bfcl.wheel bfcl_eval.whl
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rods.config.base import Settings

@@ -3,8 +3,6 @@
 rods train --env.name function_call --env.function_call.environment bfcl
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from rods.config.base import Settings

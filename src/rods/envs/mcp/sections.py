@@ -3,8 +3,6 @@
 rods check --env.name mcp --env.mcp.command "python server.py"
 """
 
-from __future__ import annotations
-
 from rods.config.base import Settings
 
 

@@ -3,8 +3,6 @@
 rods train --env.name python_tool --env.python_tool.seconds 20
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from rods.config.base import Settings

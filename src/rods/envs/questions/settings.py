@@ -3,8 +3,6 @@
 QuestionSettings(families=("add",)).count       # 400
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field

@@ -3,8 +3,6 @@
 rods train --env.name remote --env.remote.url http://worlds.example:8010
 """
 
-from __future__ import annotations
-
 from rods.config.base import Settings
 
 

@@ -3,8 +3,6 @@
 rods train --env.name repo --env.repo.count 20
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field

@@ -3,8 +3,6 @@
 rods train --env.name search --env.search.results 5
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from rods.config.base import Settings

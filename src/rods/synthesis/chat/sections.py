@@ -3,8 +3,6 @@
 LlmWriterSettings(url="http://localhost:8000/v1")
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field

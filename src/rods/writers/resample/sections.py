@@ -3,8 +3,6 @@
 rods train --synthesis.resample.share 0.3
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from rods.config.base import Settings
