@@ -21,10 +21,11 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.llm.writer import make_llm_writer
-from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.pipeline import synthesize
 from rods.synthesis.writer import WriterOptions
 from rods.writers.assembly import keeper_of
 from scripted_author import ScriptedAuthor
+from yields import Yield
 
 LIMIT = 600.0
 """Seconds after which a mode counts as hanging."""
@@ -50,7 +51,7 @@ def main() -> None:
                 writer="llm", llm=LlmWriterSettings(url=server.url, timeout=10.0)
             )
             writer = make_llm_writer(sides.train, environment, WriterOptions(settings, None))
-            counted, started = Statistics(), time.perf_counter()
+            counted, started = Yield(), time.perf_counter()
             for number, seed in enumerate(seeds):
                 outcome = synthesize(seed, writer, keeper, number, 3)
                 counted.add(outcome)

@@ -21,11 +21,12 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.gates.overlap import Corpus, prints
-from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.trace import trace
 from rods.task import Task
 from rods.writers import make_writer
 from rods.writers.assembly import keeper_of
+from yields import Yield
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def main() -> None:
     for number in range(args.warm):
         synthesize(rng.choice(sides.train), writer, keeper, -number, args.attempts)
 
-    counted = Statistics()
+    counted = Yield()
     by_category: Counter[tuple[str, bool]] = Counter()
     by_class: Counter[tuple[str, bool]] = Counter()
     accepted: list[Task] = []

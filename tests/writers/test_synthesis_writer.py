@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rods.errors import ConfigError
-from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import NO_DOMAINS, domains_of
 from rods.synthesis.structure.mentions import find_dates
@@ -174,15 +174,6 @@ def test_a_seed_that_does_not_replay_is_rejected() -> None:
     found = writer().propose(broken, random.Random(1))
     assert isinstance(found, Rejection)
     assert found.reason in (ErrorClass.CONVERSATION_CONSTRUCT_FAILED, ErrorClass.VM_EXEC_FAILED)
-
-
-def test_statistics_count_by_stage_and_recipe() -> None:
-    counted = Statistics()
-    for number, seed in enumerate(sides().train[:12]):
-        counted.add(synthesize(seed, writer(), keeper(), number, 1), 0.5)
-    assert counted.tried == 12 == counted.accepted + sum(counted.rejected.values())
-    assert counted.seconds == 6.0
-    assert sum(counted.recipes.values()) == 12
 
 
 def test_enumerations_stay_in_values_and_in_texts() -> None:

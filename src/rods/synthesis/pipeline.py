@@ -130,28 +130,14 @@ def total_usage(*parts: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str
 
 @dataclass
 class Statistics:
-    """Yield by stage, gate and recipe."""
+    """Yield by stage and gate."""
 
     tried: int = 0
     accepted: int = 0
     seconds: float = 0.0
     rejected: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """(stage, reason) to count."""
-    recipes: Counter[tuple[str, bool]] = field(default_factory=Counter[tuple[str, bool]])
-    """(recipe, accepted) to count."""
     distances: list[float] = field(default_factory=list[float])
-
-    def add(self, outcome: RequestOutcome, seconds: float = 0.0) -> None:
-        """Count one outcome and the seconds that it took."""
-        self.tried += outcome.tried
-        self.seconds += seconds
-        for rejection in outcome.rejections:
-            self.rejected[rejection.stage, str(rejection.reason)] += 1
-            self.recipes[rejection.recipe, False] += 1
-        if outcome.variant is not None:
-            self.accepted += 1
-            self.recipes[outcome.variant.provenance.recipe, True] += 1
-            self.distances.append(outcome.distance)
 
     def figures(self) -> dict[str, Json]:
         """For the log and the live line; rejections by reason and by stage."""
