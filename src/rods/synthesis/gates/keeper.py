@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -188,11 +188,6 @@ class Gatekeeper:
         if is_question(seed):
             return GateVerdict(None, 0.0)
         return GateVerdict(None, distance(case.seed.profile, case.variant.profile))
-
-    def each(self, seed: Task, variant: Task) -> Iterator[tuple[str, str | None]]:
-        """Ask every gate, whatever the others say: its name, and what is wrong or None."""
-        case = self.case(seed, variant)
-        return ((name, gate(case)) for name, gate in gates_for(seed).items())
 
 
 def gates_for(seed: Task) -> Mapping[str, Gate]:
