@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ from rods.reward import Score
 from rods.rewards.shared import progress
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.collect import collect
+from rods.trainers.collect import Batch, collect
 from rods.trainers.credit import turn_credit
+from rods.trainers.reports import UpdateSums, make_report
 from rods.trajectory import Group, Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason
 
@@ -120,3 +121,10 @@ def test_a_reward_of_another_number_of_turns_is_refused() -> None:
 
 def test_progress_says_what_each_turn_earned() -> None:
     assert progress(TASK, member(0, "x.")).turns == (1 / 3, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Batch) if f.type == "int"])
+def test_invariant_10_whatever_an_update_leaves_out_is_in_its_record(name: str) -> None:
+    batch = Batch(**{"groups": 1, "zero_variance": 0, "trajectories": 0, "invalid": 0, name: 7})
+    row = make_report(batch, UpdateSums(), step=0, version=0, lr=0.1, seconds=1.0).metrics()
+    assert row[name] == (7 if name != "zero_variance" else pytest.approx(7.0))

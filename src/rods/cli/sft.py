@@ -182,7 +182,7 @@ def _learn(
     pace, due = _Pace(), _Due()
     with progress("updates", trainer.total, trainer.step) as show, ctrl_c() as stopped:
         for update in trainer.updates():
-            run.log({"kind": KIND, **update.record()})
+            run.log({"kind": KIND, **update._asdict()})
             show(update.step, pace.line(update))
             last = update.step == trainer.total
             if stopped() or last or due.now():

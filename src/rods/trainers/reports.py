@@ -67,6 +67,8 @@ class LocalUpdateReport:
     invalid: int
     empty: int
     """Valid members of informative groups that sampled nothing."""
+    uncredited: int
+    """Valid members of informative groups none of whose tokens had an advantage."""
     dropped: Mapping[str, int]
     """Groups that the filter left out, by reason; empty without a filter."""
     masked: Mapping[str, int]
@@ -158,8 +160,8 @@ class UpdateSums:
         return self.sums[name] / max(1, self.counts[over])
 
 
-COUNTED = ("groups", "informative", "trajectories", "invalid", "empty", "dropped", "masked")
-"""Fields of a batch that a report repeats."""
+APART = ("samples", "zero_variance")
+"""Fields of a batch that a report does not repeat as they are."""
 BY_TOKEN = ("approx_kl", "clip_high", "clip_low", "clip_dual")
 
 
@@ -170,7 +172,8 @@ def make_report(
 
     `warming` says why the critic alone was trained; None: it was not so.
     """
-    same: dict[str, Any] = {name: getattr(batch, name) for name in COUNTED}
+    names = [f.name for f in fields(batch) if f.name not in APART]
+    same: dict[str, Any] = {name: getattr(batch, name) for name in names}
     same |= {name: sums.mean(name, "sampled_tokens") for name in BY_TOKEN}
     weight = sums.sums["weight"] or 1.0
     return LocalUpdateReport(

@@ -23,9 +23,9 @@ import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -44,7 +44,6 @@ from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpo
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
 from rods.trainers.samples import Sample
-from rods.types import Json
 
 CARD = "card.json"
 GRAD_CLIP = 1.0
@@ -71,8 +70,7 @@ class SftSettings:
     """Share of the updates with a linear warm-up."""
 
 
-@dataclass(frozen=True, slots=True)
-class SftFigures:
+class SftFigures(NamedTuple):
     """What one update did."""
 
     step: int
@@ -90,10 +88,6 @@ class SftFigures:
     tokens: int
     """Of the batch, context included."""
     seconds: float
-
-    def record(self) -> dict[str, Json]:
-        """All fields, for the log."""
-        return cast("dict[str, Json]", asdict(self))
 
 
 class SftTrainer:
