@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 import textwrap
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -116,6 +117,14 @@ def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) ->
     path = verb in ("eval", "chat") and context.args[:1] and context.args[0][:2] != "--"
     named = [text.partition("=")[0] for text in overrides(context.args[bool(path) :])]
     assert set(named) <= set(keys())
+
+
+def test_extras_of_the_install_page_are_those_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*`) \|", text, re.M)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert named == {*project["optional-dependencies"]}
 
 
 def test_verbs_of_the_readme_are_those_of_the_program() -> None:
