@@ -86,9 +86,9 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def prose(path: Path) -> str:
-    """A guide without its code, in blocks and in lines."""
+    """A guide without its code, in blocks and in lines, and without addresses of classes."""
     lines = path.read_text(encoding="utf-8").split("\n")
-    text = "\n".join(line for line in lines if not line.startswith("    "))
+    text = "\n".join(line for line in lines if not line.startswith(("    ", ":::")))
     return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
 
 
