@@ -156,7 +156,7 @@ class Task:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
-        require_whole(data, where, TaskError)
+        require_whole(task.to_json(), where, TaskError)  # a text may hold JSON again
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return task
@@ -326,7 +326,7 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     if isinstance(found, str) and found.lstrip().startswith("{"):  # else a name
         try:
             found = json.loads(found)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise TaskError(f"{where}: its task is not JSON: {error}. Remove the row.") from error
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 

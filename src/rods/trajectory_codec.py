@@ -172,7 +172,7 @@ def _step_from_json(row: Mapping[str, Any]) -> Step:
         verdict=ParseVerdict(row["verdict"]),
         finish=FinishReason(row["finish"]),
         calls=calls_from_json(row["calls"]),
-        results=tuple(ToolResult(**result) for result in row["results"]),
+        results=tuple(ToolResult(**result) for result in listed(row["results"], "results")),
         tokens=int(row["tokens"]),
     )
 

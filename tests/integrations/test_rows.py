@@ -442,6 +442,68 @@ def test_half_a_character_in_a_file_is_named_with_its_row(name: str, tmp_path: P
         read(tmp_path / "x.jsonl")
 
 
+HALF_TEXT = r'{"name": "a\ud800", "origin": "a\ud800"}'
+DEEP_TEXT = '{"a":' * 5000 + "1" + "}" * 5000
+STRUCTURED: dict[str, tuple[Callable[[Path], Any], Row, tuple[str | int, ...]]] = {
+    "world": (ours, TASKS[1], ("world",)),
+    "arguments": (ours, TASKS[1], ("turns", 0, "ground_truth", 0, "arguments")),
+    "provenance of bfcl": (bfcl, TASKS[1], ("provenance",)),
+    "task": (ours, {"task": ""}, ("task",)),
+    "extra_info.task": (ours, {"extra_info": {"task": ""}}, ("extra_info", "task")),
+    "initial_config": (bfcl, {}, ("extra_info", "interaction_kwargs", "initial_config")),
+    "FAIL_TO_PASS": (swe, SWE[0], ("FAIL_TO_PASS",)),
+}
+
+
+def _put(value: Any, path: Sequence[str | int], new: str) -> Any:
+    if not path:
+        return new
+    copied = value.copy()
+    copied[path[0]] = _put(value[path[0]], path[1:], new)
+    return copied
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("name", STRUCTURED)
+@pytest.mark.parametrize("fault", ["half a character", "too deep"])
+def test_json_in_a_text_is_as_bounded_as_json(
+    fault: str, name: str, ending: str, tmp_path: Path
+) -> None:
+    read, row, path = STRUCTURED[name]
+    text = DEEP_TEXT if fault == "too deep" else HALF_TEXT
+    if name == "FAIL_TO_PASS" and fault != "too deep":
+        text = r'["a\ud800"]'
+    if name.endswith("task") and fault != "too deep":
+        text = json.dumps({**TASKS[1], "world": HALF_TEXT})
+    file = tmp_path / f"x{ending}"
+    broken = [_put(row or tuning()[0], path, text)]
+    if ending == ".parquet":
+        pyarrow.parquet.write_table(texts(broken), file)
+    else:
+        lines(file, broken)
+    with pytest.raises(RodsError, match=rf"x{ending}(:|, row )1"):
+        read(file)
+
+
+@pytest.mark.parametrize("name", ["xlam", "tool_n1", "nq", "dapo", "tasks", "completions of trl"])
+def test_a_row_that_is_nested_too_deep_is_named(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(DEEP_TEXT + "\n", encoding="utf-8")
+    with pytest.raises(RodsError, match=r"x\.jsonl(:|, row )1: not JSON"):
+        READERS[name][0](path)
+    kind = pyarrow.json_(pyarrow.string())
+    column = pyarrow.ExtensionArray.from_storage(kind, pyarrow.array([DEEP_TEXT]))
+    pyarrow.parquet.write_table(pyarrow.table({"answer": column}), tmp_path / "x.parquet")
+    with pytest.raises(TaskError, match=r"x\.parquet, row 1, column answer: not JSON"):
+        questions(tmp_path / "x.parquet")
+
+
+def test_rewards_of_a_group_may_be_json_text(tmp_path: Path) -> None:
+    group = [{"task_id": "a", "rewards": [1.0, 0.0, None]}]
+    pyarrow.parquet.write_table(texts(group), tmp_path / "x.parquet")
+    assert observed(tmp_path / "x.parquet") == observed(lines(tmp_path / "x.jsonl", group))
+
+
 def test_check_and_convert_name_the_row_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

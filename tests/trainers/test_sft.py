@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
@@ -118,6 +120,9 @@ def test_a_message_cannot_forge_a_turn(template: ChatTemplate) -> None:
         ({"messages": CHAT["messages"][:2]}, "assistant"),
         ({"text": "x"}, "pieces"),
         ([1], "pieces"),
+        (r'{"pieces": [["a\ud800", false], ["b", true]]}', "half a character"),
+        ('{"messages": ' + "[" * 5000 + "]" * 5000 + "}", "not JSON"),
+        ({"messages": [CHAT["messages"][0], {**CHAT["messages"][1], "tool_calls": "[{"}]}, "JSON"),
     ],
 )
 def test_a_broken_row_is_named(
@@ -127,6 +132,30 @@ def test_a_broken_row_is_named(
     with pytest.raises(StoreError, match=r"d\.jsonl, row 2: ") as error:
         read_examples([file], template, 400, 512)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("layout", ["structs", "texts"])
+@pytest.mark.parametrize("form", ["messages", "pieces"])
+def test_demonstrations_in_parquet_are_the_same_examples(
+    form: str, layout: str, tmp_path: Path, template: ChatTemplate
+) -> None:
+    given: list[Any] = [CHAT, {**CHAT, "task_id": "b"}] if form == "messages" else PIECES[:3]
+    kept = dict[str, Any] if layout == "structs" and form == "messages" else _as_texts
+    table = pyarrow.Table.from_pylist([kept(row) for row in given])
+    pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
+    expected = read_examples([rows(tmp_path / "d.jsonl", *given)], template, 400, 512)
+    found = read_examples([tmp_path / "d.parquet"], template, 400, 512)
+    assert (found.rows, found.digest()) == (len(given), expected.digest())
+
+
+def _as_texts(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: json.dumps(v) if isinstance(v, list) else v for key, v in row.items()}
+
+
+def test_a_file_that_is_not_utf8_is_named(tmp_path: Path, template: ChatTemplate) -> None:
+    (tmp_path / "d.jsonl").write_bytes(b'{"pieces": "\xe9"}')
+    with pytest.raises(StoreError, match=r"d\.jsonl: not UTF-8"):
+        read_examples([tmp_path / "d.jsonl"], template, 400, 512)
 
 
 def trajectory(member: int, solved: bool, failure: str | None = None) -> Trajectory:
@@ -158,9 +187,11 @@ def test_a_run_of_another_template_is_refused(tmp_path: Path, template: ChatTemp
     folder.mkdir(parents=True)
     write_parquet(folder / "step.parquet", [trajectory(0, True)])
     manifest = tmp_path / "run" / "manifest.json"
-    manifest.write_text(json.dumps({"template_hash": template.digest()}))
+    manifest.write_text(
+        json.dumps({"rods": "", "digest": "", "config": {}, "template_hash": template.digest()})
+    )
     assert len(read_examples([tmp_path / "run"], template, 400, 512).samples) == 1
-    manifest.write_text(json.dumps({"template_hash": "0"}))
+    manifest.write_text(json.dumps({"rods": "", "digest": "", "config": {}, "template_hash": "0"}))
     with pytest.raises(StoreError, match="chat template"):
         read_examples([tmp_path / "run"], template, 400, 512)
 

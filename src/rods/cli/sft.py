@@ -31,7 +31,7 @@ RECENT = 50
 def sft(
     data: Annotated[
         list[Path] | None,
-        typer.Argument(help="JSON lines of demonstrations, Parquet trajectories, or runs."),
+        typer.Argument(help="Demonstrations (JSON lines or Parquet), trajectories, or runs."),
     ] = None,
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for the model; must be new.")

@@ -215,7 +215,7 @@ def _as_json(
                     f"{where}, column {name}: holds {fault}, which JSON cannot hold. Store the "
                     "column as JSON text."
                 ) from fault
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise error(f"{where}, column {name}: not JSON: {fault}. Fix the row.") from fault
 
 

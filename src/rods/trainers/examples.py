@@ -1,14 +1,14 @@
 """Supervised data: trajectories of runs and demonstrations as samples with a loss mask.
 
-Owns the two file formats and the rule that only the policy's own tokens carry loss. It never cuts
-an example: one that is too long is left out and counted. Each row of a JSONL file is one of
+Owns the two kinds of rows and the rule that only the policy's own tokens carry loss. It never cuts
+an example: one that is too long is left out and counted. A row of JSON lines or Parquet is one of
 
     {"task_id": "add-1-7", "pieces": [["What is 2 + 3?", false], ["It is 5.", true]]}
     {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]}
 
 Pieces are encoded one by one, as a rollout encodes insertions; special tokens in them are
 recognised, and the end-of-turn token follows the last one. Messages go through the tokenizer's chat
-template; only what assistants say carries loss. A run's Parquet files hold ids already.
+template; only what assistants say carries loss. Trajectories of a run hold ids already.
 
     examples = read_examples([Path("runs/today")], template, vocabulary=512, most=4096)
     examples.samples, examples.failed, examples.long
@@ -17,7 +17,6 @@ template; only what assistants say carries loss. A run's Parquet files hold ids 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,10 @@ from typing import Any, cast
 import numpy as np
 
 from rods.errors import PolicyError, StoreError
-from rods.infra.rows import json_lines
+from rods.infra.files import is_parquet, parquet_rows
+from rods.infra.rows import file_rows, listed, opened
 from rods.rollout.template import ChatTemplate
-from rods.store import MANIFEST
+from rods.store import MANIFEST, RunDirectory
 from rods.trainers.samples import Sample
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import read_parquet, template_in
@@ -80,7 +80,7 @@ def read_examples(
     rows = failed = long = 0
     for path in paths:
         for file in _files(path):
-            rows_of = _from_jsonl if file.suffix == ".jsonl" else _from_run
+            rows_of = _from_run if _is_run(file) else _from_rows
             for sample in rows_of(file, template, least):
                 rows += 1
                 if sample is None:
@@ -111,6 +111,12 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
+def _is_run(file: Path) -> bool:
+    """Whether a file holds trajectories; otherwise it holds demonstrations."""
+    rows = parquet_rows(file, "examples", StoreError, ("steps",)) if is_parquet(file) else iter(())
+    return "steps" in next(rows, ("", {}))[1]
+
+
 def _check(sample: Sample, file: Path, vocabulary: int) -> None:
     if int(sample.ids.max()) >= vocabulary or int(sample.ids.min()) < 0:
         raise StoreError(
@@ -139,13 +145,10 @@ def sample_of(trajectory: Trajectory) -> Sample:
 
 def _same_template(file: Path, template: ChatTemplate) -> None:
     """Refuse a file whose ids were made by another template."""
-    path = file.parent.parent / MANIFEST
+    run = file.parent.parent
     theirs = template_in(file)
-    if not theirs and path.is_file():
-        try:
-            theirs = json.loads(path.read_text(encoding="utf-8")).get("template_hash")
-        except (ValueError, AttributeError) as error:
-            raise StoreError(f"{path}: not a manifest: {error}. The run is damaged.") from error
+    if not theirs and (run / MANIFEST).is_file():
+        theirs = RunDirectory.open(run).manifest.get("template_hash")
     if theirs and theirs != template.digest():
         raise StoreError(
             f"{file}: its chat template is {theirs}, that of the model {template.digest()}. Token "
@@ -158,11 +161,11 @@ def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) 
     return Sample(np.array(ids, dtype=np.int64), carries, logprobs, 1.0, task_id, member)
 
 
-# -- JSON lines -------------------------------------------------------------------------------
+# -- demonstrations ---------------------------------------------------------------------------
 
 
-def _from_jsonl(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:
-    for number, row in json_lines(file, "examples", StoreError):
+def _from_rows(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:
+    for number, row in file_rows(file, "demonstrations", StoreError):
         where = f"{file}, row {number}"
         try:
             ids, mask = encode_row(row, template)
@@ -179,27 +182,26 @@ def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
         ValueError: the row is broken; also TypeError, LookupError and AttributeError.
         PolicyError: the chat template refuses it.
     """
-    if not isinstance(row, dict) or ("pieces" in row) == ("messages" in row):
+    data = cast("dict[str, Any]", row if isinstance(row, dict) else {})
+    pieces, said = data.get("pieces"), data.get("messages")
+    if (pieces is None) == (said is None):
         raise ValueError("expected an object with either `pieces` or `messages`.")
-    data = cast("dict[str, Any]", row)
-    if "pieces" in data:
-        ids, mask = _encode_pieces(data["pieces"], template)
+    if pieces is not None:
+        ids, mask = _encode_pieces(listed(pieces, "pieces"), template)
     else:
-        messages = [_message(m) for m in data["messages"]]
-        tools = [_tool(t) for t in data.get("tools") or ()]
+        messages = [_message(m) for m in listed(said, "messages")]
+        tools = [_tool(t) for t in listed(data.get("tools"), "tools")]
         ids, mask = _encode_messages(messages, tools, template)
     if not any(mask) or mask[0]:
         raise ValueError("expected context first, and then at least one token that is trained.")
     return ids, mask
 
 
-def _encode_pieces(pieces: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
+def _encode_pieces(pieces: Sequence[Any], template: ChatTemplate) -> tuple[list[int], list[int]]:
     ids: list[int] = []
     mask: list[int] = []
-    if not isinstance(pieces, list) or not pieces:
-        raise ValueError("`pieces` must be a list of [text, trained], not empty.")
     trained = False
-    for piece in cast("list[Any]", pieces):
+    for piece in pieces:
         text, trained = piece
         if not isinstance(text, str) or not isinstance(trained, bool):
             raise ValueError(f"a piece must be [text, true or false], got {piece!r:.80}.")
@@ -253,7 +255,7 @@ def _message(row: Any) -> Message:
     if role not in ROLES or not isinstance(content, str):
         raise ValueError(f"a message has role {role!r} and content of {type(content).__name__}; "
                          f"expected one of {', '.join(ROLES)}, and text.")  # fmt: skip
-    calls = tuple(_call(c) for c in row.get("tool_calls") or ())
+    calls = tuple(_call(c) for c in listed(row.get("tool_calls"), "tool_calls"))
     if calls and role != "assistant":
         raise ValueError(f"a message of role {role!r} has tool_calls; only assistants call.")
     return Message(role, content, calls)
@@ -261,10 +263,10 @@ def _message(row: Any) -> Message:
 
 def _call(row: Any) -> ToolCall:
     inner = row.get("function", row)
-    given = inner.get("arguments") or {}
-    return ToolCall(inner["name"], json.loads(given) if isinstance(given, str) else given)
+    return ToolCall(inner["name"], opened(inner.get("arguments"), "arguments") or {})
 
 
 def _tool(row: Any) -> ToolSpec:
-    inner = row.get("function", row)
-    return ToolSpec(inner["name"], inner.get("description", ""), inner.get("parameters") or {})
+    inner = opened(row.get("function", row), "a function")
+    schema = opened(inner.get("parameters"), "parameters") or {}
+    return ToolSpec(inner["name"], inner.get("description", ""), schema)

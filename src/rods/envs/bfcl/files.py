@@ -22,6 +22,7 @@ from rods.envs.bfcl.tasks import task_of
 from rods.errors import TaskError
 from rods.infra.files import is_parquet, parquet_rows
 from rods.infra.rows import field, json_lines
+from rods.infra.text import require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Task, carried
 
@@ -61,7 +62,9 @@ def load_entries(path: Path, wheel: str = "") -> list[Task]:
 def _of_file(path: Path, wheel: str) -> Iterator[Task]:
     answers: Mapping[str, Any] | None = None
     seen: dict[str, str] = {}
-    for where, row in _rows(path):
+    table = is_parquet(path)
+    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path, "tasks")
+    for where, row in rows:
         plain = carried(row, where)
         if plain is not None:
             task = Task.from_json(plain, where)
@@ -81,21 +84,16 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
         yield task
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Any]]:
-    if is_parquet(path):
-        yield from parquet_rows(path, "tasks", TaskError, COLUMNS)
-        return
-    for number, row in json_lines(path, "tasks", TaskError):
-        yield f"{path}:{number}", row
+def _lines(path: Path, what: str) -> Iterator[tuple[str, Any]]:
+    return ((f"{path}:{number}", row) for number, row in json_lines(path, what, TaskError))
 
 
 def _answers(path: Path) -> dict[str, Any]:
     """The ground truths beside a file of entries."""
     file = path.parent / "possible_answer" / path.name
-    rows = ((f"{file}:{n}", row) for n, row in json_lines(file, "answers", TaskError))
     return {
         field(row, "id", str, where, TaskError): field(row, "ground_truth", list, where, TaskError)
-        for where, row in rows
+        for where, row in _lines(file, "answers")
     }
 
 
@@ -153,7 +151,7 @@ def _plain(value: Any, where: str) -> Any:
     """A value, or what the text says that it was put into."""
     try:
         return json.loads(value) if isinstance(value, str) else value
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise TaskError(f"{where}: {value!r:.60} is not JSON: {error}.") from error
 
 
@@ -166,9 +164,11 @@ def _read(entry: dict[str, Any], answer: Any, where: str, wheel: str) -> Task:
             f"{known}."
         )
     try:
-        return task_of(entry, answer, match[1], wheel)
+        task = task_of(entry, answer, match[1], wheel)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise TaskError(
             f"{where}: {entry['id']}: not an entry of the benchmark: {what}."
         ) from error
+    require_whole(task.to_json(), where, TaskError)  # a text may hold JSON again
+    return task

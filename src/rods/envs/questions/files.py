@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -139,11 +138,10 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
 
 def _table_or_text(value: Any) -> Any:
     """An answer; one that is a text of `{"target": ...}` or `{"value": ...}` is read."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        with contextlib.suppress(ValueError):
-            found = json.loads(value)
-            if isinstance(found, dict) and found.keys() & {"target", "value"}:
-                return cast("Any", found)
+    with contextlib.suppress(ValueError):
+        found = opened(value, "an answer")
+        if isinstance(found, dict) and found.keys() & {"target", "value"}:
+            return cast("Any", found)
     return value
 
 
@@ -180,13 +178,11 @@ def _said(messages: Any) -> str:
 
 def _conversation(text: str) -> list[Any] | None:
     """Messages that a text holds as JSON; None: it is words, such as a list of numbers."""
-    if not text.lstrip().startswith("["):
-        return None
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = opened(text, "a conversation")
+    except ValueError:
         return None
-    rows = cast("list[Any]", found)
+    rows = cast("list[Any]", found if isinstance(found, list) else [])
     fits = all(isinstance(row, dict) and row.keys() & {"role", "from"} for row in rows)
     return rows if rows and fits else None
 

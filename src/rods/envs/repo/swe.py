@@ -22,6 +22,7 @@ from rods.envs.repo.claims import passed, read_report, withhold
 from rods.envs.repo.container import Container
 from rods.errors import EnvError, TaskError
 from rods.infra.rows import field, file_rows
+from rods.infra.text import require_whole
 from rods.sandbox.shell import ShellResult
 from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
@@ -62,6 +63,7 @@ def load_rows(path: Path, env: str) -> list[Task]:
         if number == 1 and carried(row, where):
             return list(read_tasks(path))
         tasks.append(_task(row, where, env))
+        require_whole(tasks[-1].to_json(), where, TaskError)  # a text may hold JSON again
     return tasks
 
 
@@ -94,7 +96,7 @@ def _names(value: Any, where: str) -> list[Json]:
     """Names of tests: a list, or the text of one."""
     try:
         listed = json.loads(value) if isinstance(value, str) else list(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TaskError(f"{where}: {value!r} is not a list of tests.") from error
     return [str(name) for name in listed]
 

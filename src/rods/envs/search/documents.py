@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from rods.errors import ConfigError, EnvError
+from rods.infra.text import require_whole
 
 _WORD = re.compile(r"\w+")
 
@@ -87,8 +88,9 @@ def document_at(line: bytes, where: str) -> Document:
         ConfigError: it is none; `where` names file and line.
     """
     try:
-        return document_of(json.loads(line))
-    except ValueError as error:  # no JSON and no UTF-8 are of that class too
+        require_whole(found := json.loads(line), where, ConfigError)
+        return document_of(found)
+    except (ValueError, RecursionError) as error:  # no JSON and no UTF-8 are ValueErrors too
         raise ConfigError(
             f"{where}: not a document: {error}. A row is "
             '{"id": ..., "contents": "TITLE\\nTEXT"} or {"id": ..., "title": ..., "text": ...}.'

@@ -155,7 +155,7 @@ def _row(row: Mapping[str, Any], reading: LogFormat, where: str) -> list[Logged]
     if not reading.reward_key and _OWN.issubset(row):
         return [Logged(task, _progress(row, where), where, step)]
     known = (reading.reward_key,) if reading.reward_key else REWARD_KEYS
-    value = _column(row, known, "--reward-key", where)
+    value = _plain(_column(row, known, "--reward-key", where))
     if _TRL.issubset(row) and isinstance(value, float) and math.isnan(value):
         value = None  # its function does not apply to the row
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -169,17 +169,17 @@ def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
     prompt = next((key for key in PROMPT_KEYS if row.get(key)), "")
     # verl's uid is of one rollout in the dumps of its newer trainer
     if (not named or (named == "uid" and "input" in row)) and prompt:
-        text = json.dumps(_messages(row[prompt]), sort_keys=True)
+        text = json.dumps(_plain(row[prompt]), sort_keys=True)
         return f"{PROMPT}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return str(_column(row, TASK_KEYS, "--task-key", where))
 
 
-def _messages(prompt: Any) -> Any:
-    """A prompt; messages that stand there as JSON text are these messages."""
+def _plain(value: Any) -> Any:
+    """A prompt or rewards; a list that stands there as JSON text is this list."""
     try:
-        return listed(prompt, "the prompt") if isinstance(opened(prompt, ""), list) else prompt
+        return listed(value, "it") if isinstance(opened(value, ""), list) else value
     except ValueError:
-        return prompt
+        return value
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -233,7 +233,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             where = f"{path}:{number}"
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error
             if not isinstance(row, dict):
                 raise TaskError(f"{where}: expected an object with task id and reward.")
