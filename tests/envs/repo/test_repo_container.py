@@ -9,13 +9,15 @@ import ast
 import json
 import subprocess
 import time
+import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from repo_cases import bash
-from rods.envs.repo.claims import passed, read_report, withhold
+from rods.envs.repo.claims import CLAIM, passed, read_report, withhold
 from rods.envs.repo.container import LOST, Container
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.swe import load_rows
@@ -307,6 +309,57 @@ def test_expected_values_are_taken_out() -> None:
     assert sorted(map(repr, owed.pop("t.py::test_one"))) == ["'ab'", "2", "{'a': [1]}"]
     assert owed == {"t.py::TestIt::test_two": [-3.5]}
     assert withheld.texts["old.py"] == "print 'x'\n"
+
+
+ASSERTED = {
+    "positions": "self.assertEqual(half(4), {})",
+    "the literal first": "self.assertEqual({}, half(4))",
+    "names": "self.assertEqual(first=half(4), second={})",
+    "one name": "self.assertEqual(half(4), second={}, msg='why')",
+    "the old name": "self.assertEquals(half(4), {})",
+    "a list": "self.assertListEqual(half(4), [{}])",
+    "a tuple": "self.assertTupleEqual(half(4), ({},))",
+    "a set": "self.assertSetEqual(half(4), {{{}}})",
+    "a dict": "self.assertDictEqual(half(4), {{'a': {}}})",
+    "lines": "self.assertMultiLineEqual(half(4), '{}')",
+    "a truth": "self.assertTrue(half(4) == {}, 'why')",
+    "a subtest": "with self.subTest(n=1):\n            self.assertEqual(half(4), {})",
+    "a loop": "for n in (4, 4):\n            self.assertEqual(half(n), {})",
+    "a cleanup": "try:\n            assert half(4) == {}\n        finally:\n            pass",
+}
+
+
+@pytest.mark.parametrize("form", ASSERTED)
+def test_each_way_to_expect_a_value_is_taken_out_and_owed(form: str) -> None:
+    head = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        "
+    withheld = withhold({"t.py": head + ASSERTED[form].format(7531) + "\n"})
+    text = withheld.texts["t.py"]
+    assert "7531" not in text
+    assert withheld.owed == {"t.py::T::test_it": frozenset({0})}
+    claimed: list[int] = []
+    names: dict[str, Any] = {"half": lambda n: n, CLAIM: lambda n, value: not claimed.append(n)}
+    exec(text.replace("assertEquals(", "assertEqual("), names)
+    result = unittest.TestResult()
+    names["T"]("test_it").run(result)
+    assert result.wasSuccessful() and set(claimed) == {0}, (text, result.errors)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "with pytest.raises(ValueError):\n        assert f() == 2",
+        "with suppress(KeyError):\n        assert f() == 2",
+        "for n in ():\n        assert f() == 2",
+        "for n in (1, 2):\n        if n: continue\n        assert f() == 2",
+        "try:\n        assert f() == 2\n    except KeyError:\n        pass",
+        "self.assertEqual(*both(), 2)",
+        "self.assertEqual(f(), msg='2', second=2)",
+    ],
+)
+def test_what_may_be_left_out_is_not_owed(rows: str) -> None:
+    withheld = withhold({"t.py": f"def test():\n    {rows}\n"})
+    ast.parse(withheld.texts["t.py"])
+    assert withheld.owed == {"t.py::test": frozenset()}
 
 
 @pytest.mark.parametrize(

@@ -97,16 +97,14 @@ def outcomes(shell: Shell, jobs: Sequence[Job], seconds: float = SECONDS) -> lis
 
 
 def _texts(output: str, jobs: int) -> list[Any]:
-    nothing: list[Any] = [None] * jobs
     try:
         found: Any = json.loads(output)
     except (ValueError, RecursionError):
-        return nothing
-    rows = cast("list[Any]", found) if isinstance(found, list) else []
-    if len(rows) != jobs:
-        return nothing
-    whole = (isinstance(row, list) and all(isinstance(t, str) for t in row) for row in rows)
-    return [row if fine else None for row, fine in zip(rows, whole, strict=True)]
+        found = None
+    if not isinstance(found, list) or len(cast("list[Any]", found)) != jobs:
+        return [None] * jobs
+    whole = (isinstance(row, list) and all(isinstance(t, str) for t in row) for row in found)
+    return [row if fine else None for row, fine in zip(found, whole, strict=True)]
 
 
 def require_pass(name: str, checks: Sequence[Check], got: Sequence[str] | None) -> None:

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from rods.types import Json
 
 CLAIM = "_rods_claim"
-EQUALITIES = ("assertEqual", "assertEquals")
+_KINDS = ("", "List", "Tuple", "Set", "Dict", "MultiLine")
+EQUALITIES = ("assertEquals", *(f"assert{kind}Equal" for kind in _KINDS))
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -37,7 +39,7 @@ class Withheld(NamedTuple):
     """By file and function: the claims without which the test did not run."""
 
 
-_Found = tuple[ast.expr, ast.expr, ast.expr, object]
+_Found = tuple[ast.expr, ast.expr | ast.keyword, ast.expr, object]
 """A comparison with a literal: from what to what it is replaced, what is compared, the literal."""
 _Replacement = tuple[int, int, int, int, str]
 """First line and column, last line and the column after it, new text."""
@@ -59,8 +61,8 @@ def withhold(texts: Mapping[str, str]) -> Withheld:
         for node in ast.walk(tree):
             for begin, end, actual, value in _comparisons(node):
                 claim = f"{CLAIM}({len(values)}, ({ast.get_source_segment(text, actual)}))"
-                if isinstance(node, ast.Expr):
-                    claim += ", True"
+                if isinstance(begin, ast.Attribute):  # as its values differ, so does its name
+                    claim = f"{ast.unparse(begin.value)}.assertEqual({claim}, True"
                 place = (begin.lineno, begin.col_offset, end.end_lineno or 0)
                 replacements.append((*place, end.end_col_offset or 0, claim))
                 numbers.setdefault(cast("ast.stmt", node), []).append(len(values))
@@ -68,41 +70,69 @@ def withhold(texts: Mapping[str, str]) -> Withheld:
         made[path] = _replaced(text, replacements)
         for name, function in _functions(tree, path):
             if not any(isinstance(inner, ast.Return) for inner in ast.walk(function)):
-                owed[name] = frozenset(n for row in function.body for n in numbers.get(row, []))
+                owed[name] = frozenset(
+                    n for row in _certain(function.body) for n in numbers.get(row, [])
+                )
     return Withheld(made, values, owed)
 
 
 def _comparisons(node: ast.AST) -> Iterator[_Found]:
     """Comparisons with a literal that a statement asserts."""
-    if isinstance(node, ast.Assert):
-        parts = [node.test]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
-                parts += part.values
-            elif isinstance(part, ast.Compare) and [type(op) for op in part.ops] == [ast.Eq]:
-                yield from _sides(part, part, part.left, part.comparators[0])
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+    parts = [node.test] if isinstance(node, ast.Assert) else []
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         call = node.value
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-        if name in EQUALITIES and len(call.args) >= 2 and not starred:
-            left, right = call.args[:2]
-            yield from _sides(left, right, left, right)
+        given = [*call.args, *call.keywords][:2]
+        left, *right = [one.value if isinstance(one, ast.keyword) else one for one in given] or [
+            call
+        ]
+        odd = any(
+            isinstance(one, ast.Starred) or getattr(one, "arg", "") in (None, "msg")
+            for one in given
+        )
+        if name in EQUALITIES and right and not odd:
+            yield from _sides(call.func, given[1], left, right[0])
+        elif name == "assertTrue" and not odd:
+            parts = [left]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+            parts += part.values
+        elif isinstance(part, ast.Compare) and [type(op) for op in part.ops] == [ast.Eq]:
+            yield from _sides(part, part, part.left, part.comparators[0])
 
 
-def _sides(first: ast.expr, last: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[_Found]:
+def _certain(rows: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run in a test that passes, those within others included."""
+    for row in rows:
+        yield row
+        if isinstance(row, ast.With | ast.AsyncWith):  # one that takes an error ends early
+            goes = not re.search("raise|suppress", "".join(map(ast.unparse, row.items)).lower())
+        elif isinstance(row, ast.For) and isinstance(row.iter, ast.List | ast.Tuple):
+            leaves = any(isinstance(one, ast.Break | ast.Continue) for one in ast.walk(row))
+            goes = bool(row.iter.elts) and not leaves
+        else:
+            goes = isinstance(row, ast.Try) and not row.handlers
+        yield from _certain(cast("ast.With", row).body if goes else [])
+
+
+def _sides(
+    first: ast.expr, last: ast.expr | ast.keyword, left: ast.expr, right: ast.expr
+) -> Iterator[_Found]:
     for actual, expected in ((left, right), (right, left)):
-        if not _is_literal(actual) and _is_literal(expected):
-            yield first, last, actual, ast.literal_eval(expected)
+        if _literal(actual) is _NONE and (value := _literal(expected)) is not _NONE:
+            yield first, last, actual, value
 
 
-def _is_literal(node: ast.expr) -> bool:
+_NONE = object()
+
+
+def _literal(given: ast.expr | str) -> object:
+    """The value of a literal, or `_NONE`."""
     try:
-        ast.literal_eval(node)
+        return ast.literal_eval(given)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
+        return _NONE
 
 
 def _replaced(text: str, replacements: list[_Replacement]) -> str:
@@ -114,16 +144,13 @@ def _replaced(text: str, replacements: list[_Replacement]) -> str:
     return b"".join(lines).decode()
 
 
-def _functions(tree: ast.Module, path: str) -> Iterator[tuple[str, Function]]:
+def _functions(node: ast.AST, name: str) -> Iterator[tuple[str, Function]]:
     """Functions of a module and its classes, by the names that pytest gives them."""
-    waiting: list[tuple[str, ast.AST]] = [(path, tree)]
-    while waiting:
-        name, node = waiting.pop()
-        for inner in ast.iter_child_nodes(node):
-            if isinstance(inner, ast.ClassDef):
-                waiting.append((f"{name}::{inner.name}", inner))
-            elif isinstance(inner, Function):
-                yield f"{name}::{inner.name}", inner
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.ClassDef):
+            yield from _functions(inner, f"{name}::{inner.name}")
+        elif isinstance(inner, Function):
+            yield f"{name}::{inner.name}", inner
 
 
 def passed(report: Mapping[str, Any], withheld: Withheld) -> set[str]:
@@ -139,7 +166,7 @@ def passed(report: Mapping[str, Any], withheld: Withheld) -> set[str]:
     wrong: set[str] = set()
     for test, number, text in report["claims"]:
         claimed.setdefault(str(test), set()).add(int(number))
-        if not _equals(str(text), withheld.values[int(number)]):
+        if _literal(str(text)) != withheld.values[int(number)]:
             wrong.add(str(test))
     good: set[str] = set()
     bad: set[str] = set()
@@ -152,13 +179,6 @@ def passed(report: Mapping[str, Any], withheld: Withheld) -> set[str]:
         fine = fine and owed <= claimed.get(test, set())
         (good if fine else bad).add(test.split()[0])
     return good - bad
-
-
-def _equals(text: str, expected: object) -> bool:
-    try:
-        return bool(ast.literal_eval(text) == expected)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
 
 
 def read_report(output: str, mark: str) -> Mapping[str, Any] | None:

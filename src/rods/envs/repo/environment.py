@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -89,7 +90,8 @@ class RepoEnvironment(Environment):
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """Whole repositories on either side; bugs where the settings say so."""
         if self._apart == "bugs":
-            tasks = [_alone(task) for task in tasks]
+            own = [replace(t.provenance, scenario=f"{NAME}-{t.provenance.origin}") for t in tasks]
+            tasks = [replace(t, provenance=one) for t, one in zip(tasks, own, strict=True)]
         return split(tasks, held_out_share=0.25 if held_out is None else held_out)
 
     def shell(self) -> Shell:
@@ -105,29 +107,17 @@ class RepoEnvironment(Environment):
             PrerequisiteError: nothing can be run safely on this machine.
             TaskError: the task's world has no files or no checks.
         """
-        image = task.world.get("image")
-        if image:
-            return self._in_container(task, str(image))
-        sources, checks = _files(task), _checks(task)
-        shell = self.shell()
+        sources: Mapping[str, str] = {}
+        if image := task.world.get("image"):
+            start = partial(Container, str(image), self._memory_mb, self._container)
+            place, judge = start(), partial(passes, task.world, start=start)
+        else:
+            sources, checks = _files(task), _checks(task)
+            place, judge = self.shell(), partial(self.judge, sources, checks)
         try:
-            shell.put(sources)
-            return RepoWorld(
-                task, shell, lambda patch: self.judge(sources, checks, patch), self._seconds
-            )
-        except BaseException:
-            shell.close()
-            raise
-
-    def _in_container(self, task: Task, image: str) -> RepoWorld:
-        def start() -> Container:
-            return Container(image, self._memory_mb, self._container)
-
-        place = start()
-        try:
-            return RepoWorld(
-                task, place, lambda patch: passes(task.world, patch, start), self._seconds
-            )
+            if isinstance(place, Shell):
+                place.put(sources)
+            return RepoWorld(task, place, judge, self._seconds)
         except BaseException:
             place.close()
             raise
@@ -146,12 +136,6 @@ class RepoEnvironment(Environment):
             job = Job(None, [check.call for check in checks])
             got = outcomes(shell, [job], self._test_seconds)[0]
         return not failing(checks, got)
-
-
-def _alone(task: Task) -> Task:
-    """A task that is a scenario of its own."""
-    about = task.provenance
-    return replace(task, provenance=replace(about, scenario=f"{NAME}-{about.origin}"))
 
 
 def _files(task: Task) -> Mapping[str, str]:

@@ -121,7 +121,10 @@ def passes(world: Mapping[str, Json], patch: str, start: Callable[[], Container]
     place = start()
     try:
         _expect(place.run([*APPLY, "-"], tests, APPLY_SECONDS), "its tests do not apply")
-        withheld = withhold({path: _read(place, path) for path in touched})
+        read = {path: place.run(["cat", path], whole=True) for path in touched}
+        withheld = withhold(
+            {path: _expect(done, f"{path} cannot be read") for path, done in read.items()}
+        )
         excluded = [f"--exclude={name}" for name in (*touched, *DECIDING)]
         if not place.run([*APPLY, *excluded, "-"], patch, APPLY_SECONDS).ok:
             return False
@@ -145,12 +148,7 @@ def _report(place: Container, touched: Sequence[str]) -> Mapping[str, Any] | Non
     return read_report(done.output, mark)
 
 
-def _read(place: Container, path: str) -> str:
-    done = place.run(["cat", path], whole=True)
-    _expect(done, f"{path} cannot be read")
-    return done.output
-
-
-def _expect(done: ShellResult, otherwise: str) -> None:
+def _expect(done: ShellResult, otherwise: str) -> str:
     if not done.ok:
         raise EnvError(f"a row of SWE-Gym and its image do not agree: {otherwise}: {done.output}")
+    return done.output
