@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import ssl
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 os.environ.setdefault(
     "HF_HUB_OFFLINE", "1"
 )  # a name that means a model of the hub is not asked for
+
+# Compiled files are kept, whatever the shell says: hundreds of processes import the sources.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+gc.disable()  # imports make much that lives, and little that dies; on again once all is collected
 
 # A shell's background command ignores Ctrl-C, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -51,6 +58,7 @@ def pytest_collection_finish() -> None:
     """The garbage collector need not look through all modules again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 import tomllib
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -82,3 +85,15 @@ def test_commands_of_a_contributor_are_in_the_guide() -> None:
     assert len(made) == 6
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [name for name in made if f"make {name}" not in guide] == []
+
+
+@pytest.mark.slow
+def test_processes_of_tests_keep_what_they_compile() -> None:
+    """Else each of a run's hundreds of processes compiles the sources again."""
+    shown = "import sys; print(sys.dont_write_bytecode, flush=True)"
+    code = f"import conftest, subprocess; {shown}; "
+    code += f"subprocess.run([sys.executable, '-c', {shown!r}])"
+    forbidden = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=TESTS, env=forbidden, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False"], done.stderr
