@@ -40,6 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, RunDirectory]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # peft's
 @pytest.mark.parametrize("rank", [4, 0])
 def test_transformers_gives_the_same_greedy_answers(
@@ -71,6 +72,7 @@ def test_transformers_gives_the_same_greedy_answers(
     assert again.decode(prompts[0]) == tokenizer.decode(prompts[0])
 
 
+@pytest.mark.slow
 def test_its_held_out_results_are_those_of_the_run(
     runs: dict[int, RunDirectory],
     tmp_path: Path,

@@ -371,6 +371,7 @@ def test_seeds_of_a_log_make_the_data_set(
     assert len(made) == 2 and all(tasks[4].id in t.provenance.ancestors for t in made)
 
 
+@pytest.mark.slow
 def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -61,6 +61,7 @@ def test_signatures(name: str) -> None:
     assert shown(getattr(rods, name)) == SIGNATURES[name]
 
 
+@pytest.mark.slow
 def test_a_path_may_be_text(tmp_path: Path) -> None:
     tasks = load_tasks()[:3]
     assert write_tasks(f"{tmp_path}/tasks.jsonl", tasks) == 3

@@ -78,6 +78,7 @@ TRAJECTORY = st.builds(
 ONE = Trajectory("t", 0, 0, 1, (), (), (), 1, (Span((1,), None),), StopReason.DONE)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=12,
     deadline=None,

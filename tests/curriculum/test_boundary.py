@@ -193,6 +193,7 @@ def test_excluded_tasks_are_never_seeds():
     assert not choose(one, more={"excluded": {one[0].task_id}}).seeds
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.integers(0, 60),

@@ -30,6 +30,7 @@ def test_rows_of_any_family_are_batched_and_exact(kind: str) -> None:
     assert policy.stats.forked_tokens > 0
 
 
+@pytest.mark.slow
 def test_what_cannot_be_batched_goes_row_by_row_and_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

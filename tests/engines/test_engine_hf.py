@@ -59,6 +59,7 @@ def test_other_architectures_go_to_the_fallback_and_say_so(
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 def test_both_paths_sample_the_same() -> None:
     model = build("qwen3")
     fast = HFPolicy(model, [5], rows=8, max_context=128)
@@ -117,6 +118,7 @@ def test_a_shared_prompt_is_computed_once() -> None:
     assert policy.stats.forked_tokens == 7 * 39
 
 
+@pytest.mark.slow
 def test_a_prompt_outlives_the_session_that_computed_it() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=2, max_context=128)
@@ -148,6 +150,7 @@ def test_long_chunks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert worst_difference(model, play_many(HFPolicy(model, [5], 8, 128), 8)) < 1e-4
 
 
+@pytest.mark.slow
 def test_sparse_batches_are_compacted_and_stay_exact() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=24, max_context=160)

@@ -129,6 +129,7 @@ def test_a_long_result_leaves_room_for_fewer_rows(
     assert found == asyncio.run(go(plenty))
 
 
+@pytest.mark.slow
 def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.engines.storage.FIRST", 16)
     model = build("qwen3")
@@ -238,6 +239,7 @@ def test_weights_are_there_once(kind: str, rank: int, dtype: torch.dtype) -> Non
     assert (engine_bytes(model, weights) > 0) == merged
 
 
+@pytest.mark.slow
 def test_an_update_shows_without_a_copy() -> None:
     model = build("qwen2")
     policy = HFPolicy(model, [5], rows=4, max_context=128, share=True)

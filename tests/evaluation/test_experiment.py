@@ -270,6 +270,7 @@ def test_what_is_missing_or_unfair_is_said(grid: Grid, runs: Path) -> None:
         Experiment.of(grid, runs / "nowhere")
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_escapes_what_it_is_given(grid: Grid, runs: Path) -> None:
     page = Experiment.of(grid, runs).write(runs / "experiment.html").read_text()
     for part in (

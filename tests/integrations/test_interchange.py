@@ -124,6 +124,7 @@ def test_a_row_may_carry_a_task_of_ours(tmp_path: Path) -> None:
         list(read_tasks(written(tmp_path / "c.parquet", [table[0], {"task": "gsm8k", "n": 1}])))
 
 
+@pytest.mark.slow
 def test_the_verb_goes_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*words: str) -> int:
         return rods("convert", *map(str, words), monkeypatch=monkeypatch)

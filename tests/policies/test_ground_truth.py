@@ -177,6 +177,7 @@ def test_what_cannot_be_solved_is_counted_and_left_out() -> None:
     assert list(made.solved(2)) == [] and made.left_out.total() == 20
 
 
+@pytest.mark.slow
 def test_a_pool_of_variants_is_shown_in_turn(config: RunConfig) -> None:
     made, _ = demonstrations_of(config, ["resample"], 2, originals=0.0, several=0.5)
     tasks = [made._task(n, random.Random(n)) for n in range(6)]  # pyright: ignore

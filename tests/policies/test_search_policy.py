@@ -205,6 +205,7 @@ def test_copying_the_question_or_saying_several_things_is_wrong(
     assert not any(s.parts["correct"] for s in scores)
 
 
+@pytest.mark.slow
 def test_copying_what_was_found_is_wrong(bundled: BundledWorld) -> None:
     def whole(question: HopQuestion) -> tuple[list[str], str]:
         return [question.text], bundled.find(question.text)
@@ -218,6 +219,7 @@ def test_the_best_guess_is_hardly_ever_right() -> None:
     assert mean(paid(lambda q: ([], best), "otc_ppo")) < 0.05
 
 
+@pytest.mark.slow
 def test_the_same_search_again_costs_and_never_pays() -> None:
     necessary = lambda q: ([*q.programs], q.answer)  # noqa: E731
     often = lambda q: ([*q.programs, *[q.programs[-1]] * 2], q.answer)  # noqa: E731

@@ -136,6 +136,7 @@ def test_each_chart_of_the_page_has_its_data(finished: Path, tmp_path: Path) -> 
         assert chart.data and all(len(trace.x) == len(trace.y) > 0 for trace in chart.data)
 
 
+@pytest.mark.slow
 def test_text_of_a_model_stays_text(finished: Path, tmp_path: Path) -> None:
     page = read(build_report(finished, tmp_path / "report.html"))
     assert [t for t, _ in page.tags].count("script") == 3
@@ -145,6 +146,7 @@ def test_text_of_a_model_stays_text(finished: Path, tmp_path: Path) -> None:
     assert any(ATTACK in text for text in texts)  # nothing of it was lost either
 
 
+@pytest.mark.slow
 def test_names_and_settings_of_a_run_stay_text(tmp_path: Path) -> None:
     path = write_run(tmp_path / "a <b>run")
     manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
@@ -466,6 +468,7 @@ def test_a_damaged_file_of_trajectories_is_named(tmp_path: Path) -> None:
 # -- comparison and tables -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     static = write_run(tmp_path / "static", curriculum="static")
     comparison = compare_runs([static, finished])

@@ -83,6 +83,7 @@ def facts(run: RunData) -> tuple[Any, ...]:
     return (run.name, run.manifest, run.evaluations, judgements, run.notes, epochs, counts)
 
 
+@pytest.mark.slow
 def test_summaries_give_the_table_of_their_runs(grid: Grid, runs: Path, summaries: Path) -> None:
     assert sorted(p.name for p in summaries.iterdir()) == ["fixed.jsonl", "rods.jsonl"]
     assert shown(Experiment.of(grid, summaries)) == shown(Experiment.of(grid, runs))
@@ -91,6 +92,7 @@ def test_summaries_give_the_table_of_their_runs(grid: Grid, runs: Path, summarie
     assert size < sum(path.stat().st_size for path in runs.rglob("*.*")) / 4
 
 
+@pytest.mark.slow
 def test_summaries_and_run_folders_may_stand_beside_each_other(
     grid: Grid, runs: Path, summaries: Path
 ) -> None:

@@ -577,6 +577,7 @@ def test_a_run_that_resumes_remembers() -> None:
     assert rewards_of().score_group("otc_grpo", groups[2]) != expected[2], "memory matters"
 
 
+@pytest.mark.slow
 def test_invariant_8_a_kill_and_a_resume_keep_what_a_reward_remembers(tmp_path: Path) -> None:
     config = settings(
         curriculum="static",

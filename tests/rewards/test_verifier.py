@@ -48,6 +48,7 @@ SLOW = [
 """What takes the package minutes, or all memory."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty", "many_files")
 def test_a_process_with_many_open_files_judges() -> None:
     assert ask("x^2+x", "x(x+1)") == "right"
@@ -183,6 +184,7 @@ def test_time_and_memory_are_bounded(
         verifier.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier.close()
     monkeypatch.setattr(verifier, "MEMORY", "much")

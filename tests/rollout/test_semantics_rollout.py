@@ -282,6 +282,7 @@ def test_s20_seeds_depend_on_run_task_member_and_version_alone() -> None:
     assert len({episode_seed(*part) for part in parts}) == len(parts)
 
 
+@pytest.mark.slow
 def test_s21_groups_come_in_the_order_of_the_tasks() -> None:
     tasks = [notes_task([(f"task {i}", [ADD])] * (9 - i)) for i in range(8)]
     finished: list[Trajectory] = []

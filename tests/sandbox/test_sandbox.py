@@ -386,6 +386,7 @@ def check_removal(parent: Path) -> None:
     assert not folder.exists() and (outside / "kept").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_executions_can_be_pickled() -> None:
     done = Execution("1\n", "", "ok", 0.1)
     assert pickle.loads(pickle.dumps(done)) == done

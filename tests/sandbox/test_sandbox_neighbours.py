@@ -271,6 +271,7 @@ def test_what_it_leaves_harms_nobody(pool: SandboxPool, code: str) -> None:
     assert run(pool, "import os; print(os.listdir())").stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_a_session_that_answers_before_its_time_is_stopped(pool: SandboxPool) -> None:
     """The word it must answer with is in its memory; it gains the end of its turn."""
     code = """

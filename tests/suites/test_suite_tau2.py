@@ -179,6 +179,7 @@ def test_who_ends_at_once_makes_it_invalid(rules: SuiteRules, chat: Chat) -> Non
     assert ended.failure is not None and "ended at once" in ended.failure
 
 
+@pytest.mark.slow
 def test_who_is_gone_makes_it_invalid(tmp_path: Path) -> None:
     with Loopback(lambda _: "Hello.", models=("one",)) as server:
         away = f'evaluation.suite.user.url="{server.url}"'
@@ -378,6 +379,7 @@ def test_a_process_is_asked_only_once_it_listens(tmp_path: Path) -> None:
     assert suite(folder).tasks()
 
 
+@pytest.mark.slow
 def test_the_checkouts_own_interpreter_runs_it_where_it_has_one(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     own = folder / ".venv" / "bin" / "python"
@@ -409,6 +411,7 @@ def test_a_digest_of_the_databases_differs_where_they_do(rules: SuiteRules) -> N
     worlds[0].close()
 
 
+@pytest.mark.slow
 def test_accuracies_are_pooled_over_tasks_and_quote_repeated_trials(
     rules: SuiteRules, chat: Chat
 ) -> None:

@@ -220,6 +220,7 @@ def test_warm_up_trains_the_critic_alone_and_says_so():
     assert not same(policy, weights(model))
 
 
+@pytest.mark.slow
 def test_minibatches_and_clipping():
     model = make_model()
     trainer = ppo(model, minibatch=4, epochs=3, value_clip=0.01, critic_lr=5e-2)
@@ -298,6 +299,7 @@ def test_a_reward_that_is_not_finite_is_refused():
 # -- checkpoints ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [*slow(0), 2])
 def test_resumed_training_is_bit_equal(tmp_path, rank):
     options = {

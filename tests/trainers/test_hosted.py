@@ -72,6 +72,7 @@ def test_the_host_s_run_is_the_local_one(tmp_path: Path) -> None:
     assert {row["origin"] for judged in rows for row in judged} == {"original", "variant"}
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
     config = small_config()
     with hosted(config) as run:
@@ -95,6 +96,7 @@ def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
         assert [step(other, 5), step(other, 6)] == rows, "settings of patience may change"
 
 
+@pytest.mark.slow
 def test_a_task_that_comes_twice_under_the_same_weights_gets_other_noise(tmp_path: Path) -> None:
     with hosted(small_config()) as run:
         run.open(tmp_path)
@@ -153,6 +155,7 @@ def test_a_changed_recipe_goes_on_where_drift_is_allowed(tmp_path: Path) -> None
         run.open(tmp_path / "three", state)
 
 
+@pytest.mark.slow
 def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
     config, begun = small_config(), list[int]()
 

@@ -65,6 +65,7 @@ def regression(moments: Any, dtype: torch.dtype, steps: int = 300) -> tuple[floa
     return float(loss.detach()), layer.weight.detach().float()
 
 
+@pytest.mark.slow
 def test_float32_equals_torch() -> None:
     ours, theirs = regression("float32", torch.float32), regression(None, torch.float32)
     assert torch.allclose(ours[1], theirs[1], atol=1e-6)
@@ -88,6 +89,7 @@ def test_eight_bits_learn_as_well(dtype: torch.dtype) -> None:
     assert float((small[1] - full[1]).abs().max()) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eight")
 @pytest.mark.parametrize("settings", [HALF, ModelSettings(device="cpu", dtype="float32")])
 def test_an_update_with_eight_bits_is_close_to_the_full_one(settings: ModelSettings) -> None:

@@ -227,6 +227,7 @@ def test_minibatches_are_whole_groups_and_near_equal():
     assert len(orders) > 1
 
 
+@pytest.mark.slow
 def test_a_group_larger_than_the_minibatch_is_not_split():
     groups = make_groups(make_model(), groups=3, prompt=80)
 
@@ -269,6 +270,7 @@ def test_a_cosine_without_an_end_is_refused():
         make_trainer(make_model(), total_steps=0, schedule="cosine")
 
 
+@pytest.mark.slow
 def test_kl_pulls_towards_the_start():
     def drift(kl):
         model = make_model()

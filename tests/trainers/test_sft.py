@@ -435,6 +435,7 @@ def test_of_two_that_start_at_once_one_learns(
     assert RunDirectory.open(out).config.seed == 5
 
 
+@pytest.mark.slow
 def test_each_verb_resumes_its_own_runs(
     tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -454,6 +455,7 @@ def test_each_verb_resumes_its_own_runs(
     assert "rods train --resume" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_resume_refuses_other_data(
     tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -28,6 +28,7 @@ from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides
 CODES = set(domains_of(ENVIRONMENT).tables["city"].owners["airport"])
 
 
+@pytest.mark.slow
 def test_every_accepted_variant_replays_and_is_solved() -> None:
     for _, variant in accepted():
         played = trace(ENVIRONMENT, variant)

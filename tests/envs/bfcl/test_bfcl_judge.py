@@ -120,6 +120,7 @@ def test_the_official_rewriting_of_text_is_known():
     assert not official_verdicts([(task, truth(task))])[0].valid
 
 
+@pytest.mark.slow
 def test_calls_from_a_model_cannot_attack_the_official_process(tmp_path: Path):
     target = tmp_path / "x"
     code = f"__import__('pathlib').Path({str(target)!r}).touch()"

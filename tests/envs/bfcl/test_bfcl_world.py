@@ -56,6 +56,7 @@ def objects_of(root: object) -> dict[int, object]:
     return found
 
 
+@pytest.mark.slow
 def test_every_ground_truth_passes_both_judges():
     for task in load_tasks():
         for verdict in judge_calls(task, [t.ground_truth for t in task.turns], ENVIRONMENT):

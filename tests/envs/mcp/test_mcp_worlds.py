@@ -77,6 +77,7 @@ def add(name: str) -> ToolCall:
     return ToolCall("add", {"name": name})
 
 
+@pytest.mark.slow
 def test_a_turn_is_judged_by_state_and_results(made: Any) -> None:
     environment = make = made()
     task = task_of(add("milk"))
@@ -102,6 +103,7 @@ def test_a_turn_is_judged_by_state_and_results(made: Any) -> None:
             world.begin_turn(1)
 
 
+@pytest.mark.slow
 def test_sixteen_concurrent_worlds_of_a_task_end_in_sixteen_states(made: Any) -> None:
     """Invariant 2."""
     environment = made()
@@ -275,6 +277,7 @@ def test_a_stubborn_server_and_its_children_are_killed(made: Any) -> None:
             assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.slow
 def test_a_tool_that_draws_is_named(made: Any) -> None:
     report = check_tasks([task_of(ToolCall("draw", {}))], made())
     [unstable] = [row for row in report.rows if row.finding is TaskFault.UNSTABLE]

@@ -415,6 +415,7 @@ def can_change_user() -> bool:
     return subprocess.run(asked, check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_change_user(), reason="not root, or no interpreter for all users")
 def test_as_root_each_workplace_is_a_user_that_nobody_else_is() -> None:
     with (

@@ -215,6 +215,7 @@ def test_paths_of_ours_stay_within() -> None:
                 shell.put({path: ""})
 
 
+@pytest.mark.slow
 def test_elsewhere_a_world_ends_as_here(environment: RepoEnvironment) -> None:
     hosted = Hosted(environment, tasks()[0])
     world = remote_world(hosted.open(), hosted.step, hosted.close)

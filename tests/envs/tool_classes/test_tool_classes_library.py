@@ -63,6 +63,7 @@ def test_the_file_is_what_the_script_writes(seeds: list[Task]) -> None:
     assert Counter(t.category for t in seeds) == {"base": 9, "miss_func": 3, "miss_param": 4}
 
 
+@pytest.mark.slow
 def test_the_tasks_that_judge_are_what_the_script_writes_and_none_is_trained_on() -> None:
     from examples.library_loans import held_out
 
@@ -231,6 +232,7 @@ def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -
         original_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
 def test_check_and_synth_take_it_by_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

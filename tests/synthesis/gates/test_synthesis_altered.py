@@ -69,6 +69,7 @@ def test_what_leaves_no_trace_is_caught(name: str) -> None:
     assert len(passed) <= 0.05 * total, passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [*slow(4), 16])
 def test_no_original_is_turned_down(share: int) -> None:
     cases = [keeper().case(task, task) for task in sides().train[::share]]
@@ -122,6 +123,7 @@ def test_what_a_retold_call_takes_comes_from_where_its_model_takes_it(
     assert gate(keeper().case(seed, broken)) is not None
 
 
+@pytest.mark.slow
 def test_a_text_says_the_result_that_is_shown() -> None:
     """`The estimated distance ... is 980 miles` where another distance was shown."""
     seed = named("multi_turn_base_95")

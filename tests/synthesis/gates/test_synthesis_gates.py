@@ -69,6 +69,7 @@ def test_ancestry() -> None:
     assert verdict(seed, dataclasses.replace(variant, provenance=orphan)) == "ancestry"
 
 
+@pytest.mark.slow
 def test_held_out_scenario() -> None:
     seed, variant = renamed()[0]
     foreign = sides().held_out[0].provenance.scenario

@@ -94,6 +94,7 @@ def test_none_of_them_is_plain_english() -> None:
     assert verdict(seed, say(variant, 0, spoken)) != "literals"
 
 
+@pytest.mark.slow
 def test_names_of_tools_and_parameters_leak() -> None:
     seed, variant = renamed()[0]
     case = keeper().case(seed, variant)

@@ -46,6 +46,7 @@ def test_every_break_of_execution_is_caught(name: str) -> None:
     assert not missed
 
 
+@pytest.mark.slow
 def test_wrong_values_in_messages_are_nearly_always_caught() -> None:
     missed, total = passed("wrong value in a message", 30)
     assert total >= 22

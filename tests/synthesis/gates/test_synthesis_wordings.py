@@ -70,6 +70,7 @@ def test_a_wrong_word_in_a_retold_message_is_caught_whoever_made_it(name: str) -
     assert len(passed) <= 0.1 * total, passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["llm:model", "graph:walk", "mine:own"])
 def test_gates_do_not_ask_for_the_name_of_a_writer(recipe: str) -> None:
     seed, variant = renamed()[0]
@@ -115,6 +116,7 @@ def fold(task: Task, folds: int = 5) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [*slow(1), 10])
 def test_few_human_messages_are_rejected_by_gates_that_never_heard_them(share: int) -> None:
     """As a language model's: no ancestor says the same, the counts are of other scenarios."""

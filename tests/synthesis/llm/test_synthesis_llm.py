@@ -377,6 +377,7 @@ def test_an_unusable_server_is_not_a_rejection_and_a_lost_request_is() -> None:
             assert [r.stage for r in outcome.rejections] == ["writer"]
 
 
+@pytest.mark.slow
 def test_prompts_show_no_held_out_text_and_no_file_path() -> None:
     held = {t.user for task in sides().held_out for t in task.turns if len(t.user) > 30}
     for _, text in _prompts():

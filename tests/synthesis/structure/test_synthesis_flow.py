@@ -62,6 +62,7 @@ def test_weights_sum_to_one() -> None:
     assert sum(vars(ProfileWeights()).values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_state_edges_are_those_of_the_benchmark() -> None:
     edges = across = 0
     depths: Counter[int] = Counter()

@@ -31,6 +31,7 @@ from worker_cases import ThreadProcess
 THREAD = pytest.mark.usefixtures("worker_thread")
 
 
+@pytest.mark.slow
 @THREAD
 def test_verified_variants_come_in_order(tmp_path: Path) -> None:
     with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
