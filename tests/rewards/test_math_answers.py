@@ -61,6 +61,9 @@ RIGHT = table(r"""
     |  12\mathrm{cm}
 \sqrt{2} :=  \sqrt2  |  \sqrt{2}  |  2^{1/2}  |  \frac{2}{\sqrt{2}}  |  1.414214  |  x=\sqrt{2}
     |  √2  |  \sqrt{2}\text{ cm}  |  AB = \sqrt{2}
+1+2\sqrt{3} :=  2\sqrt3+1  |  1 + 2\sqrt{3}  |  1+2\cdot\sqrt{3}  |  (1+2\sqrt3)
+1-2\pi :=  1 - 2\pi  |  -2\pi+1  |  1-2*\pi
+3\cdot 2^{99}+1 :=  1+3\cdot 2^{99}
 2\sqrt{2} :=  \sqrt{8}  |  2 \sqrt 2  |  2\cdot\sqrt{2}  |  \sqrt2 \cdot 2  |  2*sqrt(2)
 \frac{3\pi}{4} :=  3\pi/4  |  \frac{3}{4}\pi  |  0.75\pi  |  \pi\cdot\frac34  |  \frac34 \pi
     |  3π/4
@@ -169,6 +172,15 @@ Compute $\gcd(12,18)$. => 6 :=  \gcd(12,18)  |  \text{gcd}(12,18)
 What is 25% of 80? => 20 :=  25% of 80  |  0.25\cdot 80  |  0.25*80
 What is $17 \bmod 5$? => 2 :=  17 \bmod 5  |  17 % 5  |  17 \pmod{5}
 Convert $1011_2$ to base 10. => 11 :=  1011_2
+Factor $x^2-9$. => (x-3)(x+3) :=  x^2-9  |  -9+x^2  |  x^{2} - 9
+Complete the square in $1-4x+x^2$. => (x-2)^2-3 :=  x^2-4x+1  |  -4x+x^2+1  |  -4x+1+x^2
+Find the area of a circle of radius 3. => 9\pi :=  \pi\cdot 3^2  |  3^2\pi  |  \pi 3^{2}
+    |  3\cdot3\pi  |  3 \times 3 \pi  |  3*3\pi
+Find the length of the vector $(1,2)$. => \sqrt{5} :=  \sqrt{1^2+2^2}  |  \sqrt{1+2^2}
+Find $2\begin{pmatrix}1\\2\end{pmatrix}$. => \begin{pmatrix}2\\4\end{pmatrix} :=
+    |  \begin{pmatrix}2\cdot1\\2\cdot2\end{pmatrix}  |  \begin{pmatrix}1+1\\2+2\end{pmatrix}
+    |  \begin{pmatrix}2\\2+2\end{pmatrix}  |  \begin{pmatrix}2\\5-1\end{pmatrix}
+Find $\int_0^1 e^x dx$. => e-1 :=  \int_0^1 e^x dx  |  e-2^0
 Find the sum of the vectors $(1,2)$ and $(3,4)$. => (4,6) :=  (1,2)+(3,4)  |  (1+3,2+4)
 """)
 WRONG = table(r"""

@@ -26,14 +26,16 @@ _OF_CONSTANTS = (
     r"\\(?:sin|cos|tan|cot|sec|csc)(?!h|\^\{?-1)|\b(?:sin|cos|tan)\(",
     r"\\arc(?:sin|cos|tan)|\\(?:sin|cos|tan)\^\{?-1|\b(?:arc|a)(?:sin|cos|tan)\(",
     r"\\[dt]?binom|\\choose|!|\\fact",
-    r"\\lfloor|\\lceil|\\lvert|\\rfloor|\b(?:floor|ceil)\(",
+    r"\\lfloor|\\lceil|\\lvert|\\rfloor|\b(?:floor|ceil)\(|(?<![\w.])\d+\^(?:\d|\{\d+\})",
 )
 """The same, where the reference has no variable; trigonometry of x has equal forms."""
 _TABLES = r"\\begin"
 _RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)(?![A-Za-z])"
 _LISTED = re.compile(r"[,;\[]|\\\{|\\begin")
 _SUM = re.compile(
-    r"(?<![\w.}\\^_!])\d{1,60}(?:[*+-]|\\cdot|\\times)\d{1,60}(?![\w.^(\\/!])", re.ASCII
+    r"(?:(?<![\w.}\\^_!])|(?<=\\\\)|(?<=matrix}))\d{1,60}"
+    r"(?:[+-]\d{1,60}(?![\w.^(/!*]|\\(?!\\|end))|(?:\*|\\cdot|\\times)\d{1,60}(?![\w.^!]))",
+    re.ASCII,
 )
 _QUOTIENT = re.compile(
     r"\\frac\{(\d{1,60})\}\{(\d{1,60})\}|(?<![\w.}\\^_!])(\d{1,60})/(\d{1,60})(?![\w.^(\\!])",
@@ -98,18 +100,15 @@ def copied(answer: str, reference: str, question: str) -> bool:
         return False
     whole = re.compile(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])")
     shown = (side for match in _MATH.finditer(question) for side in _sides(match))
-    written = whole.search(_key(spelt(_apart(question))))
+    # words and formulas must not run together without their blanks
+    apart = _EDGES.sub(lambda match: (match["word"] or "") + "\x00", question)
+    written = whole.search(_key(spelt(apart)))
     return bool(written) or any(_pieces(side) == pieces for side in shown)
 
 
 def _pieces(text: str) -> list[str]:
-    """What an expression is made of, in no order."""
-    return sorted(_PIECE.findall(_key(text)))
-
-
-def _apart(question: str) -> str:
-    """A question whose words and formulas do not run together without their blanks."""
-    return _EDGES.sub(lambda match: (match["word"] or "") + "\x00", question)
+    """What an expression is made of, in no order; a first term has no plus."""
+    return sorted(piece for piece in _PIECE.findall(_key(text)) if piece != "+")
 
 
 def _sides(match: re.Match[str]) -> list[str]:
