@@ -81,6 +81,20 @@ def _one_tls_context() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _precision_of_a_cpu() -> Iterator[None]:
+    """Models on a CPU compute in float32 on every machine, and no test times the CPU's kernels.
+
+    At the width of a model of 4 billion parameters that takes minutes of a busy machine.
+    `tests/engines/test_threads.py` guards the choice, `test_loading.py` that models follow it.
+    """
+    loading = sys.modules.get("rods.trainers.loading")
+    with pytest.MonkeyPatch.context() as patch:
+        if loading:
+            patch.setattr(loading, "bfloat16_pays", lambda width: False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _alone(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

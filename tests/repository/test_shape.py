@@ -158,8 +158,9 @@ def test_only_engines_are_told_apart_by_name() -> None:
         assert _compares_engines(ast.parse(text)), text
     assert not _compares_engines(ast.parse("environment.name == task.env"))
     for path in FILES:
-        if room_of(module_of(path)) != "engines":
-            found = _compares_engines(ast.parse(facts(path).text))
+        text = path.read_text(encoding="utf-8")
+        if room_of(module_of(path)) != "engines" and "engine" in text:
+            found = _compares_engines(ast.parse(text))
             assert not found, f"{path}, lines {found}: ask for a capability of the engine"
 
 

@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -63,14 +63,22 @@ def names(path: Path) -> set[str]:
     return {t.string for t in tokenize.generate_tokens(text.readline) if t.type == tokenize.NAME}
 
 
-def test_no_identifier_says_what_the_field_says_otherwise() -> None:
+def files_with(gone: Collection[str]) -> Iterator[Path]:
+    """Files some of whose words have such parts, in code or text: few are worth a tokenizer."""
     for path in FILES:
+        words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        if any(parts(word) & set(gone) for word in words):
+            yield path
+
+
+def test_no_identifier_says_what_the_field_says_otherwise() -> None:
+    for path in files_with(GONE):
         found = {name: GONE[w] for name in names(path) for w in parts(name) & GONE.keys()}
         assert not found, f"{path}: {found}"
 
 
 def test_no_class_is_called_by_a_verb() -> None:
-    for path in FILES:
+    for path in files_with(DEFINED):
         classes = {name for name in names(path) if re.match("_?[A-Z].*[a-z]", name)}
         found = {name: DEFINED[w] for name in classes for w in parts(name) & DEFINED.keys()}
         assert not found, f"{path}: {found}"

@@ -16,7 +16,6 @@ from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.infra.host import host_memory
 from rods.store import RunDirectory
-from rods.trainers import loading
 from rods.trainers.adapters import with_lora
 from rods.trainers.forward import prepare_checkpointing
 from rods.trainers.loading import load_architecture
@@ -34,16 +33,6 @@ from rods.trainers.memory.shape import GIB, Device, Shape, device_of, keep_withi
 from sweeps import slow
 from tiny_models import build
 from verbs import rods
-
-
-@pytest.fixture(autouse=True)
-def _precision_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan needs the precision, whose timing takes a CPU long at this width.
-
-    `tests/engines/test_threads.py` guards the choice, and `test_loading.py` that models follow it.
-    """
-    monkeypatch.setattr(loading, "bfloat16_pays", lambda width: False)
-
 
 FAMILIES = ["qwen3", "qwen2", "llama", "mistral"]
 
