@@ -163,20 +163,23 @@ def test_a_mistake_is_one_message_and_status_2(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["train", "--resmue", "x"], "there is no option --resmue. Did you mean '--resume'?"),
-        (["train", "--resmue"], "there is no option --resmue. Did you mean '--resume'?"),
-        (["trl", "--modle", "x"], "there is no option --modle. Did you mean '--model'?"),
-        (["eval", "--rnu", "x"], "there is no option --rnu. Did you mean '--run'?"),
-        (["verl", "--profil", "x", "a=b"], "there is no option --profil. Did you mean"),
+        (
+            ["train", "--resmue", "x"],
+            "there is no setting or option --resmue. Did you mean '--resume'?",
+        ),
+        (["train", "--resmue"], "there is no setting or option --resmue. Did you mean '--resume'?"),
+        (["trl", "--modle", "x"], "there is no setting or option --modle. Did you mean '--model'?"),
+        (["eval", "--rnu", "x"], "there is no setting or option --rnu. Did you mean '--run'?"),
+        (["verl", "--profil", "x", "a=b"], "there is no setting or option --profil. Did you mean"),
         (["synth", "--out", "v", "--witer", "llm"], "Did you mean '--writer'?"),
         (["check", "--evry"], "Did you mean '--every'?"),
         (["experiment", "--seds", "1"], "Did you mean '--seeds'?"),
-        (["observe", "--forms", "x"], "there is no option --forms."),
+        (["observe", "--forms", "x"], "there is no setting or option --forms."),
         (["experiment", "--train.lrr", "1", "nowhere"], "there is no experiment 'nowhere'"),
-        (["train", "--lr", "3"], "there is no option --lr. Did you mean '--train.lr'?"),
-        (["train", "--foo"], "there is no option --foo."),
-        (["train", "--foo", "x"], "there is no option --foo."),
-        (["train", "--train.lrr"], "there is no such setting. Did you mean 'train.lr'?"),
+        (["train", "--lr", "3"], "there is no setting or option --lr. Did you mean '--train.lr'?"),
+        (["train", "--foo"], "there is no setting or option --foo."),
+        (["train", "--foo", "x"], "there is no setting or option --foo."),
+        (["train", "--train.lrr"], "there is no setting 'train.lrr'. Did you mean 'train.lr'?"),
         (["train", "--updates"], "option --updates: a value is missing."),
         (["eval", "--engine", "hf"], "'engine' is a section of settings, got 'hf'"),
         (["eval", "--engine=hf"], "such as 'engine.name'"),
@@ -197,6 +200,44 @@ def test_a_word_that_means_nothing_names_what_is_nearest(
     shown = capsys.readouterr().err
     assert said in shown and "instance of" not in shown
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--small"], "--small. Did you mean '--profile small'?"),
+        (["eval", "--smal"], "--smal. Did you mean '--profile small'?"),
+        (["demonstrate", "--ful", "--out", "x"], "--ful. Did you mean '--profile full'?"),
+        (["train", "--blub"], "there is no setting or option --blub.\n"),
+        (["check", "--smal"], "there is no setting or option --smal.\n"),
+        (["train", "--seed", "x"], "rods: --seed must be a whole number; got 'x'."),
+        (["eval", "--memory", "x"], "rods: --memory must be a number; got 'x'."),
+        (
+            ["chat", "--temperature", "9"],
+            "rods: --temperature must be less than or equal to 5; got '9'.",
+        ),
+        (["view", "--port", "x"], "rods: --port must be a whole number; got 'x'."),
+    ],
+)
+def test_a_hint_is_near_and_a_wrong_value_of_an_option_is_explained(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "verb", [["train", "--resume"], ["compare"], ["report"], ["eval", "--run"]]
+)
+def test_a_missing_run_has_one_wording(
+    verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["nowhere"] * (verb == ["compare"])
+    assert rods(*verb, "nowhere", *more, monkeypatch=monkeypatch) == 2
+    assert "nowhere: there is no such run. `rods train` starts one." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

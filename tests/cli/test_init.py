@@ -76,7 +76,7 @@ def test_a_folder_with_files_is_refused_and_left_alone(
     for name in ("mine", "file"):
         assert rods("init", name, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
-    assert said.count("is no empty folder; choose another name") == 2
+    assert said.count("exists and is not empty; choose another name") == 2
     assert (tmp_path / "mine" / "tools.py").read_text() == "my own"
 
 

@@ -29,7 +29,14 @@ from rods.engines import ENGINES as ENGINES_MADE
 from rods.errors import ConfigError
 from rods.infra.dotted import flat
 from rods.integrations.verl.checks import HOST as VERL
-from rods.registry import declared, plugins, read_recipe, recipe_file, recipe_names
+from rods.registry import (
+    RECIPES,
+    declared,
+    plugins,
+    read_recipe,
+    recipe_file,
+    recipe_names,
+)
 
 SECTIONS = dict(RunConfig.walk()) | {"stages.0.": StageSettings}
 """All sections, those of all plug-ins too, by the start of their keys."""
@@ -125,6 +132,48 @@ def test_unknown_recipe_and_profile_name_the_nearest() -> None:
         load_config("rod")
     with pytest.raises(ConfigError, match="Did you mean 'quick'"):
         load_config("rods", "quik")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_an_unknown_profile_lists_all_that_are_valid_and_no_path(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(name, "huge")
+    words = str(error.value)
+    assert words.startswith(f"recipe {name}: there is no profile 'huge'. Known: ")
+    assert str(RECIPES) not in words
+    first, *others = read_recipe(recipe_file(name))["profile"]
+    known = [f"small (= {first})", *others, "full"]
+    assert words.endswith(f"Known: {', '.join(known)}.")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.lr=abc", "train.lr must be a number, such as 1e-06; got 'abc'."),
+        ("rollout.k=x", "rollout.k must be a whole number, such as 16; got 'x'."),
+        ("rollout.k=1.5", "rollout.k must be a whole number, such as 16; got 1.5."),
+        ("train.lr=nan", "train.lr must be a finite number; got nan."),
+        ("train.kl=-1", "train.kl must be greater than or equal to 0; got -1."),
+        ("env.held_out=7", "env.held_out must be less than 1; got 7."),
+        (
+            "train.mask_env_tokens=maybe",
+            "train.mask_env_tokens must be a truth value (true or false), such as true;",
+        ),
+        ("curriculum=foo", "curriculum must be 'rods', 'static' or 'envtuning'; got 'foo'."),
+        ("replay.retire=3", "replay.retire must be a list, such as [0.2, 0.95]; got 3."),
+        ("model.name=3", 'model.name must be a text, such as "tiny"; got 3.'),
+        ("env.options=x", "env.options must be a table; got 'x'."),
+        (
+            "rewards.toolrl.grain=[1]",
+            "grain must be a number or a text or a truth value (true or false); got [1].",
+        ),
+    ],
+)
+def test_a_wrong_value_is_explained_in_words(override: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config("rods", "quick", [override])
+    assert words in str(error.value)
+    assert "nput should be" not in str(error.value) and "constrained" not in str(error.value)
 
 
 def test_contradictions_are_refused(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_no_run_is_said(
     assert program("view", monkeypatch=monkeypatch) == 2
     assert "there is no run in ./runs" in capsys.readouterr().err
     assert program("view", "nothing", monkeypatch=monkeypatch) == 2
-    assert "there is no such run directory" in capsys.readouterr().err
+    assert "there is no such run" in capsys.readouterr().err
 
 
 def test_without_the_extra_it_says_what_to_install(

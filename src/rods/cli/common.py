@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
 from rods.config import SynthesisSettings, keys
+from rods.config.load import no_setting
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
 from rods.writers import LOCAL, resampled
@@ -95,9 +96,9 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
         key, equals, value = word[2:].partition("=")
         name = key.replace("-", "_")
         if not equals:
-            hint = "" if name in keys() else nearest(name, keys())
-            why = f"there is no such setting.{hint}" if hint else "a value is missing."
-            raise ConfigError(f"option {word}: {why}")
+            hinted = name not in keys() and nearest(name, keys())
+            why = f"option {word}: a value is missing."
+            raise ConfigError(no_setting(name) if hinted else why)
         found.append(f"{name}={value}")
     return found + given({"model.name": model})
 

@@ -31,7 +31,7 @@ def init(
     with disk(target, "making"):
         there = target.exists() or target.is_symlink()
         if there and not (target.is_dir() and not any(target.iterdir())):
-            raise ConfigError(f"{name}: is there and is no empty folder; choose another name.")
+            raise ConfigError(f"{name}: exists and is not empty; choose another name.")
         target.mkdir(exist_ok=True)
         for path in sorted(PROJECT.iterdir()):
             made = target / path.name.removesuffix(".tpl")

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any
 
 import typer
+from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
 from rods.cli.chat import chat
@@ -36,7 +37,8 @@ from rods.cli.serve_env import serve_env
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
-from rods.config import RunConfig, keys
+from rods.config import FULL, SMALL, RunConfig, keys
+from rods.config.load import explained
 from rods.errors import ConfigError, Interrupted, RodsError
 from rods.infra.dotted import nearest
 from rods.infra.install import VERSION
@@ -99,6 +101,15 @@ class _Verb(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return self._parsed(ctx, args)
+        except typer.BadParameter as error:
+            if error.param is None or not isinstance(error.__cause__, ValidationError):
+                raise
+            option = error.param.opts[-1]
+            raise ConfigError("\n".join(explained(error.__cause__, option))) from error
+
+    def _parsed(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.ignore_unknown_options:
             return super().parse_args(ctx, args)
         named = ((*option.opts, *option.secondary_opts) for option in self.params)
@@ -117,9 +128,12 @@ class _Verb(TyperCommand):
                 apart = "=" not in word and words
                 settings.append(f"{word}={words.pop(0)}" if apart else word)
             else:
-                known = [*(o[2:] for o in own if o[:2] == "--"), *keys()]
+                profiles = {SMALL, FULL} if "--profile" in own else ()
+                known = [*(o[2:] for o in own if o[:2] == "--"), *keys(), *profiles]
                 hint = nearest(name[2:], known).replace(" '", " '--")
-                raise ConfigError(f"there is no option {name}.{hint}")
+                for profile in profiles:
+                    hint = hint.replace(f"'--{profile}'", f"'--profile {profile}'")
+                raise ConfigError(f"there is no setting or option {name}.{hint}")
         rest = super().parse_args(ctx, ours)
         ctx.args += settings
         return rest

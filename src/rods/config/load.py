@@ -28,6 +28,14 @@ FULL = "full"
 """Stands for a recipe's top level."""
 
 
+_KINDS = {
+    **{"integer, got a number with a fractional part": "whole number", "integer": "whole number"},
+    **{"boolean": "truth value (true or false)", "string": "text", "number": "number"},
+    **{"tuple": "list", "list": "list", "dictionary": "table"},
+}
+"""Pydantic's words for types, and ours."""
+
+
 class Start(NamedTuple):
     """Sources of a configuration."""
 
@@ -50,27 +58,28 @@ def load_config(
     Raises:
         ConfigError: a setting is wrong; names file, key, value, what is expected, the nearest key.
     """
-    path, data = _read(recipe)
+    data, where = _read(recipe), f"recipe {recipe}"
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
     profile = _named(profiles, profile)
     layers = [set(flat(data))]
     if profile:
         if profile not in profiles:
-            raise ConfigError(
-                f"{path}: there is no profile {profile!r}.{nearest(profile, list(profiles))} "
-                f"Known: {', '.join(sorted(profiles)) or 'none'}."
-            )
+            first, *others = profiles or [FULL]
+            small = f"{SMALL} (= {first})" * (first != SMALL) or SMALL
+            known = ", ".join([small, *others, *[FULL] * (first != FULL)])
+            hint = nearest(profile, [*profiles, SMALL, FULL])
+            raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {known}.")
         layers.append(set(flat(profiles[profile])))
         merge(data, profiles[profile])
     if not overrides:
-        return _parse_read(data, layers, str(path))
+        return _parse_read(data, layers, where)
     whole = deepcopy(data)
     for text in overrides:
         override(whole, text)
     try:
         return _parse_read(whole, [*layers, _asked(overrides)], "command line")
     except ConfigError:
-        _parse_read(data, layers, str(path))  # a fault of the file must name the file
+        _parse_read(data, layers, where)  # a fault of the file must name the file
         raise
 
 
@@ -90,7 +99,7 @@ def _asked(overrides: Sequence[str]) -> set[str]:
 
 def profile_name(recipe: str, profile: str) -> str:
     """Return a profile's own name: `small` stands for the recipe's first, `full` for none."""
-    return _named(_read(recipe)[1].get("profile", {}), profile)
+    return _named(_read(recipe).get("profile", {}), profile)
 
 
 def _named(profiles: Mapping[str, Any], name: str) -> str:
@@ -99,7 +108,7 @@ def _named(profiles: Mapping[str, Any], name: str) -> str:
     return {SMALL: next(iter(profiles), ""), FULL: ""}.get(name, name)
 
 
-def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
+def _read(recipe: str) -> dict[str, Any]:
     path = Path(recipe) if recipe.endswith(".toml") else recipe_file(recipe)
     if not path.is_file():
         known = recipe_names()
@@ -117,7 +126,7 @@ def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
     tables = data.get("profile", {})
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise ConfigError(f"{path}: 'profile' must hold tables, as [profile.NAME], got {tables!r}.")
-    return path, data
+    return data
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -137,34 +146,51 @@ def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
-        lines = [_explain(dict(fault)) for fault in error.errors()]
-        raise ConfigError(f"{where}: " + "\n".join(lines)) from error
+        raise ConfigError(f"{where}: " + "\n".join(explained(error))) from error
 
 
-def _explain(fault: dict[str, Any]) -> str:
-    location = [str(part) for part in fault["loc"]]
-    key = ".".join(location)
+def explained(error: ValidationError, key: str = "") -> list[str]:
+    """Return a sentence for each wrong value, whose key is `key` where pydantic knows none."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for fault in error.errors():
+        # Where a value may be of several types, pydantic adds the type to the key.
+        parts = [str(p) for p in fault["loc"] if p not in ("str", "int", "float", "bool")]
+        name = ".".join(part for part in parts if "[" not in part) or key
+        found.setdefault(name, []).append(dict(fault))
+    return [_explain(name, faults) for name, faults in found.items()]
+
+
+def _explain(key: str, faults: Sequence[Mapping[str, Any]]) -> str:
+    fault = faults[0]
+    if fault["type"] == "value_error":
+        return ": ".join(filter(None, (key, str(fault["ctx"]["error"]))))
     if fault["type"] == "extra_forbidden":
         names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])] or [key]
-        place, section = ".".join(location[:-1]), location[-1]
+        place, _, section = key.rpartition(".")
         readers = [name for name in plugins(place) if section in declared(place, name)]
         if readers:
             return (
                 f"{', '.join(names)}: no effect, because only {place}.name = "
                 f"{' or '.join(map(shown, readers))} reads {key}. Set that, or leave it out."
             )
-        return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names)
+        return "\n".join(map(no_setting, names))
     if fault["type"] == "model_type":
         section = [k for k in keys() if k.startswith(f"{key}.")]
         named = f"{key}.name" if f"{key}.name" in section else section[0]
-        return (
-            f"{key!r} is a section of settings, got {fault['input']!r}. Name one of them, such as "
-            f"{named!r}."
-        )
-    if not location and fault["type"] == "value_error":
-        return str(fault["ctx"]["error"])
-    got = "" if not location else f", got {fault['input']!r}"
-    return f"{key or 'settings'}: {fault['msg']}{got}."
+        got = f"{key!r} is a section of settings, got {fault['input']!r}."
+        return f"{got} Name one of them, such as {named!r}."
+    texts = dict.fromkeys(one["msg"].partition(", unable")[0] for one in faults)
+    words = " or ".join(text.removeprefix("Input should be ") for text in texts)
+    for theirs, ours in _KINDS.items():
+        words = words.replace(f"valid {theirs}", ours)
+    usual = flat(RunConfig().model_dump(mode="json")).get(key)
+    such = f", such as {shown(usual)}" if "a valid" in fault["msg"] and usual else ""
+    return f"{key or 'settings'} must be {words}{such}; got {fault['input']!r}."
+
+
+def no_setting(name: str) -> str:
+    """Return the sentence about an unknown setting, with the nearest one."""
+    return f"there is no setting {name!r}.{nearest(name, keys())}"
 
 
 def keys() -> list[str]:

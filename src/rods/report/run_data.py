@@ -216,7 +216,7 @@ def load_run(path: Path) -> RunData:
         StoreError: there is no such directory, or it holds neither manifest nor metrics.
     """
     if not path.is_dir():
-        raise StoreError(f"{path}: there is no such run directory. `rods train` makes one.")
+        raise StoreError(f"{path}: there is no such run. `rods train` starts one.")
     if not (path / MANIFEST).is_file() and not (path / METRICS).is_file():
         raise StoreError(
             f"{path}: neither {MANIFEST} nor {METRICS} is here, so it is not a run directory."
