@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import cycle
 
 import pytest
 import torch
@@ -113,12 +114,16 @@ def test_rollouts_and_updates_use_their_numbers(who, monkeypatch):
     assert torch.get_num_threads() == {"engine": 2, "trainer": 3}[who]
 
 
-@pytest.mark.parametrize(("half", "pays"), [(0.5, True), (0.6, True), (0.7, False), (3.0, False)])
+@pytest.mark.parametrize(
+    ("half", "pays"), [(0.5, True), (0.6, True), (0.7, False), (3.0, False), (9.0, False)]
+)
 def test_bfloat16_is_measured_beside_float32(half, pays, monkeypatch):
-    bursts = iter([5.0, 1.0, 1.0, 1.0, 1.0, 4.0])  # of load: the best of some rounds counts
+    bursts = cycle([5.0, 1.0, 1.0, 1.0, 1.0, 4.0])  # of load: the best of some rounds counts
+    widths = []
 
     def seconds(rows, number, width, dtype):
-        assert (width, number) == (576, torch.get_num_threads())
+        assert number == torch.get_num_threads()
+        widths.append(width)
         return next(bursts) * (half if dtype is torch.bfloat16 else 1.0)
 
     monkeypatch.setattr(threads, "kernel_seconds", seconds)
@@ -126,6 +131,8 @@ def test_bfloat16_is_measured_beside_float32(half, pays, monkeypatch):
     assert threads.bfloat16_pays(576) is pays
     assert threads.bfloat16_pays(576) is pays  # measured once
     threads.bfloat16_pays.cache_clear()
+    # Without the hardware a wide product takes seconds, and one of a large model minutes.
+    assert widths == [threads.NARROW] * 6 + [576] * 6 * (half < 4)
 
 
 @pytest.mark.parametrize("rows", [DECODE, UPDATE])
