@@ -106,6 +106,12 @@ def test_a_value_is_right_by_the_rules(
     assert fault([f(**given)], FUNCTIONS, [{"f": accepted}], "simple_python") == why
 
 
+def test_a_whole_number_that_no_float_holds_is_of_the_wrong_type() -> None:
+    accepted = [{"f": {"s": ["a"], "x": [1.0]}}]
+    found = fault([f(s="a", x=10**400)], FUNCTIONS, accepted, "simple_python")
+    assert found == "a value has the wrong type"
+
+
 def test_calls_are_counted_and_parallel_ones_stand_in_any_order() -> None:
     both = [{"f": {"s": ["a"]}}, {"f": {"s": ["b"]}}]
     assert fault([f(s="b"), f(s="a")], FUNCTIONS, both, "parallel") == ""

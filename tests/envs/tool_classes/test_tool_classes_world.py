@@ -268,3 +268,52 @@ def test_trl_reads_that_null_is_allowed() -> None:
     (kind,) = task_environments(ToolClasses("clock", [Clock]), [task]).values()
     hints = kind.shift.__annotations__  # type: ignore[attr-defined]
     assert hints == {"zone": str | None, "size": str | None, "return": str}
+
+
+class Scales:
+    """Weighs."""
+
+    def __init__(self) -> None:
+        self.kilos = 0.0
+
+    def weigh(self, kilos: float) -> float:
+        """Weigh one."""
+        self.kilos = kilos
+        return self.kilos
+
+    def weigh_all(self, kilos: list[float]) -> float:
+        """Weigh several."""
+        return sum(kilos)
+
+    def weigh_named(self, kilos: dict[str, float]) -> float:
+        """Weigh by name."""
+        return sum(kilos.values())
+
+    def weigh_maybe(self, kilos: float | None = None) -> float:
+        """Weigh one, or nothing."""
+        return kilos or 0.0
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weigh", HUGE),
+        ("weigh", -HUGE),
+        ("weigh_all", [1.0, HUGE]),
+        ("weigh_named", {"a": HUGE}),
+        ("weigh_maybe", HUGE),
+    ],
+)
+def test_a_whole_number_that_no_float_holds_is_a_failed_call(name: str, value: Any) -> None:
+    truth = ToolCall("weigh", {"kilos": 2})
+    task = Task("scales", "base", (Turn("u", (truth,)),), {"classes": ["Scales"]})
+    world = ToolClasses("scales", [Scales]).open(task)
+    world.begin_turn(0)
+    result = world.call(ToolCall(name, {"kilos": value}))
+    assert result.failed and "too large" in result.content
+    assert not world.call(truth).failed
+    assert not world.end_turn().ended
+    world.close()

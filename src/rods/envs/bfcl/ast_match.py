@@ -93,7 +93,7 @@ def _plain_call(call: ToolCall) -> object:
 def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any]) -> str:
     kind = _TYPES.get(schema["type"])
     inner = _TYPES.get(schema.get("items", {}).get("type")) if schema["type"] in _NESTING else None
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and value.bit_length() < 1024:  # a float can hold it
         value = float(value)
     theirs = _kind_of(accepted)
     if type(value) is kind:

@@ -187,7 +187,7 @@ class Objects:
             return ToolResult(refusal(call.name, self._prepared.tools.keys()), failed=True)
         try:
             return self._run(tool, call)
-        except (RecursionError, TooDeepError) as error:  # arguments or a result
+        except (RecursionError, TooDeepError, OverflowError) as error:  # arguments or a result
             return _failure(_said(error))
 
     def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
