@@ -27,7 +27,9 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDES = ROOT / "docs" / "guides"
-GUIDE, COLD, MCP_GUIDE = (GUIDES / f"{name}.md" for name in ("tools", "cold-start", "mcp"))
+GUIDE, FROM_PYTHON, COLD, MCP_GUIDE = (
+    GUIDES / f"{name}.md" for name in ("tools", "tools-python", "cold-start", "mcp")
+)
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
 
@@ -97,7 +99,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_guide_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    pages = "".join(page.read_text(encoding="utf-8") for page in (GUIDE, FROM_PYTHON))
+    blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     for name, block in zip(("desk.py", "tasks.py", "variants.py"), blocks, strict=True):
         (place / name).write_text(block)
     asked = commands(GUIDE) + commands(COLD)

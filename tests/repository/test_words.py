@@ -101,14 +101,14 @@ def prose(path: Path) -> str:
 
 
 GUIDES = sorted((SOURCE.parents[1] / "docs").rglob("*.md"))
-BOOKED = "tools.md"
-"""Its example books rooms."""
+BOOKED = ("tools.md", "tool-classes.md")
+"""Their example books rooms."""
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
 def test_guides_use_the_words_of_the_field(path: Path) -> None:
     found = SAID_TO_USERS.findall(prose(path))
-    assert not [word for word in found if path.name != BOOKED or "room" not in word.lower()]
+    assert not [word for word in found if path.name not in BOOKED or "room" not in word.lower()]
 
 
 def test_reports_use_the_words_of_the_field() -> None:
@@ -193,7 +193,7 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_pages_are_plain(path: Path) -> None:
     found = faults(prose(path))
-    assert not [word for word in found if path.name != BOOKED or "room" not in word.lower()]
+    assert not [word for word in found if path.name not in BOOKED or "room" not in word.lower()]
 
 
 def test_help_and_settings_are_plain() -> None:
