@@ -137,7 +137,7 @@ def test_the_example_runs(
     assert [words[1] for words in asked] == ["-m", *verbs]
     for words in asked:
         run(words, monkeypatch)
-    assert "16 tasks, 96 calls replayed" in " ".join(capsys.readouterr().out.split())
+    assert "16 tasks, 48 calls, replayed twice" in " ".join(capsys.readouterr().out.split())
     written = (copied / "tasks.jsonl").read_text(encoding="utf-8")
     assert written == (EXAMPLE / "tasks.jsonl").read_text(encoding="utf-8")
     assert len(list(read_tasks(place / "library.jsonl"))) == 40
@@ -182,7 +182,7 @@ def test_the_mcp_example_runs(
         words = [re.sub("^python ", f"{sys.executable} ", word) for word in words]
         assert rods(*[w.replace("MODEL", "tiny") for w in words], monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert shown.count("8 tasks, 24 calls replayed") == 2
+    assert shown.count("8 tasks, 12 calls, replayed twice") == 2
     assert len(list(read_tasks(place / "notes.jsonl"))) == 4
 
 

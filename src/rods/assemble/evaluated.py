@@ -31,7 +31,7 @@ from rods.store import RunDirectory
 from rods.task import Task
 from rods.trainers.adapters import load_adapters
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
-from rods.trainers.loading import load_model, load_stops, load_tokenizer
+from rods.trainers.loading import load_model, load_stops, load_tokenizer, require_found
 from rods.trainers.memory.shape import positions_of, require_context
 from rods.trajectory import Group
 
@@ -46,6 +46,7 @@ def evaluation_of(
         StoreError: the run has no checkpoint.
         ConfigError: the engine cannot be given the run's weights.
     """
+    require_found(config.model.name)
     set_threads(config.model.threads)
     with closing(environment_of(config)) as environment:
         sides = sides_of(config, environment)

@@ -118,8 +118,7 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
         raise PolicyError(
             f'model.name = "{config.model.name}": this bundled policy was pretrained with other '
             f"tools than those of env.name = {config.env.name!r} ({', '.join([*offered][:3])}), so "
-            "no call of it could be parsed. Name your own model: --model.name "
-            "FOLDER_OR_HUB_NAME."
+            "no call of it could be parsed. Name your own model: --model FOLDER_OR_HUB_NAME."
         )
 
 

@@ -44,6 +44,7 @@ def chat(
     The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
     --section.key VALUE. A conversation ends when the budget of context is spent."""
     config, run = chosen(context, recipe, profile, run, model, None)
+    say(f"loading {run or config.model.name} and the world ...")
     # Not the usual handler, which asyncio would replace; its own waits until a line is typed.
     former = signal.signal(signal.SIGINT, lambda *a: signal.default_int_handler(*a))
     try:

@@ -81,8 +81,10 @@ def _show(report: CheckReport, every: bool) -> None:
     if shown:
         console.print(table)
     counts = ", ".join(f"{name} {count}" for name, count in report.counts().items())
+    calls = report.calls // 2
     console.print(
-        f"{report.tasks} tasks, {report.calls} calls replayed in {report.seconds:.1f} s: {counts}."
+        f"{report.tasks} task{'s' * (report.tasks != 1)}, {calls} call{'s' * (calls != 1)}, "
+        f"replayed twice in {report.seconds:.1f} s: {counts}."
     )
     if not every and report.counts()["ambiguous"]:
         console.print("An agent may have to guess in the ambiguous ones; --every lists them.")

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rods.config import SynthesisSettings, keys
+from rods.config import FULL, SMALL, SynthesisSettings, keys
 from rods.config.load import no_setting
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
@@ -101,6 +101,12 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
             raise ConfigError(no_setting(name) if hinted else why)
         found.append(f"{name}={value}")
     return found + given({"model.name": model})
+
+
+def profile_for(profile: str, asked: Sequence[str]) -> str:
+    """Return the profile of a command line: without one, `full` if it names a model."""
+    named = any(text.startswith("model.name=") for text in asked)
+    return profile or (FULL if named else SMALL)
 
 
 def given(options: Mapping[str, object]) -> list[str]:

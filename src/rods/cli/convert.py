@@ -24,7 +24,8 @@ def convert(
     ] = None,
     form: Format = "jsonl",
     side: Annotated[
-        Literal["all", "train", "held_out"], typer.Option(help="Split of the tasks to write.")
+        Literal["all", "train", "held_out"],
+        typer.Option("--split", help="Tasks to write: all, of training, or held out."),
     ] = "all",
     categories: Annotated[str, typer.Option(help="Only these categories: a,b")] = "",
     dialect: PromptDialect = "hermes",

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Profile, Recipe, given, overrides, progress, say
-from rods.config import FULL, RunConfig, load_config
+from rods.cli.common import Profile, Recipe, given, overrides, profile_for, progress, say
+from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.files import write_atomic
 from rods.infra.interrupt import ctrl_c
@@ -76,7 +76,7 @@ def demonstrate(
     results: Annotated[int, typer.Option(min=1, help="Documents that one search returns.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: Recipe = "rods",
-    profile: Profile = FULL,
+    profile: Profile = "",
 ) -> None:
     """Write solved conversations or answers, for `rods sft`.
 
@@ -90,7 +90,7 @@ def demonstrate(
     asked = overrides(context.args)
     if model:
         asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
-        config = load_config(recipe, profile, asked)
+        config = load_config(recipe, profile_for(profile, asked), asked)
         calls = 0.5 if several is None else several
         _tasks(config, target, number, writer, (variants, originals, calls))
         return

@@ -16,9 +16,10 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import Memory, Profile, Recipe, given, out, overrides, progress, say
-from rods.config import SMALL, RunConfig, load_config, parse_config, with_overrides
+from rods.config import FULL, SMALL, RunConfig, load_config, parse_config, with_overrides
+from rods.config.bundled import BUNDLED, is_missing_path
 from rods.dialects import structured
-from rods.errors import ConfigError
+from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
 from rods.store import MANIFEST
 from rods.task import Task
@@ -91,12 +92,18 @@ def chosen(
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]
-    named = [text.partition("=")[2] for text in asked if text.startswith("model.name=")]
-    default = bool(named) and all(s and s.name == "DEFAULT" for s in sources)
-    own = trained_with(Path(named[-1].strip('"'))) if default else None
-    if own is not None:  # adapters that it trained are part of the model that is named
+    config = load_config(recipe, profile, asked)
+    own = trained_with(Path(config.model.name))
+    if own is not None and all(source and source.name == "DEFAULT" for source in sources):
+        # Adapters that it trained are part of the model that is named.
         return with_overrides(own, ["model.lora_rank=0", *asked]), None
-    return load_config(recipe, profile, asked), None
+    made_for, name = load_config(recipe, profile).model.name, config.model.name
+    if made_for in BUNDLED and name not in BUNDLED:
+        say(
+            f"profile {profile} is made for the bundled policy {made_for} (model.dialect = "
+            f'"{config.model.dialect}"). For another model, --profile {FULL} may fit better.'
+        )
+    return config, None
 
 
 def trained_with(model: Path) -> RunConfig | None:
@@ -115,6 +122,8 @@ def trained_with(model: Path) -> RunConfig | None:
 def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
     """Return the run whose last checkpoint is evaluated, or else the name of a model."""
     if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
+        if is_missing_path(path):
+            raise StoreError(f"{path}: there is no run, folder or model of this name.")
         return None, path or model
     folder = run or Path(os.path.expanduser(path))
     saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]

@@ -26,9 +26,10 @@ def export(
     The folder also holds the generation config, the tokenizer, the chat template, and a model
     card with the held-out results of the run.
     """
-    from rods.assemble.exported import export_model
     from rods.cli.evaluate import located
 
     run, name = located(source, None, "")
+    from rods.assemble.exported import export_model
+
     export_model(name, target, run, dtype)
     say(f"{target}: for example, transformers' from_pretrained({str(target)!r})")

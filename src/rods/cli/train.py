@@ -8,8 +8,18 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Memory, Model, given, out, say, writer_overrides, writers_of
-from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
+from rods.cli.common import (
+    Drift,
+    Memory,
+    Model,
+    given,
+    out,
+    profile_for,
+    say,
+    writer_overrides,
+    writers_of,
+)
+from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
 
@@ -54,7 +64,7 @@ def train(
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
 ) -> None:
-    """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
+    """Train a model on tasks; more are written where it sometimes fails. Settings: --key VALUE."""
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
         asked.append(f"curriculum={curriculum}")
@@ -66,7 +76,7 @@ def train(
         start, config = _own_settings(resume, recipe, profile, asked, folder)
     else:
         recipe = recipe or "rods"
-        start = Start(recipe, profile_name(recipe, profile or (FULL if model else SMALL)), asked)
+        start = Start(recipe, profile_name(recipe, profile_for(profile, asked)), asked)
         config = load_config(*start)
     if config.model.lora_rank and config.train.lr < ADAPTERS:
         say(
@@ -84,15 +94,30 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
 
     Unknown sizes of the model are an error if a plan was `asked_for`, and a notice otherwise.
     """
+    from rods.assemble.refusals import require_known_tools, require_named
+    from rods.assemble.tasks import sides_of
+    from rods.envs import make_environment
+
+    require_named(config)
+    require(config, "training")
+    if config.env.tasks:  # a bundled environment has its own, or fetches them
+        environment = make_environment(config.env.name, config.env.arguments)
+        require_known_tools(config, environment, sides_of(config).originals)
+    try:
+        _plan_memory(config, folder, resume, asked_for)
+    finally:  # behind the answer, and only for a file or another program
+        if out().is_terminal:
+            say("--dry-run > FILE writes all settings.")
+        else:
+            out().print_json(config.model_dump_json())
+
+
+def _plan_memory(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
     from rods.assemble.engines import with_engine, with_room
-    from rods.assemble.refusals import require_named
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.plan import plan_of, require_fit, table
     from rods.trainers.memory.shape import GIB, device_of, is_here, require_context, shape_of
 
-    require_named(config)
-    require(config, "training")
-    out().print_json(config.model_dump_json())
     try:
         shape = shape_of(load_architecture(config.model))
     except PolicyError as error:

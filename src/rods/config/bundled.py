@@ -20,6 +20,12 @@ BUNDLED = {
 """Folders by name."""
 
 
+def is_missing_path(name: str) -> bool:
+    """Return true for a path, not a hub's name such as `org/name`, at which nothing is."""
+    path = name.startswith((".", "/", "~", "runs/")) or name.count("/") > 1
+    return path and not local_path(name).exists()
+
+
 def local_path(name: str) -> Path:
     """Return the folder of a bundled model or of a path; a hub name gives a missing folder."""
     return BUNDLED.get(name) or Path(os.path.expanduser(name))

@@ -194,7 +194,9 @@ def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]
             if result.failed:
                 yield TaskFault.UNREACHABLE, index, f"{call} failed: {result.content[:200]}"
         if not (found.verdict.solved and found.verdict.official):
-            yield TaskFault.UNREACHABLE, index, f"does not pass its own judge: {found.verdict}"
+            why = "a call failed" if not found.verdict.executed else "its state or answer differs"
+            what = f"the ground truth ran but is not judged solved ({why})"
+            yield TaskFault.UNREACHABLE, index, what
 
 
 def _misnamed(task: Task, environment: Environment) -> Iterator[Finding]:

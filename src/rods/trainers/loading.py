@@ -14,8 +14,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import torch
+from huggingface_hub import constants as hub
+from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import logging as hub_logging
 from safetensors import SafetensorError
 from transformers import (
@@ -30,7 +34,7 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings
-from rods.config.bundled import BUNDLED, local_path
+from rods.config.bundled import BUNDLED, is_missing_path, local_path
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
@@ -42,13 +46,15 @@ from rods.trainers.adapters import (
     load_adapters,
     of_base,
 )
-from rods.trainers.packaged import model_folder
+from rods.trainers.packaged import PACKAGED, model_folder
 
 # It asks for a package that nobody needs, whenever peft is imported beside it.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
+SECONDS = 5.0
+"""Time limit of the first request to a model hub, in seconds."""
 WIDE = 512
 """Least hidden size for which `auto` may be bfloat16 on a CPU; bundled policies keep float32."""
 
@@ -212,18 +218,35 @@ def quiet() -> Generator[None]:
             hf_logging.enable_progress_bar()
 
 
+def require_found(name: str) -> None:
+    """Raise `PolicyError` for a missing path, and for a model that no hub gives within seconds."""
+    if local_path(name).exists() or name in PACKAGED or name.lower().endswith(".gguf"):
+        return
+    if is_missing_path(name):
+        raise PolicyError(
+            f"model {name!r}: there is no run, folder or model at {name}. Give a folder with "
+            "config.json, weights and tokenizer, or a Hugging Face name."
+        )
+    if hub.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=SECONDS).close()
+    except HTTPError:  # it answers, and transformers asks it for the model
+        return
+    except OSError as error:
+        raise PolicyError(
+            f"model {name!r}: there is no run or folder {name} (`rods sft DATA --out {name}` would "
+            f"write one), and as a Hugging Face name it cannot be fetched: {_first_line(error)}"
+        ) from error
+
+
 def _source(name: str) -> tuple[str, bool]:
     path = Path(path_or_name(name))
     if not path.is_dir():
-        looks_local = name in BUNDLED or name.startswith((".", "/", "~")) or name.count("/") > 1
-        if not looks_local:
-            return name, False
-        hint = (
-            "the bundled policy is missing from this installation; reinstall rods."
-            if name in BUNDLED
-            else "give a folder with config.json, weights and tokenizer, or a Hugging Face name."
-        )
-        raise PolicyError(f"model {name!r}: there is no folder {path}: {hint}")
+        if name in BUNDLED:
+            raise PolicyError(f"model {name!r}: its folder is missing. Install rods again.")
+        require_found(name)
+        return name, False
     if not (path / "config.json").is_file():
         raise PolicyError(
             f"model {name!r}: {path} has no config.json; expected a folder that transformers' "

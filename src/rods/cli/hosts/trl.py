@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, overrides, say
-from rods.config import FULL, SMALL, load_config
+from rods.cli.common import Drift, Model, Profile, Recipe, overrides, profile_for, say
+from rods.config import load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.dotted import override
 
@@ -40,7 +40,7 @@ def trl(
         if text.startswith(OWN):
             override(theirs, text.removeprefix(OWN))
     ours = [text for text in asked if not text.startswith(OWN)]
-    config = load_config(recipe, profile or (FULL if model else SMALL), ours)
+    config = load_config(recipe, profile_for(profile, ours), ours)
     from rods.assemble.library import hosted
     from rods.infra.checkpoints import require_unfinished
     from rods.trainers.memory.plan import trl_memory

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Model, Profile, Recipe, out, overrides, say
-from rods.config import FULL, SMALL, load_config
+from rods.cli.common import Model, Profile, Recipe, out, overrides, profile_for, say
+from rods.config import load_config
 from rods.errors import Interrupted, PolicyError
 
 
@@ -38,7 +38,7 @@ def verl(
     """
     theirs = [word for word in context.args if not word.startswith("--")]
     asked = overrides([word for word in context.args if word.startswith("--")], model)
-    config = load_config(recipe, profile or (FULL if model else SMALL), asked)
+    config = load_config(recipe, profile_for(profile, asked), asked)
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose
     from rods.trainers.loading import load_architecture
