@@ -6,12 +6,13 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from typer.main import get_command
 
 from rods.cli import main as program
-from rods.cli.common import overrides
+from rods.cli.common import overrides, profile_for
 from rods.config import Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
@@ -19,6 +20,7 @@ from rods.evaluation.template_check import TemplateReport, check_template
 from rods.infra.install import VERSION
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
+from rods.trainers.loading import require_found
 from verbs import rods
 
 
@@ -227,6 +229,62 @@ def test_a_hint_is_near_and_a_wrong_value_of_an_option_is_explained(
 ) -> None:
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["eval", "chat", "export --out x", "train --out x --model"])
+@pytest.mark.parametrize("name", ["runs/A", "./cold", "a/b/c"])
+def test_a_missing_path_is_refused_before_anything_is_loaded(
+    verb: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("no hub is asked for what looks like a path")
+
+    monkeypatch.setattr("rods.trainers.loading.urlopen", never)
+    monkeypatch.setattr("rods.trainers.loading.AutoTokenizer.from_pretrained", never)
+    first, *more = verb.split()
+    words = [first, *more, name] if more[-1:] == ["--model"] else [first, name, *more]
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert name in said and "there is no" in said and "run" in said
+
+
+def test_a_model_that_no_hub_gives_is_also_named_as_a_missing_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise URLError("no route to host")
+
+    monkeypatch.setattr("rods.trainers.loading.urlopen", refused)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with pytest.raises(PolicyError) as error:
+        require_found("cold")
+    words = str(error.value)
+    assert "there is no folder cold, neither a model nor a run; as a Hugging Face name" in words
+    assert "no route to host" in words and "rods sft DATA --out" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "profile"),
+    [
+        ([], "small"),
+        (["model.name=a/b"], "full"),
+        (['model.name="a/b"', "train.lr=1"], "full"),
+        (["model.lora_rank=8"], "small"),
+    ],
+)
+def test_both_ways_to_name_a_model_take_the_same_profile(words: list[str], profile: str) -> None:
+    assert profile_for("", words) == profile
+    assert profile_for("own", words) == "own"
+
+
+def test_a_dry_run_reads_the_tasks_and_their_tools(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--dry-run", "--env.tasks", "nofile.jsonl"]
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    printed = capsys.readouterr()
+    assert "nofile.jsonl: there is no such file of tasks" in printed.err
+    assert "it fits" not in printed.err
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_terminal_gets_a_panel() -> None:
 
 
 def test_a_pipelined_run_shows_its_meters() -> None:
-    meters = {"groups_queued": 3, "groups_playing": 5, "staleness_mean": 0.75, "acceptance": 0.5}
+    meters = {"groups_queued": 3, "groups_in_rollout": 5, "staleness_mean": 0.75, "acceptance": 0.5}
     record = {**STEP, "schedule": {**meters, "idle_rollout": 0.1, "idle_update": 0.42}}
     words = "3 groups queued, 5 in flight, 0.8 updates old, 50% pass, idle: rollouts 10%, trainer"
     for terminal in (False, True):

@@ -303,7 +303,7 @@ def test_meters_of_tools_are_drawn(tmp_path: Path) -> None:
 
 METERS = {
     "groups_queued": 3,
-    "groups_playing": 5,
+    "groups_in_rollout": 5,
     "acceptance": 1.0,
     "staleness_mean": 0.5,
     "staleness_max": 1,
@@ -328,7 +328,7 @@ def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Pat
     drawn = {f.title: f for f in schedule_curves(load_run(path))}
     assert list(drawn) == ["Idle share", "Groups ahead", "Staleness"], "all groups passed"
     assert all(figure.chart for figure in drawn.values())
-    still = METERS | {"groups_queued": 0, "groups_playing": 0}
+    still = METERS | {"groups_queued": 0, "groups_in_rollout": 0}
     still |= {"staleness_mean": 0.0, "staleness_max": 0}
     path = with_meters(path, still)
     assert [f.title for f in schedule_curves(load_run(path))] == ["Idle share"]

@@ -29,7 +29,7 @@ def check(
     dialect: Annotated[
         str, typer.Option(help="With --template: syntax of the calls. [default: hermes]")
     ] = "",
-    every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
+    every: Annotated[bool, typer.Option("--every", help="List ambiguous tasks too.")] = False,
     recipe: Recipe = "rods",
     as_json: AsJson = False,
 ) -> None:

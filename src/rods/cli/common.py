@@ -29,7 +29,9 @@ EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Profile = Annotated[str, typer.Option(help="Settings of the recipe: small, full or another.")]
+Profile = Annotated[
+    str, typer.Option(help="Settings: small, full or another of the recipe. Training --model: full")
+]
 Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
 Model = Annotated[
     str, typer.Option(help="Your own model: a folder or a Hugging Face name (model.name).")
@@ -38,7 +40,7 @@ Memory = Annotated[
     float | None, typer.Option(help="GiB of device memory to use or to plan. [default: all free]")
 ]
 Drift = Annotated[
-    bool, typer.Option("--allow-drift", help="With --resume: accept settings that change results.")
+    bool, typer.Option("--allow-drift", help="Resume with other learning settings (train.lr, ...).")
 ]
 Format = Annotated[
     str, typer.Option("--format", help="jsonl, verl, trl, verifiers, bfcl or envtuning.")

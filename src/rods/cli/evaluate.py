@@ -123,7 +123,7 @@ def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
     """Return the run whose last checkpoint is evaluated, or else the name of a model."""
     if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
         if is_missing_path(path):
-            raise StoreError(f"{path}: there is no run, folder or model of this name.")
+            raise StoreError(f"{path}: there is no such run, and no folder of a model.")
         return None, path or model
     folder = run or Path(os.path.expanduser(path))
     saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]

@@ -13,7 +13,10 @@ from rods.cli.common import say
 def export(
     source: Annotated[
         str,
-        typer.Argument(help="Folder or name of a run, a checkpoint, a model or adapters."),
+        typer.Argument(
+            metavar="RUN_OR_MODEL",
+            help="Folder or name of a run, a checkpoint, a model or adapters.",
+        ),
     ],
     target: Annotated[Path, typer.Option("--out", help="Folder to write; must be new.")],
     dtype: Annotated[

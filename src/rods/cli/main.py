@@ -141,7 +141,8 @@ class _Verb(TyperCommand):
 
 for _name, _verb in _VERBS.items():
     _more = EXTRA if "context" in signature(_verb).parameters else HELP
-    app.command(_name, cls=_Verb, context_settings=_more)(_verb)
+    _usage = "[RUN_OR_MODEL] " * (_verb in (evaluate, chat)) + "[OPTIONS]"
+    app.command(_name, cls=_Verb, context_settings=_more, options_metavar=_usage)(_verb)
 
 
 def _show_version(asked: bool) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -46,8 +46,8 @@ def sft(
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write only the adapters, not merged weights.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option()] = "auto",
+    dtype: Annotated[Literal["auto", "float32", "bfloat16"], typer.Option()] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 2,
     updates: Annotated[
@@ -60,7 +60,7 @@ def sft(
     lr: Annotated[
         float | None, typer.Option(help="Peak learning rate. [default: 1e-5; with LoRA 1e-3]")
     ] = None,
-    schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
+    schedule: Annotated[Literal["cosine", "constant"], typer.Option()] = "cosine",
     warmup: Annotated[float, typer.Option(min=0, max=1, help="Share of warm-up updates.")] = 0.03,
     least: Annotated[
         float, typer.Option(help="Lowest progress reward to learn from; 1: solved trajectories.")
@@ -95,14 +95,8 @@ def sft(
 def _require_known(chosen: dict[str, Any]) -> None:
     if chosen["adapter"] and not chosen["model"]["lora_rank"]:
         raise ConfigError("--adapter: there are no adapters. Set --lora-rank, or leave it out.")
-    device, dtype = chosen["model"]["device"], chosen["model"]["dtype"]
-    schedule, lr = chosen["settings"]["schedule"], chosen["settings"]["lr"]
-    if schedule not in ("cosine", "constant"):
-        raise ConfigError(f"--schedule {schedule!r}: expected cosine or constant.")
-    if device not in ("auto", "cpu", "cuda") or lr <= 0:
-        raise ConfigError(f"--device {device} --lr {lr}: expected auto, cpu or cuda, and lr > 0.")
-    if dtype not in ("auto", "float32", "bfloat16"):
-        raise ConfigError(f"--dtype {dtype}: expected auto, float32 or bfloat16.")
+    if chosen["settings"]["lr"] <= 0:
+        raise ConfigError(f"--lr {chosen['settings']['lr']}: expected a number above 0.")
 
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from rods.cli.common import (
     Drift,
     Memory,
     Model,
+    Profile,
     given,
     out,
     profile_for,
@@ -33,13 +34,7 @@ def train(
         str, typer.Option(help="A bundled recipe, or a .toml file. [default: rods]")
     ] = "",
     model: Model = "",
-    profile: Annotated[
-        str,
-        typer.Option(
-            help="Settings of the recipe: `small`, `full` or another of its profiles. "
-            "[default: small; full with --model]"
-        ),
-    ] = "",
+    profile: Profile = "",
     curriculum: Annotated[
         str,
         typer.Option(
@@ -53,7 +48,7 @@ def train(
     ] = None,
     drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option(help="Print the settings and the memory and disk they need; stop.")
+        bool, typer.Option("--dry-run", help="Print memory, disk and settings of the run; stop.")
     ] = False,
     memory: Memory = None,
     track: Annotated[
@@ -64,7 +59,10 @@ def train(
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
 ) -> None:
-    """Train a model on tasks; more are written where it sometimes fails. Settings: --key VALUE."""
+    """Train a model on tasks, and write more where it is learning.
+
+    Any setting of docs/reference/settings.md: --section.key VALUE.
+    """
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
         asked.append(f"curriculum={curriculum}")

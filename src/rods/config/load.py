@@ -64,9 +64,8 @@ def load_config(
     layers = [set(flat(data))]
     if profile:
         if profile not in profiles:
-            first, *others = profiles or [FULL]
-            small = f"{SMALL} (= {first})" * (first != SMALL) or SMALL
-            known = ", ".join([small, *others, *[FULL] * (first != FULL)])
+            first, *others = [*profiles, FULL]
+            known = ", ".join([f"{SMALL} (= {first})", *others])
             hint = nearest(profile, [*profiles, SMALL, FULL])
             raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {known}.")
         layers.append(set(flat(profiles[profile])))

@@ -208,7 +208,7 @@ class TrainDisplay:
 
 def _schedule(row: Mapping[str, Any]) -> str:
     return (
-        f"{_whole(row, 'groups_queued')} groups queued, {_whole(row, 'groups_playing')} in "
+        f"{_whole(row, 'groups_queued')} groups queued, {_whole(row, 'groups_in_rollout')} in "
         f"flight, {_number(row, 'staleness_mean'):.1f} updates old, "
         f"{_number(row, 'acceptance'):.0%} pass, idle: rollouts "
         f"{_number(row, 'idle_rollout'):.0%}, trainer {_number(row, 'idle_update'):.0%}"

@@ -369,7 +369,7 @@ class Schedule:
         batch.seconds = passed if self.beside else rolled
         batch.metrics = {
             "groups_queued": finished + later,
-            "groups_playing": len(self._out) - finished,
+            "groups_in_rollout": len(self._out) - finished,
             "acceptance": sum(s.trains for s in batch.scored) / len(batch.scored),
             "staleness_mean": sum(ages) / len(ages),
             "staleness_max": max(ages),

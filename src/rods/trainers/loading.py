@@ -34,7 +34,7 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings
-from rods.config.bundled import BUNDLED, is_missing_path, local_path
+from rods.config.bundled import is_missing_path, local_path
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
@@ -53,8 +53,6 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
-SECONDS = 5.0
-"""Time limit of the first request to a model hub, in seconds."""
 WIDE = 512
 """Least hidden size for which `auto` may be bfloat16 on a CPU; bundled policies keep float32."""
 
@@ -222,29 +220,26 @@ def require_found(name: str) -> None:
     """Raise `PolicyError` for a missing path, and for a model that no hub gives within seconds."""
     if local_path(name).exists() or name in PACKAGED or name.lower().endswith(".gguf"):
         return
-    if is_missing_path(name):
-        raise PolicyError(
-            f"model {name!r}: there is no run, folder or model at {name}. Give a folder with "
-            "config.json, weights and tokenizer, or a Hugging Face name."
-        )
-    if hub.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return
-    try:
-        urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=SECONDS).close()
-    except HTTPError:  # it answers, and transformers asks it for the model
-        return
-    except OSError as error:
-        raise PolicyError(
-            f"model {name!r}: there is no run or folder {name} (`rods sft DATA --out {name}` would "
-            f"write one), and as a Hugging Face name it cannot be fetched: {_first_line(error)}"
-        ) from error
+    fault = ""
+    if not is_missing_path(name):
+        if hub.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return
+        try:
+            urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=5).close()
+            return
+        except OSError as error:
+            if isinstance(error, HTTPError):  # the hub answers; transformers asks for the model
+                return
+            fault = f"; as a Hugging Face name it cannot be fetched: {_first_line(error)}"
+    raise PolicyError(
+        f"model {name!r}: there is no folder {name}, neither a model nor a run{fault}. "
+        "Give a folder, as `rods sft DATA --out FOLDER` writes one, or a Hugging Face name."
+    )
 
 
 def _source(name: str) -> tuple[str, bool]:
     path = Path(path_or_name(name))
     if not path.is_dir():
-        if name in BUNDLED:
-            raise PolicyError(f"model {name!r}: its folder is missing. Install rods again.")
         require_found(name)
         return name, False
     if not (path / "config.json").is_file():

@@ -28,7 +28,7 @@ def trl(
     ] = False,
     drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option(help="Print the GRPOConfig of the recipe; stop.")
+        bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
     ] = False,
 ) -> None:
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Model, Profile, Recipe, out, overrides, profile_for, say
+from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, say
 from rods.config import load_config
 from rods.errors import Interrupted, PolicyError
 
@@ -22,14 +22,10 @@ def verl(
     ),
     nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs in each machine.")] = 8,
-    drift: Annotated[
-        bool,
-        typer.Option(
-            "--allow-drift", help="Resume with settings that change the checkpoint's results."
-        ),
-    ] = False,
+    drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option(help="Print verl's configuration after verl's checks; stop.")
+        bool,
+        typer.Option("--dry-run", help="Print verl's configuration after verl's checks; stop."),
     ] = False,
 ) -> None:
     """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
