@@ -31,7 +31,7 @@ from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import EnvError
 from rods.infra.lines import LineLog
 from rods.infra.text import json_text, whole
-from rods.integrations.played import PlayedTask
+from rods.integrations.task_rollout import TaskRollout
 from rods.integrations.trl_environments import task_environments
 from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
@@ -209,7 +209,7 @@ def a_task(name: str, environment: Environment) -> Task:
 
 def seen(environment: Environment, task: Task, calls: list[ToolCall], text: str) -> list[Any]:
     """Results, verdict and judgement as another trainer's loop gets them."""
-    play = PlayedTask(environment, task)
+    play = TaskRollout(environment, task)
     found: list[Any] = [play.call(call) for call in calls]
     play.heard(text)
     for _ in task.turns:

@@ -27,7 +27,7 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, StoreError
 from rods.reward import Score
 from rods.store import RunDirectory
-from rods.trainers.hosted import Dealt
+from rods.trainers.hosted import Drawn
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
 from served_policy import served
@@ -45,7 +45,7 @@ pytestmark = [
 class Batch(NamedTuple):
     """What one generation was made of, and what TRL's trainer gets of it."""
 
-    dealt: list[Dealt]
+    drawn: list[Drawn]
     groups: list[Group]
     scores: list[list[Score]]
     rows: list[dict[str, Any]]
@@ -76,8 +76,8 @@ def train(folder: Path, config: RunConfig, **others: Any) -> Trained:
         seen: list[Any] = []
         judge = run.judge
 
-        def watch(dealt: list[Dealt], groups: list[Group]) -> list[list[Score]]:
-            seen[:] = dealt, groups, judge(dealt, groups)
+        def watch(drawn: list[Drawn], groups: list[Group]) -> list[list[Score]]:
+            seen[:] = drawn, groups, judge(drawn, groups)
             return seen[2]
 
         run.judge = watch  # type: ignore[method-assign]
@@ -96,7 +96,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 def require_injection(trained: Trained) -> None:
     """Variants that were ordered in epoch 0 are played by TRL in epoch 1, and none before."""
-    played = [d for batch in trained.batches for d in batch.dealt]
+    played = [d for batch in trained.batches for d in batch.drawn]
     assert {d.epoch for d in played} == {0, 1}
     assert all(d.task.is_original for d in played if d.epoch == 0)
     variants = [d.task for d in played if d.epoch == 1 and not d.task.is_original]
@@ -106,14 +106,14 @@ def require_injection(trained: Trained) -> None:
 
 def test_a_task_injected_at_epoch_n_is_drawn_at_n_plus_1(trained: Trained) -> None:
     require_injection(trained)
-    assert len(trained.batches) == STEPS and all(len(b.dealt) == 2 for b in trained.batches)
+    assert len(trained.batches) == STEPS and all(len(b.drawn) == 2 for b in trained.batches)
 
 
 @pytest.mark.usefixtures("worker_thread")
 def test_without_replay_the_contract_is_broken(tmp_path: Path) -> None:
     """What the test above asserts fails where nothing is injected."""
     fixed = train(tmp_path / "out", small("replay.inject=0.0", "updates=3"))
-    assert {d.epoch for batch in fixed.batches for d in batch.dealt} == {0, 1}
+    assert {d.epoch for batch in fixed.batches for d in batch.drawn} == {0, 1}
     with pytest.raises(AssertionError):
         require_injection(fixed)
 
@@ -147,11 +147,11 @@ def test_the_boundary_sees_what_the_local_trainer_shows_it(
     trained: Trained, tmp_path: Path
 ) -> None:
     """The same trajectories, observed as `rods train` does it, give the same judgements."""
-    originals = {d.task.id: d.task for d in trained.batches[0].dealt + trained.batches[1].dealt}
+    originals = {d.task.id: d.task for d in trained.batches[0].drawn + trained.batches[1].drawn}
     local = OnlineCurriculum(trained.config, list(originals.values()), FakeQueue())
     for batch in trained.batches[:2]:
         drawn = local.draw(2)
-        assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in batch.dealt]
+        assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in batch.drawn]
         judged = local.judge(batch.groups, batch.scores, [0] * len(batch.groups))
         assert [local.log_row(j) for j in judged if j] == batch.rows
 
@@ -184,7 +184,7 @@ def test_the_training_ends_with_the_last_task(tmp_path: Path) -> None:
     stages = 'stages=[{name="all", epochs=1}]'
     config = small("curriculum=static", stages, "env.train_tasks=3", "updates=9")
     ended = train(tmp_path / "out", config, save_steps=9)
-    assert [len(batch.dealt) for batch in ended.batches] == [2, 1]
+    assert [len(batch.drawn) for batch in ended.batches] == [2, 1]
     last = ended.batches[-1].output
     assert last["completion_mask"][2:].sum() == 2 and not last["tool_mask"][2:].any()
     assert (tmp_path / "out" / "checkpoint-2" / "rods.pt").is_file()
@@ -263,7 +263,7 @@ def test_a_server_plays_what_the_engine_in_process_plays(
     made = train(tmp_path / "out", small(*server))
     assert len(made.batches) == STEPS
     for theirs, ours in zip(made.batches, trained.batches, strict=True):
-        assert [d.task.id for d in theirs.dealt] == [d.task.id for d in ours.dealt]
+        assert [d.task.id for d in theirs.drawn] == [d.task.id for d in ours.drawn]
         for one, other in zip(theirs.groups, ours.groups, strict=True):
             for a, b in zip(one.trajectories, other.trajectories, strict=True):
                 assert [s.ids for s in a.spans] == [s.ids for s in b.spans]

@@ -75,7 +75,7 @@ ON_A_CPU = [
 class Step(NamedTuple):
     """What one update was made of."""
 
-    dealt: list[Any]
+    drawn: list[Any]
     groups: list[Any]
     scores: list[Any]
     rows: list[dict[str, Any]]
@@ -91,7 +91,7 @@ class Step(NamedTuple):
         """Row of verl's batch and trajectory, of those that stand in it."""
         known = {
             (f"{d.epoch}:{d.task.id}", t.member): t
-            for d, group in zip(self.dealt, self.groups, strict=True)
+            for d, group in zip(self.drawn, self.groups, strict=True)
             for t in group.trajectories
         }
         table = self.table
@@ -181,7 +181,7 @@ def either(request: pytest.FixtureRequest) -> dict[int, Step]:
 
 def require_injection(steps: Mapping[int, Step]) -> None:
     """Variants that were ordered in epoch 0 are played by verl in epoch 1, and none before."""
-    played = [d for step in steps.values() for d in step.dealt]
+    played = [d for step in steps.values() for d in step.drawn]
     assert {d.epoch for d in played} >= {0, 1}
     assert all(d.task.is_original for d in played if d.epoch == 0)
     variants = [d.task for d in played if d.epoch == 1 and not d.task.is_original]
@@ -191,14 +191,14 @@ def require_injection(steps: Mapping[int, Step]) -> None:
 
 def test_a_task_injected_at_epoch_n_is_drawn_at_n_plus_1(trained: dict[int, Step]) -> None:
     assert list(trained) == [1, 2, 3, 4, 5]
-    assert all(len(step.dealt) == 2 for step in trained.values())
+    assert all(len(step.drawn) == 2 for step in trained.values())
     require_injection(trained)
 
 
 def test_without_replay_the_contract_is_broken(tmp_path: Path) -> None:
     """What the test above asserts fails where nothing is injected."""
     fixed = train(tmp_path / "out", "--replay.inject", "0.0", "--updates", "3")
-    assert {d.epoch for step in fixed.values() for d in step.dealt} == {0, 1}
+    assert {d.epoch for step in fixed.values() for d in step.drawn} == {0, 1}
     with pytest.raises(AssertionError):
         require_injection(fixed)
 
@@ -267,11 +267,11 @@ def test_the_boundary_sees_what_the_local_trainer_shows_it(
 ) -> None:
     """The same trajectories, observed as `rods train` does it, give the same judgements."""
     first = [trained[1], trained[2]]
-    originals = {d.task.id: d.task for step in first for d in step.dealt}
+    originals = {d.task.id: d.task for step in first for d in step.drawn}
     local = OnlineCurriculum(small(), list(originals.values()), FakeQueue())
     for step in first:
         drawn = local.draw(2)
-        assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in step.dealt]
+        assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in step.drawn]
         judged = local.judge(step.groups, step.scores, [epoch for _, epoch in drawn])
         assert [local.log_row(j) for j in judged if j] == step.rows
 
@@ -326,8 +326,8 @@ def test_invariant_8_whoever_is_killed_the_pool_is_the_same(
         resumed = train(out)
         assert min(resumed) in (3, 4) and max(resumed) == STEPS
     for step, record in resumed.items():
-        drawn = [(d.task.id, d.epoch) for d in record.dealt]
-        assert drawn == [(d.task.id, d.epoch) for d in trained[step].dealt]
+        drawn = [(d.task.id, d.epoch) for d in record.drawn]
+        assert drawn == [(d.task.id, d.epoch) for d in trained[step].drawn]
     last = visits(out / f"global_step_{STEPS}")
     assert last == visits(folder / f"global_step_{STEPS}")
     assert {row[3] for row in last} <= {DONE, DUE} and len(last) > 4
@@ -356,7 +356,7 @@ def wait_for(out: Path, step: int, running: subprocess.Popen[bytes], seconds: fl
 
 
 def draws_of(steps: Mapping[int, Step]) -> list[tuple[str, int]]:
-    return [(d.task.id, d.epoch) for step in steps.values() for d in step.dealt]
+    return [(d.task.id, d.epoch) for step in steps.values() for d in step.drawn]
 
 
 def test_rollouts_that_go_ahead_are_one_update_behind_at_most(ahead: dict[int, Step]) -> None:
@@ -408,7 +408,7 @@ def test_a_lost_group_is_played_again_and_the_last_step_is_filled(tmp_path: Path
     one = ["--stages", '[{name="all", epochs=1, expand=true}]']
     steps = train(out, *AHEAD, *few, *one, RODS_FAIL_ONCE=str(marker))
     drawn = draws_of(steps)
-    assert [len(step.dealt) for step in steps.values()] == [2, 2, 1]
+    assert [len(step.drawn) for step in steps.values()] == [2, 2, 1]
     assert len(set(drawn)) == 5, "five tasks, once each, then the training ends"
     assert marker.read_text() in {f"{epoch}:{task}" for task, epoch in drawn}
     assert (out / "global_step_3" / "data.pt").exists()

@@ -123,7 +123,7 @@ def mutated(every: int) -> list[tuple[Task, Calls]]:
 
 
 @pytest.mark.slow
-def test_played_conversations_have_the_official_verdict(tmp_path: Path) -> None:
+def test_task_rollout_conversations_have_the_official_verdict(tmp_path: Path) -> None:
     """Of 200 mutated ground truths, played, saved and scored again."""
     cases = [(task, calls) for task, calls in mutated(20) if any(calls)]
     played = [(task, told(RULES, task, *texts(calls))) for task, calls in cases]

@@ -202,7 +202,7 @@ def test_every_entry_is_a_task_of_its_own() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("category", ["simple_python", "multiple", "parallel", "live_parallel"])
-def test_played_entries_are_right_with_what_is_wanted(category: str, tmp_path: Path) -> None:
+def test_task_rollout_entries_are_right_with_what_is_wanted(category: str, tmp_path: Path) -> None:
     rules, task = suite(), entry(category)
     right = told(rules, task, WRITE(wanted(task, random.Random(0))))
     wrong = told(rules, task, WRITE([ToolCall("no_such", {"x": 1})]))

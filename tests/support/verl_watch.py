@@ -25,10 +25,10 @@ def watch(folder: Path) -> None:
     seen: dict[str, Any] = {}
     judge, update = HostedRun.judge, CurriculumTrainer._update_actor
 
-    def judged(run: HostedRun, dealt: Any, groups: Any) -> Any:
-        scores = judge(run, dealt, groups)
+    def judged(run: HostedRun, drawn: Any, groups: Any) -> Any:
+        scores = judge(run, drawn, groups)
         rows = [run.curriculum.log_row(j) for j in run.judged if j is not None]
-        seen.update(dealt=list(dealt), groups=list(groups), scores=scores, rows=rows)
+        seen.update(drawn=list(drawn), groups=list(groups), scores=scores, rows=rows)
         return scores
 
     def updated(trainer: Any, batch: Any, metrics: Any) -> Any:

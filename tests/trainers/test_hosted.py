@@ -29,9 +29,9 @@ from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError
 from rods.integrations.verl.config import require_known
-from rods.integrations.verl.rows import dealt_of, row_of
+from rods.integrations.verl.rows import drawn_of, row_of
 from rods.loop import train
-from rods.trainers.hosted import Dealt, HostedRun
+from rods.trainers.hosted import Drawn, HostedRun
 from rods.trajectory import Group
 from verbs import rods
 
@@ -50,9 +50,9 @@ def hosted(config: RunConfig, engine: Learner | None = None, drift: bool = False
 
 def step(run: HostedRun, version: int, n: int = 4) -> list[dict[str, Any]]:
     """One update of a host; the judgements, as they are logged."""
-    dealt = run.deal(n, version)
-    groups = run.play(dealt, Total(0.0), version)
-    run.judge(dealt, groups)
+    drawn = run.draw(n, version)
+    groups = run.play(drawn, Total(0.0), version)
+    run.judge(drawn, groups)
     return [run.curriculum.log_row(judged) for judged in run.judged if judged]
 
 
@@ -83,7 +83,7 @@ def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
         rows = [step(run, 5), step(run, 6)]
     with hosted(config) as lost:
         lost.open(tmp_path / "two", state)
-        lost.deal(3, 5)  # played by nobody: drawn again after the resume
+        lost.draw(3, 5)  # played by nobody: drawn again after the resume
         state = lost.state_dict()
     with hosted(config) as again:
         again.open(tmp_path / "two", state)
@@ -100,24 +100,24 @@ def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
 def test_a_task_that_comes_twice_under_the_same_weights_gets_other_noise(tmp_path: Path) -> None:
     with hosted(small_config()) as run:
         run.open(tmp_path)
-        dealt = run.deal(20, 0)  # of three epochs with eight tasks each
-        assert Counter(d.visit for d in dealt) == {0: 8, 1: 8, 2: 4}
-        assert len({(d.task.id, d.epoch) for d in dealt}) == 20
-        played = run.play(dealt, Total(0.0), 0)
+        drawn = run.draw(20, 0)  # of three epochs with eight tasks each
+        assert Counter(d.visit for d in drawn) == {0: 8, 1: 8, 2: 4}
+        assert len({(d.task.id, d.epoch) for d in drawn}) == 20
+        played = run.play(drawn, Total(0.0), 0)
         assert len({t.seed for g in played for t in g.trajectories}) == 20 * 4
-        assert {d.visit for d in run.deal(3, 1)} == {0}
+        assert {d.visit for d in run.draw(3, 1)} == {0}
 
 
 def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
     with hosted(small_config(stages=[{"name": "x", "epochs": 1}]), Mute()) as run:
         with pytest.raises(TrainError, match="no curriculum: call open"):
-            run.deal(1, 0)
+            run.draw(1, 0)
         run.open(tmp_path)
         with pytest.raises(PolicyError, match="not one tool call was parsed"):
             step(run, 0)
-        assert len(run.deal(99, 0)) == 4, "what is left of the only epoch"
+        assert len(run.draw(99, 0)) == 4, "what is left of the only epoch"
         with pytest.raises(TrainError, match="all stages are done"):
-            run.deal(1, 0)
+            run.draw(1, 0)
 
 
 def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
@@ -198,11 +198,11 @@ def test_what_the_verl_adapter_has_not_is_refused(changes: dict[str, Any], named
 
 
 def test_a_draw_goes_through_verl_s_rows_and_back() -> None:
-    dealt = Dealt(task_of(3), 2, 1, True)
-    row = row_of(dealt, 7, 4)
-    back = dealt_of(row["rods"])
-    assert back == dealt and back.task.to_json() == dealt.task.to_json()
-    assert (row["ticket"], row["__rollout_n__"]) == (f"2:{dealt.task.id}", 4)
+    drawn = Drawn(task_of(3), 2, 1, True)
+    row = row_of(drawn, 7, 4)
+    back = drawn_of(row["rods"])
+    assert back == drawn and back.task.to_json() == drawn.task.to_json()
+    assert (row["ticket"], row["__rollout_n__"]) == (f"2:{drawn.task.id}", 4)
     assert row_of(None, 0, 4)["ticket"] == "" and row_of(None, 0, 4)["__rollout_n__"] == 1
 
 
@@ -222,9 +222,9 @@ def test_words_of_ours_and_of_verl_s_are_told_apart(monkeypatch: pytest.MonkeyPa
 def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:
     with hosted(small_config()) as run:
         run.open(tmp_path)
-        dealt = run.deal(4, 0)
-        groups = run.play(dealt, Total(0.0), 0)
-        scores = run.judge(dealt, groups)
+        drawn = run.draw(4, 0)
+        groups = run.play(drawn, Total(0.0), 0)
+        scores = run.judge(drawn, groups)
         batch = run.collect(groups, scores)
         assert batch.samples and batch.groups == 4
         for sample in batch.samples:

@@ -28,7 +28,7 @@ from rods.dialects.base import Dialect
 from rods.env import Environment
 from rods.errors import TaskError
 from rods.infra.guard import LOCAL, Guard
-from rods.integrations.played import TextEpisode
+from rods.integrations.task_rollout import TextEpisode
 from rods.task import Task
 from rods.types import Message
 
@@ -155,8 +155,8 @@ class _Worlds(OpenEnvironment):
         talk = self._talk
         if talk is None:
             raise TaskError("no task was begun: reset comes first.")
-        messages = _plain(talk.say(action.text))
-        played = talk.played
+        messages = _plain(talk.respond(action.text))
+        played = talk.rollout
         self._state.step_count += 1
         self._state.turn = played.turn
         reward = played.progress() if played.over else None
@@ -171,7 +171,7 @@ class _Worlds(OpenEnvironment):
         """Close the world that is open."""
         talk, self._talk = self._talk, None
         if talk is not None:
-            talk.played.close()
+            talk.rollout.close()
 
     # OpenEnv's list of tasks; ground truths stay here.
 

@@ -21,7 +21,7 @@ from rods.dialects import structured
 from rods.env import Environment
 from rods.envs import make_environment
 from rods.integrations.formats.exports import verifiers_row
-from rods.integrations.played import TextEpisode
+from rods.integrations.task_rollout import TextEpisode
 from rods.task import Task
 
 if TYPE_CHECKING:
@@ -116,15 +116,15 @@ class RodsEnv(_vf.Env[EnvConfig]):
             async with agents.agent.interaction(asked) as interaction:
                 segment = await interaction.turn(user.content)
                 while not segment.terminated:
-                    back = talk.say(segment.last_reply)
-                    if talk.played.over:
+                    back = talk.respond(segment.last_reply)
+                    if talk.rollout.over:
                         break
                     said = "\n\n".join(message.content for message in back)
                     segment = await interaction.turn(said)
-            talk.played.end(answered=False)
-            interaction.trace.record_reward("progress", talk.played.progress())
+            talk.rollout.end(answered=False)
+            interaction.trace.record_reward("progress", talk.rollout.progress())
         finally:
-            talk.played.close()
+            talk.rollout.close()
 
 
 @lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from rods.env import Environment
 from rods.errors import EnvError, TaskError
-from rods.integrations.played import OVER, PlayedTask
+from rods.integrations.task_rollout import OVER, TaskRollout
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, carried
 from rods.types import ToolCall, ToolSpec, allows_null, json_type
@@ -43,7 +43,7 @@ class TaskEnvironment:
     _environment: Environment
 
     def __init__(self) -> None:
-        self._played: PlayedTask | None = None
+        self._played: TaskRollout | None = None
         self._broken: EnvError | None = None
 
     def reset(self, **row: Any) -> None:
@@ -61,7 +61,7 @@ class TaskEnvironment:
                 "`rods convert --format trl`."
             )
         self._broken = None
-        self._played = PlayedTask(self._environment, Task.from_json(plain, "a row"))
+        self._played = TaskRollout(self._environment, Task.from_json(plain, "a row"))
 
     def get_reward(self) -> float:
         """Share of the task's turns that were solved, in [0, 1]; it ends what is still open.
@@ -91,7 +91,7 @@ class TaskEnvironment:
         played.heard(message)
         return self._safely(lambda: self._next(played))
 
-    def _next(self, played: PlayedTask) -> str:
+    def _next(self, played: TaskRollout) -> str:
         played.end(answered=True)
         return OVER if played.over else played.task.turns[played.turn].user
 
@@ -111,7 +111,7 @@ class TaskEnvironment:
             self._broken = error
             raise
 
-    def _world(self) -> PlayedTask:
+    def _world(self) -> TaskRollout:
         if self._played is None:
             raise EnvError("no task was begun: reset comes first.")
         return self._played

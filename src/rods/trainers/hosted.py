@@ -6,9 +6,9 @@ updates weights, and knows no host.
 
     with hosted(config) as run:                     # rods.hosted
         run.open(folder, state)                     # in the first process
-        dealt = run.deal(8, version)                # there too; the host hands them round
-        groups = run.play(dealt, weights, version)
-        scores = run.judge(dealt, groups)           # in the first process again
+        drawn = run.draw(8, version)                # there too; the host hands them round
+        groups = run.play(drawn, weights, version)
+        scores = run.judge(drawn, groups)           # in the first process again
         state = run.state_dict()
 """
 
@@ -54,7 +54,7 @@ STATE = "rods.pt"
 NOT_BEGUN = "no rollout can start before begin() got an engine."
 
 
-class Dealt(NamedTuple):
+class Drawn(NamedTuple):
     """A task that was drawn, as it goes to whoever plays it."""
 
     task: Task
@@ -161,7 +161,7 @@ class HostedRun:
         """Whether every task of all stages was drawn."""
         return self.curriculum.last and self.curriculum.drawn_out
 
-    def deal(self, n: int, version: int) -> list[Dealt]:
+    def draw(self, n: int, version: int) -> list[Drawn]:
         """The next tasks; fewer than `n` only at the end of all stages.
 
         Raises:
@@ -170,18 +170,18 @@ class HostedRun:
         if version != self._version:
             self._visits.clear()
             self._version = version
-        dealt: list[Dealt] = []
+        drawn: list[Drawn] = []
         # A draw starts one epoch at most; a host's batch has its size however small the pool is.
-        while leases := self.curriculum.draw(n - len(dealt)) if len(dealt) < n else []:
+        while leases := self.curriculum.draw(n - len(drawn)) if len(drawn) < n else []:
             for task, epoch in leases:
                 hinted = self.curriculum.hints(epoch)
-                dealt.append(Dealt(task, epoch, self._visits[task.id], hinted))
+                drawn.append(Drawn(task, epoch, self._visits[task.id], hinted))
                 self._visits[task.id] += 1
-        if not dealt:
+        if not drawn:
             raise TrainError("all stages are done: there is no task left to draw.")
-        return dealt
+        return drawn
 
-    def judge(self, dealt: Sequence[Dealt], groups: Sequence[Group]) -> list[list[Score]]:
+    def judge(self, drawn: Sequence[Drawn], groups: Sequence[Group]) -> list[list[Score]]:
         """Score what was played and let the curriculum see it; scores of each group's members.
 
         Raises:
@@ -190,12 +190,12 @@ class HostedRun:
         if not self._looked_at:
             preflight(groups)
             self._looked_at = True
-        stages = [self.curriculum.stage_of(d.epoch) for d in dealt]
+        stages = [self.curriculum.stage_of(d.epoch) for d in drawn]
         scores = [
             self._rewards.score_group(stage.reward, group)
             for stage, group in zip(stages, groups, strict=True)
         ]
-        self.judged = self.curriculum.judge(groups, scores, [d.epoch for d in dealt])
+        self.judged = self.curriculum.judge(groups, scores, [d.epoch for d in drawn])
         self.curriculum.request_variants()
         return scores
 
@@ -238,9 +238,9 @@ class HostedRun:
         size = self.config.rollout.k
         return RolloutRunner(self._context, size, size * groups)
 
-    def layer(self, dealt: Dealt) -> Layer | None:
+    def layer(self, drawn: Drawn) -> Layer | None:
         """What the worlds of a task that was drawn are played under."""
-        return self._hints if dealt.hinted else None
+        return self._hints if drawn.hinted else None
 
     async def hand_over(self, weights: Weights, version: int) -> None:
         """Give the engine weights; it samples from them from now on."""
@@ -256,7 +256,7 @@ class HostedRun:
         """Whether there is an engine."""
         return self._engine is not None
 
-    def play(self, dealt: Sequence[Dealt], weights: Weights, version: int) -> list[Group]:
+    def play(self, drawn: Sequence[Drawn], weights: Weights, version: int) -> list[Group]:
         """A group of each task, by these weights, in order.
 
         Raises:
@@ -266,8 +266,8 @@ class HostedRun:
 
         async def played() -> list[Group]:
             await self.hand_over(weights, version)
-            player = self.player(len(dealt))
-            groups = await together(player.group(d.task, d.visit, self.layer(d)) for d in dealt)
+            player = self.player(len(drawn))
+            groups = await together(player.group(d.task, d.visit, self.layer(d)) for d in drawn)
             await self.engine.sleep()
             return groups
 

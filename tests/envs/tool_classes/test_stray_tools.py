@@ -29,7 +29,7 @@ from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.infra.interrupt import ctrl_c, unless_ctrl_c
-from rods.integrations.played import PlayedTask
+from rods.integrations.task_rollout import TaskRollout
 from rods.limits import Limits
 from rods.rollout.owner import Owner
 from rods.suites.host import Host, RaisedError
@@ -133,7 +133,7 @@ def by_hosted(environment: Environment, task: Task) -> list[str]:
 
 
 def by_played(environment: Environment, task: Task) -> list[str]:
-    one = PlayedTask(environment, task)
+    one = TaskRollout(environment, task)
     return [one.call(call).content for call in task.turns[0].ground_truth]
 
 

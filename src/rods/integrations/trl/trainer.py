@@ -33,7 +33,7 @@ from rods.integrations.trl.args import require_same, start_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.checkpoint import ModelWeights
-from rods.trainers.hosted import STATE, Dealt, HostedRun, read_state
+from rods.trainers.hosted import STATE, Drawn, HostedRun, read_state
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group
 
@@ -108,9 +108,9 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         size, ranks = self.num_generations, self.accelerator.num_processes
         rank, local = self.accelerator.process_index, len(inputs)
         version = self.state.global_step
-        dealt = self._by_first(lambda: self._run.deal(local * ranks // size, version))
-        groups = self._play(dealt, version)
-        scores = self._by_first(lambda: self._run.judge(dealt, groups))
+        drawn = self._by_first(lambda: self._run.draw(local * ranks // size, version))
+        groups = self._play(drawn, version)
+        scores = self._by_first(lambda: self._run.judge(drawn, groups))
         self._over = self._by_first(lambda: self._run.over)
         batch = self._run.collect(groups, scores)
         samples = {(s.group, s.member): s for s in batch.samples}
@@ -143,7 +143,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             broadcast_object_list(made)
         return made[0]
 
-    def _play(self, dealt: Sequence[Dealt], version: int) -> list[Group]:
+    def _play(self, drawn: Sequence[Drawn], version: int) -> list[Group]:
         """All groups, known to all processes.
 
         Each plays its share with its own weights; before a server, the first one plays them all.
@@ -159,9 +159,9 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
                 if not self._run.begun:
                     self._run.begin(*_engine_of(self._run.config, self, model), players)
                 adapters = hasattr(model, "peft_config")
-                mine = self._run.play(dealt[rank::players], ModelWeights(model, adapters), version)
+                mine = self._run.play(drawn[rank::players], ModelWeights(model, adapters), version)
         played = gather_object(mine)
-        order = [i for other in range(players) for i in range(other, len(dealt), players)]
+        order = [i for other in range(players) for i in range(other, len(drawn), players)]
         return [group for _, group in sorted(zip(order, played, strict=True), key=lambda p: p[0])]
 
     def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:

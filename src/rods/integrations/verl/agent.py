@@ -20,7 +20,7 @@ from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
 from rods.errors import PolicyError, PrerequisiteError
 from rods.infra.install import install_line
-from rods.integrations.verl.rows import AGENT, TOLD, TRAJECTORY, dealt_of
+from rods.integrations.verl.rows import AGENT, TOLD, TRAJECTORY, drawn_of
 from rods.policy import Completion, Policy, Session
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import RolloutRunner
@@ -69,15 +69,15 @@ class CurriculumAgentLoop(_AgentLoopBase):
         if not row[TOLD]:
             nothing = HostRow([filler], [filler], [0], [0.0], [0], [0.0])
             return _output(nothing, [int(row["global_steps"]) - 1], {})
-        dealt = dealt_of(row[TOLD])
+        drawn = drawn_of(row[TOLD])
         player = _seat(self.config, self.tokenizer).player(
             self.server_manager,
             int(row["global_steps"]) - 1,
             float(sampling_params["temperature"]),
             float(sampling_params["top_p"]),
         )
-        layer = hinted if dealt.hinted else None
-        trajectory = await player.member(dealt.task, int(row["session_id"]), dealt.visit, layer)
+        layer = hinted if drawn.hinted else None
+        trajectory = await player.member(drawn.task, int(row["session_id"]), drawn.visit, layer)
         return output_of(trajectory, filler)
 
 

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from rods.errors import TrainError
 from rods.integrations.verl.agent import CurriculumAgentLoop
 from rods.integrations.verl.rows import row_of, ticket_of
-from rods.trainers.hosted import Dealt, HostedRun
+from rods.trainers.hosted import Drawn, HostedRun
 
 __all__ = ["CurriculumAgentLoop", "CurriculumDataset"]
 
@@ -36,7 +36,7 @@ class CurriculumDataset(Dataset[dict[str, Any]]):
         self._run: HostedRun | None = None
         self._folder = Path()
         self._version: Callable[[], int] = int
-        self.out: dict[str, Dealt] = {}
+        self.out: dict[str, Drawn] = {}
         """Draws that were given out and not judged, by ticket, in the order of the draws."""
 
     def bind(self, run: HostedRun, folder: Path, version: Callable[[], int]) -> None:
@@ -60,11 +60,11 @@ class CurriculumDataset(Dataset[dict[str, Any]]):
         run = self.run
         if not run.opened:
             run.open(self._folder)
-        dealt = None if run.over else run.deal(1, self._version())[0]
-        if dealt is not None:
-            self.out[ticket_of(dealt)] = dealt
+        drawn = None if run.over else run.draw(1, self._version())[0]
+        if drawn is not None:
+            self.out[ticket_of(drawn)] = drawn
         # verl wants a tensor in every batch.
-        return {**row_of(dealt, int(index), run.config.rollout.k), "filled": torch.zeros(1)}
+        return {**row_of(drawn, int(index), run.config.rollout.k), "filled": torch.zeros(1)}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything about the curriculum, for verl's checkpoint."""

@@ -5,8 +5,8 @@ for which draw, so that a group that verl gave up is known by name; and how the 
 worker is seen: verl hands rows out and then waits for what comes back, which is for ever where a
 worker died with them. Imports neither verl nor torch; draws, judges and starts nothing.
 
-    row = row_of(dealt, index=0, k=16)
-    dealt = dealt_of(row["rods"])
+    row = row_of(drawn, index=0, k=16)
+    drawn = drawn_of(row["rods"])
     flight = Flight()
     flight.took_off(uids, tickets)
     flight.landed(batch.keys)                       # sampled: they are the trainer's now
@@ -23,7 +23,7 @@ from typing import Any
 
 from rods.errors import TrainError
 from rods.task import Task
-from rods.trainers.hosted import Dealt
+from rods.trainers.hosted import Drawn
 
 AGENT = "rods"
 """Name of our agent loop in verl's registry."""
@@ -37,34 +37,34 @@ ATTEMPTS = 3
 """A draw that was lost so often is not unlucky: something about it is broken."""
 
 
-def ticket_of(dealt: Dealt) -> str:
+def ticket_of(drawn: Drawn) -> str:
     """What a draw is known by: no epoch draws a task twice."""
-    return f"{dealt.epoch}:{dealt.task.id}"
+    return f"{drawn.epoch}:{drawn.task.id}"
 
 
-def row_of(dealt: Dealt | None, index: int, k: int) -> dict[str, Any]:
+def row_of(drawn: Drawn | None, index: int, k: int) -> dict[str, Any]:
     """The row of a draw of `k` trajectories; None: it fills a batch up where no task is left."""
     told, text = "", ""
-    if dealt is not None:
-        text = dealt.task.turns[0].user
-        parts = {"task": dealt.task.to_json(), "epoch": dealt.epoch, "visit": dealt.visit}
-        told = json.dumps({**parts, "hinted": dealt.hinted})
+    if drawn is not None:
+        text = drawn.task.turns[0].user
+        parts = {"task": drawn.task.to_json(), "epoch": drawn.epoch, "visit": drawn.visit}
+        told = json.dumps({**parts, "hinted": drawn.hinted})
     return {
         "raw_prompt": [{"role": "user", "content": text}],  # verl counts these; nobody reads them
         "index": index,
         "agent_name": AGENT,
         "data_source": AGENT,
-        "__rollout_n__": k if dealt is not None else 1,
-        TICKET: "" if dealt is None else ticket_of(dealt),
+        "__rollout_n__": k if drawn is not None else 1,
+        TICKET: "" if drawn is None else ticket_of(drawn),
         TOLD: told,
     }
 
 
-def dealt_of(told: str) -> Dealt:
+def drawn_of(told: str) -> Drawn:
     """The draw that a row tells of."""
     parts: dict[str, Any] = json.loads(told)
     task = Task.from_json(parts["task"], "a row of verl's batch")
-    return Dealt(task, int(parts["epoch"]), int(parts["visit"]), bool(parts["hinted"]))
+    return Drawn(task, int(parts["epoch"]), int(parts["visit"]), bool(parts["hinted"]))
 
 
 class Flight:

@@ -22,7 +22,7 @@ from rods.errors import StoreError, TrainError
 from rods.integrations.verl.checks import SYNC
 from rods.integrations.verl.rows import ESTIMATOR, TICKET, TRAJECTORY, Flight, watching
 from rods.rollout.groups import InvalidShare
-from rods.trainers.hosted import Dealt, HostedRun
+from rods.trainers.hosted import Drawn, HostedRun
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import from_json
@@ -105,7 +105,7 @@ class CurriculumTrainer(_PPOTrainer):
     def _draw_again(self) -> None:
         """Draws whose groups verl threw away because a trajectory's world or server failed."""
         tags = (_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
-        out: dict[str, Dealt] = self.train_dataset.out
+        out: dict[str, Drawn] = self.train_dataset.out
         for ticket in self._flight.lost([k for k, tag in tags.items() if tag.get("is_prompt")]):
             lost = out.pop(ticket)
             self._run.curriculum.release([lost.task.id], lost.epoch)
@@ -135,7 +135,7 @@ class CurriculumTrainer(_PPOTrainer):
             TrainError: a trajectory is missing, or none is valid.
             EnvError: too many are invalid (`rollout.max_invalid`).
         """
-        flying: dict[str, Dealt] = self.train_dataset.out
+        flying: dict[str, Drawn] = self.train_dataset.out
         self._flight.landed(batch.keys)
         played = self._played(batch)
         out = {t: d for t, d in flying.items() if self._waits or played[t]}
@@ -146,13 +146,13 @@ class CurriculumTrainer(_PPOTrainer):
                 f"of these draws not all {size} trajectories came back: {', '.join(lost)}. The "
                 "agent workers' log has the failure; nothing of this step was judged."
             )
-        dealt = list(out.values())
+        drawn = list(out.values())
         groups = [_group(d, [one for _, one in played[t]]) for t, d in out.items()]
         trajectories = [t for group in groups for t in group.trajectories]
         share = InvalidShare(self._run.config.rollout.max_invalid, len(trajectories))
         for trajectory in trajectories:
             share.count(trajectory)
-        scores = self._run.judge(dealt, groups)
+        scores = self._run.judge(drawn, groups)
         for ticket in out:
             del flying[ticket]
         collected = self._run.collect(groups, scores)
@@ -260,9 +260,9 @@ class CurriculumTrainer(_PPOTrainer):
                 self._save_checkpoint()
 
 
-def _group(dealt: Dealt, trajectories: Sequence[Trajectory]) -> Group:
+def _group(drawn: Drawn, trajectories: Sequence[Trajectory]) -> Group:
     versions = [t.policy_version for t in trajectories]
-    return Group(dealt.task, tuple(trajectories), min(versions))
+    return Group(drawn.task, tuple(trajectories), min(versions))
 
 
 def _plain(column: Any) -> list[Any]:

@@ -1,15 +1,15 @@
-"""A task played by somebody else's loop: call by call, or text by text.
+"""A task rolled out by somebody else's loop: call by call, or text by text.
 
 Owns where the conversation stands and what its turns were worth. Turns, withheld tools and verdicts
 are those of a rollout; budgets are the other loop's, but for the steps of a turn. Never samples.
 
-    played = PlayedTask(environment, task)
-    played.call(ToolCall("ls", {}))
-    played.end(answered=True)                   # the next turn begins, if there is one
-    played.progress()
+    rollout = TaskRollout(environment, task)
+    rollout.call(ToolCall("ls", {}))
+    rollout.end(answered=True)                   # the next turn begins, if there is one
+    rollout.progress()
 
-    talk = TextEpisode(environment, task, structured("hermes"))
-    talk.opening, talk.say("<tool_call>...</tool_call>")
+    episode = TextEpisode(environment, task, structured("hermes"))
+    episode.opening, episode.respond("<tool_call>...</tool_call>")
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
 OVER = "The conversation is over."
 
 
-class PlayedTask:
+class TaskRollout:
     """One world of one task; close it at the end."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
@@ -98,7 +98,7 @@ class PlayedTask:
         return sum(verdict.solved for verdict in self._verdicts) / len(self.task.turns)
 
     def close(self) -> None:
-        """Close the world; nothing can be played after that."""
+        """Close the world; nothing can be called after that."""
         self.over = True
         self._world.close()
 
@@ -113,11 +113,11 @@ class TextEpisode:
 
         After so many `steps`, texts of one turn, it ends without an answer.
         """
-        self.played = PlayedTask(environment, task)
+        self.rollout = TaskRollout(environment, task)
         self._dialect, self._most, self._said = dialect, steps, 0
         rule = ability(environment, StepRule)
         self._gives_up = rule is not None and rule.gives_up
-        specs = self.played.offered()
+        specs = self.rollout.offered()
         self._known = {spec.name for spec in specs}
         tools = f"\n\n{dialect.describe(specs)}" if specs else ""
         self.opening: tuple[Message, ...] = (
@@ -125,12 +125,12 @@ class TextEpisode:
             *dialect.opening(task.dialogue, task.turns[0].user),
         )
 
-    def say(self, text: str) -> tuple[Message, ...]:
+    def respond(self, text: str) -> tuple[Message, ...]:
         """What comes back to a text of the policy: results, feedback, what the user says next.
 
-        Nothing comes back at the end (`played.over`).
+        Nothing comes back at the end (`rollout.over`).
         """
-        played, turn, back = self.played, self.played.turn, list[Message]()
+        played, turn, back = self.rollout, self.rollout.turn, list[Message]()
         if played.over:
             return ()
         self._said += 1
@@ -160,14 +160,14 @@ class TextEpisode:
         """Results up to the call by which the world ended the turn."""
         results: list[ToolResult] = []
         for call in calls:
-            if self.played.turn == turn and not self.played.over:
-                results.append(self.played.call(call))
+            if self.rollout.turn == turn and not self.rollout.over:
+                results.append(self.rollout.call(call))
         return results
 
     def _user(self) -> Message:
-        specs = self.played.offered()
+        specs = self.rollout.offered()
         new = [spec for spec in specs if spec.name not in self._known]
         self._known.update(spec.name for spec in new)
         more = f"{MORE_TOOLS}\n{self._dialect.describe(new)}" if new else ""
-        user = self.played.task.turns[self.played.turn].user
+        user = self.rollout.task.turns[self.rollout.turn].user
         return Message("user", "\n\n".join(part for part in (user, more) if part.strip()))

@@ -13,7 +13,7 @@ import pytest
 from rods.dialects import structured
 from rods.errors import EnvError, TaskError
 from rods.integrations.formats.exports import export
-from rods.integrations.played import TextEpisode
+from rods.integrations.task_rollout import TextEpisode
 from rods.integrations.trl_environments import TaskEnvironment, task_environments
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
@@ -42,26 +42,28 @@ def test_a_conversation_is_a_rollout(category: str) -> None:
     heard: list[str] = []
     for turn in task.turns:
         for call in turn.ground_truth:
-            heard += [m.content for m in talk.say(HERMES.write([call])) if m.role == "user"]
-        heard += [m.content for m in talk.say(HERMES.answer("Done.")) if m.role == "user"]
-    assert talk.played.over and talk.played.progress() == 1.0
+            heard += [m.content for m in talk.respond(HERMES.write([call])) if m.role == "user"]
+        heard += [m.content for m in talk.respond(HERMES.answer("Done.")) if m.role == "user"]
+    assert talk.rollout.over and talk.rollout.progress() == 1.0
     for said, turn, before in zip(heard, task.turns[1:], task.turns[:-1], strict=True):
         assert said.startswith(turn.user)
         assert ("More functions" in said) == (len(before.withheld) > len(turn.withheld))
-    assert talk.say("more") == (), "nothing comes after the end"
+    assert talk.respond("more") == (), "nothing comes after the end"
 
 
 def test_faults_come_back_and_calls_count_where_none_is_wanted() -> None:
     talk = TextEpisode(NotesEnvironment(), TASK, HERMES, steps=3)
     for text in ("<tool_call>{", HERMES.write([ToolCall("fly", {})])):
-        (back,) = talk.say(text)
+        (back,) = talk.respond(text)
         assert back.role == HERMES.feedback_role and "rror" in back.content
-    assert [m.role for m in talk.say(HERMES.write([ADD]))] == ["tool", "user"], "steps are spent"
-    talk.say(HERMES.write([ToolCall("fly", {})]))
-    talk.say(HERMES.answer("What?"))
-    talk.say(HERMES.write([NOTE]))
-    talk.say(HERMES.answer("Done."))
-    assert talk.played.over and talk.played.progress() == pytest.approx(2 / 3)
+    assert [m.role for m in talk.respond(HERMES.write([ADD]))] == ["tool", "user"], (
+        "steps are spent"
+    )
+    talk.respond(HERMES.write([ToolCall("fly", {})]))
+    talk.respond(HERMES.answer("What?"))
+    talk.respond(HERMES.write([NOTE]))
+    talk.respond(HERMES.answer("Done."))
+    assert talk.rollout.over and talk.rollout.progress() == pytest.approx(2 / 3)
 
 
 def test_trl_gets_tools_reward_and_the_next_request(tmp_path: Path) -> None:
