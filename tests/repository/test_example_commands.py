@@ -58,11 +58,13 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         subprocess.run([sys.executable, *words[1:]], check=True)
         return
     if words[1] == "train":
-        assert words[words.index("--model.name") + 1] == "MODEL"
+        assert words[words.index("--model") + 1] == "MODEL"
         words = [word.replace("MODEL", "tiny") for word in words]
         with pytest.raises(PolicyError, match="pretrained with other tools"):
-            trained(words[2:])
+            trained(["--model.name" if word == "--model" else word for word in words[2:]])
         words += [] if "--dry-run" in words else ["--dry-run"]
+        assert rods(*words[1:], monkeypatch=monkeypatch) == 2, "a dry run refuses it too"
+        return
     if words[1] == "chat":
         monkeypatch.setattr(sys, "stdin", io.StringIO("Book room R-1 for 2 hours.\n/quit\n"))
     if words[1] in ("demonstrate", "sft"):  # a few conversations, of a small model
