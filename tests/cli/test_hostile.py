@@ -76,7 +76,7 @@ def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> N
         (["--synthesis.writer", "nope"], "synthesis.writer: there is no writer 'nope'"),
         (["--synthesis.writer", "json:dumps"], "'json:dumps' is not called with a pool and an env"),
         (["--train.lr", "0"], "command line: train.lr"),
-        (["--train.lr", "inf"], "train.lr: Input should be a finite number"),
+        (["--train.lr", "inf"], "train.lr must be a finite number"),
         (["--env.questions.families", "nope", "--recipe", "torl"], "nope"),
     ],
 )

@@ -173,7 +173,7 @@ def test_the_readme_s_class_and_task_pass_the_check(
     monkeypatch.chdir(tmp_path)
     assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "1 tasks, 2 calls replayed" in shown and "unreachable 0, unstable 0" in shown
+    assert "1 task, 1 call, replayed twice" in shown and "unreachable 0, unstable 0" in shown
 
 
 def test_the_readme_s_desk_refuses_a_room_that_is_taken() -> None:
