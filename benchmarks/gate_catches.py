@@ -29,7 +29,7 @@ from shared import Options
 import altered
 import mutants
 from miswordings import MISWORDED, misword
-from rods.synthesis.chat.sections import LlmWriterSettings
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
 from rods.synthesis.llm.writer import LlmWriter

@@ -19,7 +19,7 @@ from rods.config import SynthesisSettings
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.chat.sections import LlmWriterSettings
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.writer import WriterOptions

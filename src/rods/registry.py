@@ -30,12 +30,12 @@ from rods.infra.files import text_of
 RECIPES = Path(__file__).parent / "recipes"
 """A folder for each published system, with its `recipe.toml`."""
 SECTIONS = {
-    "": ("integrations",),
-    "env": ("envs/*",),
-    "evaluation.suite": ("suites",),
-    "synthesis": ("synthesis/*", "writers/*"),
+    "": ("integrations/__init__.py",),
+    "env": ("envs/*/__init__.py",),
+    "evaluation.suite": ("suites/sections.py",),
+    "synthesis": ("synthesis/*/__init__.py", "writers/*/__init__.py"),
 }
-"""Folders whose `sections.py` adds sections to settings, by the dotted key of these settings."""
+"""Modules whose `SECTIONS` adds sections to settings, by the dotted key of these settings."""
 LOADING: set[str] = set()
 """Names in `sys.modules` of files that are imported just now for something that a setting names."""
 
@@ -133,9 +133,10 @@ def read_recipe(path: Path) -> dict[str, Any]:
 def plugins(place: str) -> dict[str, str]:
     """Modules that add sections to the settings at `place`, by the plug-in's folder."""
     root = Path(__file__).parent
-    found = sorted(f for part in SECTIONS.get(place, ()) for f in root.glob(f"{part}/sections.py"))
-    parts = {f.parent.name: f.relative_to(root.parent).with_suffix("").parts for f in found}
-    return {name: ".".join(module) for name, module in parts.items()}
+    found = [f for part in SECTIONS.get(place, ()) for f in sorted(root.glob(part))]
+    own = [f for f in found if "\nSECTIONS = " in f.read_text(encoding="utf-8")]
+    parts = {f.parent.name: f.relative_to(root.parent).with_suffix("").parts for f in own}
+    return {name: ".".join(module).removesuffix(".__init__") for name, module in parts.items()}
 
 
 def declared(place: str, plugin: str | None = None) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from rods.errors import TaskError
 from rods.integrations.formats.logged import LogFormat, read_rewards
 from rods.integrations.observe import choose_seeds
 from rods.store import RunDirectory
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import USELESS
-from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.collect import Collection
 from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.worker.queue import SqliteQueue

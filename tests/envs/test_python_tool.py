@@ -14,10 +14,10 @@ from rods.dialects import get_dialect
 from rods.env import AnswerJudge
 from rods.envs import make_environment
 from rods.envs.originals import split_tasks
+from rods.envs.python_tool import PythonToolSettings
 from rods.envs.python_tool.environment import PythonToolEnvironment, PythonToolWorld, shown
-from rods.envs.python_tool.sections import PythonToolSettings
+from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import HELD_OUT, question_task
-from rods.envs.questions.settings import QuestionSettings
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.rewards.answers import leniently

@@ -13,8 +13,8 @@ import pytest
 from rods.infra.turns import FairPlaces
 from rods.rewards import verifier
 from rods.sandbox.pool import SandboxPool
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
-from rods.synthesis.chat.sections import LlmWriterSettings
 from sandbox_cases import LACKS
 
 

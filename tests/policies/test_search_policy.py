@@ -16,8 +16,8 @@ from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.config.bundled import TINY_SEARCH
 from rods.dialects import get_dialect
-from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
+from rods.envs.search.environment import SearchEnvironment
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
 from rods.policies.demonstrations import Mixture
 from rods.policies.searches import (

@@ -18,7 +18,8 @@ from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, question_tasks
 from rods.envs.remote.processes import ProcessEnvironment, local
-from rods.envs.search import SearchEnvironment, search_tasks
+from rods.envs.search.environment import SearchEnvironment
+from rods.envs.search.hops import search_tasks
 from rods.errors import ConfigError
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, Gatekeeper, is_question
 from rods.synthesis.gates.overlap import prints

@@ -19,8 +19,8 @@ from pretrain.repairs import tasks_apart, texts_of
 from pretrain.teacher import SMALL
 from pretrain.tokenizer import common_words, train_tokenizer
 from rods.config import load_config
+from rods.envs.repo import RepoSettings
 from rods.envs.repo.plant import plant
-from rods.envs.repo.sections import RepoSettings
 from rods.task import Task
 
 SETTINGS = replace(SMALL, tokens=6_000_000, habit_tokens=160_000)

@@ -21,12 +21,12 @@ from rods.engines import engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
-from rods.integrations.sections import TrackSettings
+from rods.integrations import TrackSettings
 from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
-from rods.synthesis.chat.sections import LlmWriterSettings
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task

@@ -25,7 +25,7 @@ from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trainers.loading import load_stops, load_tokenizer
 from rods.writers.assembly import make_pipeline
-from rods.writers.resample.sections import ResampleSettings
+from rods.writers.resample import ResampleSettings
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""

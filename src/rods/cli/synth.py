@@ -89,7 +89,7 @@ def synth(
 ) -> None:
     """Make verified variants of tasks. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, formats
-    from rods.synthesis.chat.sections import LlmWriterSettings
+    from rods.synthesis.chat import LlmWriterSettings
     from rods.synthesis.chat.settings import split_address
 
     get_dialect(dialect)

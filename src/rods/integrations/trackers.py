@@ -21,7 +21,7 @@ from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.dotted import nearest
 from rods.infra.install import install_line
-from rods.integrations.sections import TrackSettings
+from rods.integrations import TrackSettings
 from rods.store import RunDirectory
 from rods.types import Json
 

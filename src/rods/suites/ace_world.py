@@ -22,8 +22,8 @@ from rods.envs.turns import TurnWorld
 from rods.errors import EnvError, WriterError
 from rods.suites.host import CallResult, Host, ObjectRef, RaisedError
 from rods.suites.sections import ServerSettings
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import GREEDY, ChatClient
-from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 

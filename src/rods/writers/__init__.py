@@ -23,7 +23,7 @@ from rods.synthesis.gates.case import Gate
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Reviewer, Writer, WriterOptions
 from rods.task import Task
-from rods.writers.resample.sections import ResampleSettings
+from rods.writers.resample import ResampleSettings
 
 WRITERS = Registry(
     "synthesis.writer",

@@ -17,7 +17,7 @@ from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Pipeline
 from rods.task import Task
 from rods.writers import make_writer
-from rods.writers.resample.sections import ResampleSettings
+from rods.writers.resample import ResampleSettings
 from rods.writers.templates.language import TemplateLanguage
 
 PIPELINE = "rods.writers.assembly:make_pipeline"

@@ -11,9 +11,9 @@ import pytest
 
 from rods.config import EnvSettings, parse_config
 from rods.envs.originals import original_tasks, split_tasks
+from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import question_task
 from rods.envs.questions.files import load_question_tasks, read_row
-from rods.envs.questions.settings import QuestionSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.task import write_tasks
 

@@ -11,6 +11,7 @@ import pytest
 
 from rods.config import EnvSettings
 from rods.envs.originals import original_tasks, split_tasks
+from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import (
     FAMILIES,
     HELD_OUT,
@@ -21,7 +22,6 @@ from rods.envs.questions.families import (
     question_tasks,
 )
 from rods.envs.questions.question import HARDEST, Question
-from rods.envs.questions.settings import QuestionSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.suite import stratified
 

@@ -18,15 +18,14 @@ from rods.config import EnvSettings, RunConfig
 from rods.dialects import get_dialect
 from rods.dialects.fences import SearchR1
 from rods.envs import make_environment
-from rods.envs.bfcl.sections import BfclSettings
-from rods.envs.questions.settings import QuestionSettings
-from rods.envs.search import SearchEnvironment
+from rods.envs.bfcl import BfclSettings
+from rods.envs.questions import QuestionSettings
+from rods.envs.search import SearchSettings
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Document, Hit
-from rods.envs.search.environment import shown
+from rods.envs.search.environment import SearchEnvironment, shown
 from rods.envs.search.hops import HELD_OUT, make_question, question_task
 from rods.envs.search.index import Bm25Index
-from rods.envs.search.sections import SearchSettings
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.policy import ScriptedPolicy
 from rods.rewards.answers import leniently

@@ -20,6 +20,7 @@ import pytest
 from loopback import MODES, Body, Loopback, broken
 from places import SUPPORT
 from rods.errors import ConfigError, SynthesisError, WriterError
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import (
     RETRIES,
     WRITING,
@@ -36,7 +37,6 @@ from rods.synthesis.chat.failures import (
     read_answer,
     strip_thinking,
 )
-from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import split_address
 
 ASK = [{"role": "user", "content": "Say it."}]

@@ -16,8 +16,8 @@ import pytest
 
 from rods.errors import WriterError
 from rods.infra.service import Service, ServiceFailure
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import GARBAGE, USELESS, ChatClient
-from rods.synthesis.chat.sections import LlmWriterSettings
 
 ASK = [{"role": "user", "content": "Say it."}]
 PAGE = b"<!doctype html><html>Please log in to the proxy.</html>"

@@ -19,9 +19,8 @@ from typing import Any, cast
 from rods.config import RolloutSettings, RunConfig
 from rods.dialects import Dialect
 from rods.env import Environment, World
-from rods.envs.bfcl import assets
+from rods.envs.bfcl import BfclSettings, assets
 from rods.envs.bfcl.ast_match import Accepted, fault
-from rods.envs.bfcl.sections import BfclSettings
 from rods.envs.bfcl.tasks import json_schema, load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
 from rods.envs.function_call.world import FunctionCallWorld

@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from rods.dialects.programs import dedented, unwrapped
+from rods.envs.questions import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
 from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
 from rods.envs.questions.question import Question
-from rods.envs.questions.settings import QuestionSettings
 from rods.errors import ConfigError
 from rods.rewards.answers import judge_answer
 from rods.rewards.reading import without_calls

@@ -7,7 +7,22 @@ and questions.
     environment = SearchEnvironment("wiki.jsonl")       # env.name = "search", env.search.corpus
 """
 
-from rods.envs.search.environment import SearchEnvironment, SearchWorld
-from rods.envs.search.hops import question_task, search_tasks
+from pydantic import Field
 
-__all__ = ["SearchEnvironment", "SearchWorld", "question_task", "search_tasks"]
+from rods.config.base import Settings
+from rods.envs.questions import QuestionSettings
+
+
+class SearchSettings(Settings):
+    """`env.name = "search"`."""
+
+    corpus: str = ""
+    """JSON lines of documents, or the http address of a retriever with the interface of Search-R1;
+    empty: the bundled, generated corpus."""
+    results: int = Field(default=3, ge=1)
+    """Documents that one search returns."""
+
+    data_files = ("corpus",)
+
+
+SECTIONS = {"search": SearchSettings, "questions": QuestionSettings}

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from rods.envs.questions import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
-from rods.envs.questions.settings import QuestionSettings
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, QueryRefused, Retriever
 from rods.envs.search.hops import HopQuestion, question_of, question_task, search_tasks

@@ -17,7 +17,7 @@ from rods.config import ModelSettings, RunConfig
 from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
-from rods.integrations.sections import TrackSettings
+from rods.integrations import TrackSettings
 from rods.trainers.adapters import adapters_at, lora_config
 from rods.trainers.loading import (
     load_model,

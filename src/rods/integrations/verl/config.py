@@ -19,7 +19,7 @@ from rods.config import RunConfig
 from rods.config.train import CAP
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
-from rods.integrations.sections import TrackSettings
+from rods.integrations import TrackSettings
 from rods.integrations.verl.checks import of_schedule, require_accepted, require_known, require_same
 from rods.integrations.verl.rows import AGENT, ESTIMATOR
 from rods.trainers.loading import path_or_name

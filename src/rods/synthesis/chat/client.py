@@ -25,6 +25,7 @@ import openai
 from rods.errors import WriterError
 from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.failures import (
     DROPPABLE,
     RESEED,
@@ -35,7 +36,6 @@ from rods.synthesis.chat.failures import (
     read_answer,
     read_models,
 )
-from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import (
     KEY_VARIABLE,
     ChatUsage,

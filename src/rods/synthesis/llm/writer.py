@@ -19,8 +19,8 @@ from rods.abilities import state_access
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
 from rods.synthesis.base import Base, Readable
+from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
-from rods.synthesis.chat.sections import LlmWriterSettings
 from rods.synthesis.chat.settings import ChatUsage, Reply
 from rods.synthesis.llm.critique import judge, learnt, patched, repairable
 from rods.synthesis.llm.execute import execute, planned_of
