@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rods.dialects import DIALECTS
-from rods.dialects.instructed import instructed_dialect
+from rods.evaluation.template_tools import instructed_dialect
 
 TOOL = {
     "type": "function",

@@ -14,8 +14,7 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import ConfigError, RewardError
 from rods.recipes.otc_grpo.reward import CallMinima, OtcGrpo, grpo_productivity
-from rods.recipes.zerotir.filter import ZeroTirFilter, sample_fault
-from rods.recipes.zerotir.repetition import ngram_repetition, repeatness
+from rods.recipes.zerotir.filter import ZeroTirFilter, ngram_repetition, repeatness, sample_fault
 from rods.reward import GroupReward, Score, score, score_group
 from rods.rewards import get_reward, rewards_of
 from rods.rewards.answers import final_answer, judge_answer

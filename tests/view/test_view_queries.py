@@ -23,8 +23,8 @@ from rods.types import StopReason
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 
 from rods.view.index import TrajectoryFilter, TrajectoryIndex
+from rods.view.pages import token_spans
 from rods.view.runs import RunView, open_runs
-from rods.view.tokens import token_spans
 
 
 def members(task: str, step: int, solved: list[int]) -> list[Trajectory]:

@@ -21,7 +21,7 @@ from rods.config.load import (
 )
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.config.run import RunConfig
-from rods.config.synthesis import SynthesisSettings
+from rods.config.sections import SynthesisSettings
 from rods.config.train import TrainSettings
 
 __all__ = [

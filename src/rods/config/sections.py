@@ -1,6 +1,6 @@
 """All sections of settings together, before they are checked against each other.
 
-Owns the small section for Ray.
+Owns the small sections for synthesis and Ray.
 
 Sections().rollout.k        # 16
 """
@@ -22,8 +22,25 @@ from rods.config.curriculum import (
 from rods.config.engine import EngineSettings
 from rods.config.env import EnvSettings
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
-from rods.config.synthesis import SynthesisSettings
 from rods.config.train import TrainSettings
+
+
+class SynthesisSettings(Extended):
+    """Synthesis of variants."""
+
+    place: ClassVar[str] = "synthesis"
+
+    writer: str = "resample"
+    """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For question tasks the first
+    two mean `family`, another question of the same family and difficulty."""
+    variants_per_seed: int = Field(default=2, ge=1)
+    """Variants that a synthesis cycle requests for each seed task, 1 or more."""
+    attempts: int = Field(default=3, ge=1)
+    """Largest number of attempts for one variant, K_max."""
+    drain_seconds: float = Field(default=0.0, ge=0)
+    """Longest wait at an epoch's start for requests of earlier epochs. A run is then exactly
+    repeatable, unless the writer is late (the log reports it). 0: no wait, the epoch takes the
+    variants that are ready. Updates never wait."""
 
 
 class RaySettings(Settings):

@@ -1,20 +1,52 @@
 """Can a model be used with tools? The answer in words, by its chat template and a dialect.
 
-Owns what is said and advised. It compares no ids; `template_check` does.
+Owns what is said and advised, and the recognition of the dialect that a template instructs. It
+looks for the template's example, because many formats share tags. It compares no ids;
+`template_check` does.
 
     tools_in_words(template, "hermes", fault="").text
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect, structured
-from rods.dialects.instructed import instructed_dialect
 from rods.errors import PolicyError
 from rods.rollout.template import ChatTemplate
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
+
+# An example has a placeholder where a described tool has a JSON text: {"name": <function-name>, ...
+_NAME = r'"name":\s*(?:<|\{|\[|[a-z]+[ ,_-]|"(?:<|function|tool_)[^"]*")'
+_FORMATS = {
+    "xml": re.compile(r"<tool_call>\s*<function=[^<>]+>"),
+    "hermes": re.compile(
+        rf'<tool_call>\s*\[?\{{+\s*(?:{_NAME}[^{{}}]*"arguments"|"arguments":\s*[<{{\w])'
+    ),
+    "llama": re.compile(rf'(?<!>)\{{\s*{_NAME}[^{{}}]*"parameters":\s*(?:<|\{{?[a-z_])'),
+    "pythonic": re.compile(r"\[(?:func|function|tool)\w*\(\w+=[^\[\]]*\)?[^\[\]]*\]"),
+}
+
+
+def instructed_dialect(rendered_system_text: str) -> str | None:
+    """Name the dialect that a template instructs, or None.
+
+    Args:
+        rendered_system_text: what the template renders in front of the first generation, tools
+            shown, with a neutral system message: the instructions of a dialect would be recognised
+            too. Templates that put tools into the user's message need that message as well.
+
+    Returns:
+        A name of `rods.dialects.DIALECTS`. None: the template instructs nothing, or a format that
+        no dialect reads.
+    """
+    for name, example in _FORMATS.items():
+        if example.search(rendered_system_text):
+            return name
+    return None
+
 
 LIST = ToolSpec(
     "list_files",

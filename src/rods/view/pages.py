@@ -1,6 +1,7 @@
 """The pages: overview, boundary map, task, trajectories, one trajectory, synthesis.
 
-Owns the addresses. Each holds all that a page shows, so a copied address shows the same again.
+Owns the addresses, and the colors of tokens by mask and log-probability. Each
+address holds all that a page shows, so a copied one shows the same again.
 
     add_pages(open_runs([Path("runs/today")]))
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from fastapi import Request
 from nicegui import events, ui
 
 from rods.errors import RodsError
-from rods.report.viewer import member_view
+from rods.report.viewer import Decode, member_view
 from rods.synthesis.gates.keeper import gates_for
 from rods.trajectory import Trajectory
 from rods.types import Json, StopReason
@@ -25,7 +26,42 @@ from rods.view.charts import boundary_map, courses, overview
 from rods.view.frame import draw, head, html, link, live
 from rods.view.index import PAGE, TrajectoryFilter
 from rods.view.runs import CandidateRow, RunView
-from rods.view.tokens import token_spans
+
+MOST = 6000
+"""Tokens of one trajectory that are drawn; the page states how many are left out."""
+UNLIKELY = 5.0
+"""Negative log-probability, in nats, from which a color is at its strongest."""
+
+
+def token_spans(trajectory: Trajectory, decode: Decode | None, color: str) -> dict[str, Json]:
+    """Tokens as rows of text, title, class and strength of the color in [0, 1].
+
+    Args:
+        decode: tokens to text; None: each is shown by its id.
+        color: `mask` (sampled tokens carry loss) or `logprob` (unlikely tokens stand out).
+    """
+    rows: list[Json] = []
+    total = sum(len(span.ids) for span in trajectory.spans)
+    for number, logprob, sampled in _tokens(trajectory):
+        if len(rows) == MOST:
+            break
+        text = decode([number]) if decode else f"{number} "
+        title = f"token {number}, {'sampled' if sampled else 'from the environment'}"
+        strength = 1.0 if sampled else 0.0
+        if logprob is not None:
+            title += f", log-probability {logprob:.3f}"
+            if color == "logprob":
+                strength = round(min(1.0, -logprob / UNLIKELY), 3)
+        rows.append([text, title, "policy" if sampled else "env", strength])
+    known = any(span.logprobs for span in trajectory.spans)
+    return {"rows": rows, "total": total, "logprobs": known, "decoded": decode is not None}
+
+
+def _tokens(trajectory: Trajectory) -> Iterator[tuple[int, float | None, bool]]:
+    for span in trajectory.spans:
+        for i, number in enumerate(span.ids):
+            yield number, span.logprobs[i] if span.logprobs else None, span.sampled
+
 
 SHOWN = 200
 """Rows of a long table."""

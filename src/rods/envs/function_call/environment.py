@@ -1,7 +1,8 @@
 """The environment of single steps: its tasks, their two sides, and worlds that execute nothing.
 
 Owns the choice between files and tasks of another environment that are split, and which steps are
-masked. Forms of rows are in `rows`, splitting in `split`.
+masked. Masked names (Hammer, arXiv 2410.04587) say nothing, so that a tool's description must be
+read. Forms of rows are in `rows`, splitting in `split`.
 
     environment = make_environment("function_call", {"environment": "bfcl"})
     environment.tasks(held_out=0.25)                    # steps of that environment's tasks
@@ -10,18 +11,19 @@ masked. Forms of rows are in `rows`, splitting in `split`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
 import logging
 import random
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rods.dialects.base import tool_row
 from rods.env import Environment, World, load_environment
-from rods.envs.function_call.masking import masked
 from rods.envs.function_call.rows import COLUMNS, SingleStep, read_row
 from rods.envs.function_call.split import single_steps
 from rods.envs.function_call.world import FunctionCallWorld
@@ -31,7 +33,78 @@ from rods.infra.text import encoded, require_whole
 from rods.split import Split, sides
 from rods.task import COLUMNS as OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
-from rods.types import Json
+from rods.types import Json, Message, ToolCall
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+    tools: Mapping[str, str]
+    parameters: Mapping[str, Mapping[str, str]]
+    """New names by tool (its old name) and old name."""
+
+    def call(self, call: ToolCall) -> ToolCall:
+        inner = self.parameters.get(call.name, {})
+        arguments = {inner.get(name, name): value for name, value in call.arguments.items()}
+        return ToolCall(self.tools.get(call.name, call.name), arguments)
+
+    def message(self, message: Message) -> Message:
+        return dataclasses.replace(message, calls=tuple(map(self.call, message.calls)))
+
+    def text(self, text: str) -> str:
+        """A description, in which tools are called by their new names."""
+        return re.sub(r"[\w.]+", lambda word: self.tools.get(word[0], word[0]), text)
+
+
+def masked(task: Task, rng: random.Random) -> Task:
+    """The same single step (`world["tools"]`) under new names, none of which is used twice."""
+    rows = cast("list[dict[str, Any]]", task.world["tools"])
+    used: set[str] = set()
+    names = _Names(
+        {row["name"]: _fresh(rng, used) for row in rows},
+        {
+            row["name"]: {name: _fresh(rng, used) for name in row["parameters"]["properties"]}
+            for row in rows
+        },
+    )
+    tools: list[Json] = [_tool(row, names) for row in rows]
+    turns = tuple(
+        dataclasses.replace(turn, ground_truth=tuple(map(names.call, turn.ground_truth)))
+        for turn in task.turns
+    )
+    origin = f"{task.provenance.origin}-masked"
+    return dataclasses.replace(
+        task,
+        turns=turns,
+        world={**task.world, "tools": tools},
+        dialogue=tuple(map(names.message, task.dialogue)),
+        provenance=dataclasses.replace(task.provenance, origin=origin),
+    )
+
+
+def _tool(row: dict[str, Any], names: _Names) -> dict[str, Json]:
+    inner = names.parameters[row["name"]]
+    schema = cast("dict[str, Any]", row["parameters"])
+    properties: dict[str, Json] = {
+        inner[name]: value for name, value in schema["properties"].items()
+    }
+    required: list[Json] = [inner.get(name, name) for name in schema.get("required", ())]
+    return {
+        "name": names.tools[row["name"]],
+        "description": names.text(row["description"]),
+        "parameters": {**schema, "properties": properties, "required": required},
+    }
+
+
+def _fresh(rng: random.Random, used: set[str]) -> str:
+    while True:
+        parts = ("".join(rng.choices(_LETTERS, k=rng.randint(3, 6))) for _ in range(2))
+        name = "_".join(parts)
+        if name not in used:
+            used.add(name)
+            return name
+
 
 _LOG = logging.getLogger(__name__)
 SHOWN = 5

@@ -3,7 +3,8 @@
 Owns `train.filter = "zerotir"`, as its released code computes it. It says what to leave out and
 why; the trainer does it. A group's accuracy must lie strictly within the window
 (`train.filtering.window`; the second published script has 0.0 to 0.8), and at most 40 % of its
-scores may be invalid. Masked members stay in the baseline of their group.
+scores may be invalid. Masked members stay in the baseline of their group. Two measures count how
+much a text repeats itself.
 
     group_fault(scores)                     # None: the group trains
     sample_fault(trajectory, score)         # None: the response carries loss
@@ -16,12 +17,69 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rods.errors import RewardError
-from rods.recipes.zerotir.repetition import ngram_repetition, repeatness
 from rods.reward import Score
 from rods.rewards.answers import accuracy_of
 from rods.rewards.reading import ending, executed, sampled, written
 from rods.trajectory import Group, Trajectory
+
+
+def ngram_repetition(text: str, size: int = 3) -> float:
+    """1 - distinct / all n-grams of words (arXiv 2502.03373, appendix C.2); 0 for a short text."""
+    words = text.lower().split()
+    grams = list(zip(*(words[start:] for start in range(size)), strict=False))
+    return 1.0 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def repeatness(text: str) -> float:
+    """2 / (n * (n + 1)) times the sum of the common prefixes of neighbouring sorted suffixes.
+
+    The share of all substrings of the n characters that stand in the text before (as in the code of
+    Open-Reasoner-Zero): near 0 for prose, near 1 for one character over and over.
+    """
+    n = len(text)
+    if n < 2:
+        return 0.0
+    ranks = _suffix_ranks(np.array([ord(c) for c in text], dtype=np.int64))
+    return 2.0 * _common_prefixes(text, ranks) / (n * (n + 1))
+
+
+def _suffix_ranks(letters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place of each suffix among all, by doubling the length that is compared."""
+    ranks = np.unique(letters, return_inverse=True)[1].astype(np.int64)
+    step, n = 1, letters.size
+    while step < n and int(ranks.max()) < n - 1:
+        follow = np.full(n, -1, dtype=np.int64)
+        follow[:-step] = ranks[step:]
+        keys = ranks * (n + 1) + follow + 1
+        ranks = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        step *= 2
+    return ranks
+
+
+def _common_prefixes(text: str, ranks: NDArray[np.int64]) -> int:
+    """Sum over neighbours in sorted order of what they have in common (Kasai's algorithm)."""
+    n = len(text)
+    order: list[int] = np.argsort(ranks, kind="stable").tolist()
+    total = common = 0
+    for start, rank in enumerate(ranks.tolist()):
+        if rank == n - 1:
+            common = 0
+            continue
+        other = order[rank + 1]
+        while (
+            start + common < n
+            and other + common < n
+            and text[start + common] == text[other + common]
+        ):
+            common += 1
+        total += common
+        common -= common > 0
+    return total
+
 
 SLACK = 1e-6
 """Distance that a mean accuracy must keep from each end of the window."""

@@ -1,7 +1,8 @@
 """The suites `tau2-retail` and `tau2-airline`: a checkout's tasks under its own evaluation.
 
 Owns the form of tasks and worlds here, and the way from a trajectory to the conversation that the
-checkout judges: the reward is the product of what a task's `reward_basis` names.
+checkout judges, in a process by the checkout's own Python (`checkout.py`): the reward is the
+product of what a task's `reward_basis` names.
 
     rules = Tau2Retail(config)
     rules.score(task, trajectory).why
@@ -9,9 +10,19 @@ checkout judges: the reward is the product of what a task's `reward_basis` names
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,10 +34,88 @@ from rods.envs.turns import TurnWorld
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.suites.sections import JudgeServerSettings, ServerSettings, UserServerSettings
-from rods.suites.tau2.process import Checkout
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, Json, StopReason, ToolCall, ToolResult, ToolSpec
+
+SECONDS = 1800.0
+"""How long an answer may take: models are asked again after a failure."""
+SOCKET = "socket"
+
+
+class Checkout:
+    """One process; it starts at the first question."""
+
+    def __init__(self, folder: Path, suite: str) -> None:
+        """Its interpreter is that of the folder's `.venv`, if there is one, else this program's."""
+        self._folder, self._suite, self._lock = folder.absolute(), suite, threading.Lock()
+        own = self._folder / ".venv" / "bin" / "python"
+        self.python = str(own) if own.exists() else sys.executable
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, what: str, *arguments: object) -> Any:
+        """The value of a function of `checkout.py`.
+
+        Raises:
+            EnvError: the package raised, took too long, or its process died.
+        """
+        text = json.dumps([what, *arguments]).encode()
+        process, place = self._running()
+        try:
+            with Client(str(place / SOCKET)) as pipe:
+                pipe.send_bytes(text)
+                found = {"error": "it took too long"}
+                if pipe.poll(SECONDS):
+                    found = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError) as error:
+            _end(process, place)
+            raise EnvError(f"{self._suite}: its process died at {what}: {error}") from error
+        if "error" in found:
+            raise EnvError(f"{self._suite}: {what}: {found['error']}")
+        return found["value"]
+
+    def _running(self) -> tuple[subprocess.Popen[bytes], Path]:
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._place = Path(tempfile.mkdtemp(prefix="rods-"))
+                self._process = self._start()
+                weakref.finalize(self, _end, self._process, self._place)
+            while not (self._place / SOCKET).exists():
+                if self._process.poll() is not None:
+                    raise EnvError(f"{self._suite}: {self.python} cannot run the checkout's code.")
+                time.sleep(0.01)
+            return self._process, self._place
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        paths = {
+            "PYTHONPATH": str(self._folder / "src"),
+            "TAU2_DATA_DIR": str(self._folder / "data"),
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the import asks a server for prices
+        }
+        command = [
+            self.python,
+            str(Path(__file__).with_name("checkout.py")),
+            str(self._place / SOCKET),
+        ]
+        null, env = subprocess.DEVNULL, {**os.environ, **paths}
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=null, stderr=null, cwd=self._folder, env=env
+        )
+
+    def close(self) -> None:
+        """End the process; the next question starts another, without the worlds of this one."""
+        with self._lock:
+            if self._process is not None:
+                _end(self._process, self._place)
+
+
+def _end(process: subprocess.Popen[bytes], place: Path) -> None:
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+    shutil.rmtree(place, ignore_errors=True)
+
 
 TOO_MANY = "too many failed calls"
 _WHY = {
