@@ -16,8 +16,7 @@ from rods.config import EnvSettings, load_config
 from rods.dialects import get_dialect
 from rods.env import Environment
 from rods.envs import make_environment
-from rods.envs.function_call.environment import FunctionCallEnvironment, masked
-from rods.envs.function_call.split import single_steps
+from rods.envs.function_call.environment import FunctionCallEnvironment, masked, single_steps
 from rods.envs.function_call.world import key_of, tools_of
 from rods.envs.function_call.written import called, schema_of
 from rods.envs.originals import original_tasks, split_tasks

@@ -2,7 +2,7 @@
 
 Owns the choice between files and tasks of another environment that are split, and which steps are
 masked. Masked names (Hammer, arXiv 2410.04587) say nothing, so that a tool's description must be
-read. Forms of rows are in `rows`, splitting in `split`.
+read. Forms of rows are in `rows`.
 
     environment = make_environment("function_call", {"environment": "bfcl"})
     environment.tasks(held_out=0.25)                    # steps of that environment's tasks
@@ -22,18 +22,101 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from rods.dialects.base import tool_row
+from rods.dialects.base import has_nested, tool_row
 from rods.env import Environment, World, load_environment
 from rods.envs.function_call.rows import COLUMNS, SingleStep, read_row
-from rods.envs.function_call.split import single_steps
 from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import ConfigError, TaskError
 from rods.infra.rows import file_rows
 from rods.infra.text import encoded, require_whole
+from rods.rollout.episode import MORE_TOOLS, shortened
 from rods.split import Split, sides
+from rods.synthesis.structure.oracle import DONE, abstention, steps
 from rods.task import COLUMNS as OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
-from rods.types import Json, Message, ToolCall
+from rods.types import Json, Message, ToolCall, ToolResult, ToolSpec
+
+
+def single_steps(
+    task: Task, environment: Environment, env: str, result_chars: int = 0
+) -> list[Task]:
+    """The steps of one task, in order; none where a call fails or is nested in another.
+
+    Args:
+        environment: plays the task's ground truth.
+        env: name of the environment that the steps belong to.
+        result_chars: longer results are shortened with a notice; 0: never.
+
+    Raises:
+        TaskError: the task's world cannot be made.
+    """
+    made: list[Task] = []
+    said: list[Message] = []
+    world = environment.open(task)
+    try:
+        for index, turn in enumerate(task.turns):
+            world.begin_turn(index)
+            offered = world.offered()
+            user = turn.user if turn.user.strip() else _given_back(task, index)
+            known = "\n".join([*(message.content for message in said), user])
+            results = [world.call(call) for call in turn.ground_truth]
+            if any(r.failed for r in results) or any(map(has_nested, turn.ground_truth)):
+                return []
+            for calls, heard in _heard(turn, results, known, result_chars):
+                made.append(_step(task, env, len(made), offered, said, user, calls))
+                said += [Message("user", user)] if user else []
+                said += [Message("assistant", "", calls), *heard]
+                user = ""
+            if not turn.ground_truth:
+                made.append(_step(task, env, len(made), offered, said, user, ()))
+                said.append(Message("user", user))
+            said.append(
+                Message("assistant", DONE if turn.ground_truth else abstention(task, index))
+            )
+            world.end_turn()
+    finally:
+        world.close()
+    return made
+
+
+def _given_back(task: Task, index: int) -> str:
+    """What a user says who only gives tools back."""
+    before = set(task.turns[index - 1].withheld) if index else set[str]()
+    back = sorted(before - set(task.turns[index].withheld))
+    if not back:
+        raise TaskError(f"task {task.id}, turn {index}: its user says nothing. Fix the row.")
+    return f"{MORE_TOOLS} {', '.join(back)}."
+
+
+def _heard(
+    turn: Turn, results: list[ToolResult], known: str, result_chars: int
+) -> list[tuple[tuple[ToolCall, ...], list[Message]]]:
+    """The calls of each step of a turn, and what they returned."""
+    parts: list[tuple[tuple[ToolCall, ...], list[Message]]] = []
+    at = 0
+    for calls in steps(turn, results, known) if turn.ground_truth else ():
+        given = results[at : at + len(calls)]
+        heard = [Message("tool", shortened(r.content, result_chars)) for r in given]
+        parts.append((tuple(calls), heard))
+        at += len(calls)
+    return parts
+
+
+def _step(
+    task: Task,
+    env: str,
+    number: int,
+    offered: tuple[ToolSpec, ...],
+    said: list[Message],
+    user: str,
+    calls: tuple[ToolCall, ...],
+) -> Task:
+    tools: list[Json] = [tool_row(spec) for spec in offered]
+    origin = f"{task.provenance.origin or task.id}-{number}"
+    provenance = dataclasses.replace(task.provenance, origin=origin)
+    turn = Turn(user, calls)
+    return Task(env, task.category, (turn,), {"tools": tools}, provenance, tuple(said))
+
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
