@@ -18,6 +18,7 @@ import time
 from rollout_engine import CONTEXT, ROLLOUTS, TASKS, TURNS, Workload, make_model, make_workload
 from shared import Options
 
+from engine_counts import EngineCounts
 from rods.engines.hf import HFPolicy
 from rods.engines.scheduler import Scheduler
 
@@ -55,15 +56,15 @@ def main() -> None:
         for name, (join_at, patience) in WINDOWS.items():
             policy = HFPolicy(model, [], rows=64, max_context=CONTEXT, threads=1)
             policy.scheduler = Scheduler(policy._backend, [], join_at, patience)
+            counts = EngineCounts(policy)
             clock, started = time.perf_counter(), time.process_time()
             asyncio.run(play_all(policy))
-            stats = policy.stats
             found[name].append(
                 (
                     time.process_time() - started,
                     time.perf_counter() - clock,
-                    stats.prefill_passes,
-                    stats.decode_steps,
+                    counts.prefill_passes,
+                    counts.decode_steps,
                 )
             )
     print("join at           processor s  on the clock  prefill passes  decode steps  (medians)")

@@ -24,7 +24,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +32,7 @@ import torch
 from shared import Options
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from engine_counts import EngineCounts
 from rods.engines.fallback import SingleCache
 from rods.engines.hf import HFPolicy
 from rods.engines.scheduler import Scheduler
@@ -268,6 +269,7 @@ async def measure(options: argparse.Namespace) -> None:
     print(f"{len(work.lengths)} trajectories, {work.generated} sampled tokens, ", end="")
     print(f"{torch.get_num_threads()} threads", flush=True)
     policy = HFPolicy(model, (), rows=len(work.lengths), max_context=CONTEXT)
+    counts = EngineCounts(policy)
     rollouts = await play_all(policy, work)
     print(f"log-probs: largest difference {largest_difference(model, rollouts):.1e}", flush=True)
     if not options.vllm:
@@ -281,8 +283,7 @@ async def measure(options: argparse.Namespace) -> None:
                 options.vllm, model, Path(folder), CONTEXT + 1, options.threads, extra
             ) as server:
                 await compare(options, policy, model, work, server)
-    stats = {key: round(value, 2) for key, value in asdict(policy.stats).items()}
-    print(f"engine over all runs: {json.dumps(stats)}")
+    print(f"engine over all runs: {json.dumps(counts.as_dict())}")
 
 
 def main() -> None:

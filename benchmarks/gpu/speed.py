@@ -24,6 +24,7 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 from update_step import make_groups
 
+from engine_counts import EngineCounts
 from rods.config import ModelSettings, TrainSettings
 from rods.config.train import LocalSettings
 from rods.engines.hf import HFPolicy
@@ -59,16 +60,15 @@ def engine(settings, model, rate: float) -> None:
     policy = HFPolicy(model, (), rows, context, settings.device, torch.bfloat16, share=True)
     load = (settings.tasks, settings.k, settings.prompt, settings.step, words)
     asyncio.run(play(policy, *load))  # kernels are chosen
-    stats, before = policy.stats, (policy.stats.prefill_tokens, policy.stats.prefill_seconds)
+    counts = EngineCounts(policy)
     started = time.perf_counter()
     sampled = asyncio.run(play(policy, *load))
     wait(settings.device)
     seconds = time.perf_counter() - started
-    prefilled = stats.prefill_tokens - before[0]
-    share = 2 * model.num_parameters() * (sampled + prefilled) / seconds / rate
+    share = 2 * model.num_parameters() * (sampled + counts.prefill_tokens) / seconds / rate
     print(
         f"engine ({policy.engine_name}): {rows} trajectories, {sampled} sampled tokens in "
-        f"{seconds:.1f} s: {sampled / seconds:,.0f} tokens/s, {prefilled} prefilled; "
+        f"{seconds:.1f} s: {sampled / seconds:,.0f} tokens/s, {counts.prefill_tokens} prefilled; "
         f"{share:.1%} of the matrix rate"
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine_cases import play_many, text, worst_difference
+from engine_counts import EngineCounts
 from odd_models import odd
 from rods.engines.fallback import BatchedCache, SingleCache, general_cache
 from rods.engines.hf import HFPolicy
@@ -24,10 +25,11 @@ FAMILIES += slow("gemma3", "mistral", "qwen2", "qwen3", "mistral-window")
 def test_rows_of_any_family_are_batched_and_exact(kind: str) -> None:
     model = odd(kind)
     policy = HFPolicy(model, [5], rows=6, max_context=128, fast=False)
+    counts = EngineCounts(policy)
     played = play_many(policy, 8)
     assert policy.engine_name == "transformers"
     assert worst_difference(model, played) < 1e-4
-    assert policy.stats.forked_tokens > 0
+    assert counts.forked_tokens > 0
 
 
 @pytest.mark.slow
@@ -62,8 +64,9 @@ def test_a_budget_bounds_the_rows_of_any_family(monkeypatch: pytest.MonkeyPatch)
     model = odd("gemma3")
     token = 2 * 7 * 2 * 16 * 4
     policy = HFPolicy(model, [5], rows=8, max_context=128, cache_bytes=3 * 129 * token)
+    counts = EngineCounts(policy)
     played = play_many(policy, 8)
-    assert policy._backend.limit() == 3 and policy.stats.evictions > 0
+    assert policy._backend.limit() == 3 and counts.evictions > 0
     assert policy._backend._cache.kept.bytes <= 3 * 129 * token
     assert worst_difference(model, played) < 1e-4
 

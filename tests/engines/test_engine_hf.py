@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from engine_cases import Played, play, play_many, text, worst_difference
+from engine_counts import EngineCounts
 from rods.engines.hf import HFPolicy, HFSession
 from rods.errors import PolicyError
 from rods.policy import Completion
@@ -64,8 +65,9 @@ def test_both_paths_sample_the_same() -> None:
     model = build("qwen3")
     fast = HFPolicy(model, [5], rows=8, max_context=128)
     slow = HFPolicy(model, [5], rows=8, max_context=128, fast=False)
+    counts = EngineCounts(slow)
     assert [p.ids for p in play_many(fast, 6)] == [p.ids for p in play_many(slow, 6)]
-    assert slow.stats.forked_tokens > 0
+    assert counts.forked_tokens > 0
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,7 @@ def test_logprobs_are_those_after_the_temperature() -> None:
 def test_a_shared_prompt_is_computed_once() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=8, max_context=128)
+    counts = EngineCounts(policy)
 
     async def go() -> None:
         prompt = text(0, 40)
@@ -114,32 +117,35 @@ def test_a_shared_prompt_is_computed_once() -> None:
         await asyncio.gather(*(s.generate(prompt, 1, 1.0) for s in sessions))
 
     asyncio.run(go())
-    assert policy.stats.prefill_tokens == 40 + 7
-    assert policy.stats.forked_tokens == 7 * 39
+    assert counts.prefill_tokens == 40 + 7
+    assert counts.forked_tokens == 7 * 39
 
 
 @pytest.mark.slow
 def test_a_prompt_outlives_the_session_that_computed_it() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=2, max_context=128)
+    counts = EngineCounts(policy)
     played = play_many(policy, 8, group=8)
-    assert policy.stats.forked_tokens == 7 * 29
+    assert counts.forked_tokens == 7 * 29
     assert worst_difference(model, played) < 1e-4
 
 
 def test_more_groups_than_slots_copy_their_prompts() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=8, max_context=128)
+    counts = EngineCounts(policy)
     played = play_many(policy, 8, group=2)
-    assert policy.stats.forked_tokens == 4 * 29
+    assert counts.forked_tokens == 4 * 29
     assert worst_difference(model, played) < 1e-4
 
 
 def test_half_precision_is_close() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=8, max_context=128, dtype=torch.bfloat16)
+    counts = EngineCounts(policy)
     played = play_many(policy, 8)
-    assert policy.stats.forked_tokens > 0
+    assert counts.forked_tokens > 0
     assert 1e-4 < worst_difference(model, played) < 0.5
 
 
@@ -154,6 +160,7 @@ def test_long_chunks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sparse_batches_are_compacted_and_stay_exact() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=24, max_context=160)
+    counts = EngineCounts(policy)
 
     async def one(number: int) -> Played:
         prompt = text(number // 8, 20)
@@ -171,7 +178,7 @@ def test_sparse_batches_are_compacted_and_stay_exact() -> None:
         return await asyncio.gather(*(one(i) for i in range(24)))
 
     played = asyncio.run(go())
-    assert policy.stats.moves > 0
+    assert counts.moves > 0
     assert worst_difference(model, played) < 1e-4
 
 
@@ -179,6 +186,7 @@ def test_sessions_that_wait_for_each_other_do_not_deadlock() -> None:
     """Eight sessions meet at a barrier between their turns, with rows for three of them."""
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=3, max_context=128)
+    counts = EngineCounts(policy)
 
     async def one(number: int, met: list[int], go_on: asyncio.Event) -> Played:
         prompt = text(number, 20)
@@ -199,7 +207,7 @@ def test_sessions_that_wait_for_each_other_do_not_deadlock() -> None:
         return await asyncio.wait_for(meeting, 20)
 
     played = asyncio.run(go())
-    assert policy.stats.evictions > 0
+    assert counts.evictions > 0
     assert worst_difference(model, played) < 1e-4
 
 

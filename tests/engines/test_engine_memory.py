@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from engine_cases import Played, play_many, text, worst_difference
+from engine_counts import EngineCounts
 from memory_cases import paper
 from rods.engines.hf import HFPolicy
 from rods.engines.kv import RowCache
@@ -93,13 +94,14 @@ def test_samples_do_not_depend_on_the_memory(
     plenty = HFPolicy(model, [5], rows=8, max_context=128, dtype=dtype)
     budget = int(rows * 129 * TOKEN / (0.8 if dtype is torch.float32 else 2))
     scarce = HFPolicy(model, [5], rows=8, max_context=128, dtype=dtype, cache_bytes=budget)
+    counts = EngineCounts(scarce)
     played = play_many(scarce, 8)
     assert scarce._backend._kept.bytes <= budget
     if dtype is torch.float32:
         assert [p.ids for p in played] == [p.ids for p in play_many(plenty, 8)]
         assert worst_difference(model, played) < 1e-4
     if rows < 2:
-        assert scarce.stats.evictions > 0
+        assert counts.evictions > 0
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -111,6 +113,7 @@ def test_a_long_result_leaves_room_for_fewer_rows(
     model = build("qwen3")
     budget = 6 * 64 * TOKEN
     scarce = HFPolicy(model, [], rows=6, max_context=400, cache_bytes=budget, fast=fast)
+    counts = EngineCounts(scarce)
     plenty = HFPolicy(model, [], rows=6, max_context=400, fast=fast)
 
     async def one(policy: HFPolicy, number: int) -> list[int]:
@@ -125,7 +128,7 @@ def test_a_long_result_leaves_room_for_fewer_rows(
         return list(await asyncio.gather(*(one(policy, number) for number in range(6))))
 
     found = asyncio.run(go(scarce))
-    assert scarce.stats.evictions > 0
+    assert counts.evictions > 0
     assert found == asyncio.run(go(plenty))
 
 
@@ -135,6 +138,7 @@ def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyP
     model = build("qwen3")
     budget = int(3 * 129 * TOKEN / 0.8)
     policy = HFPolicy(model, [], rows=8, max_context=128, cache_bytes=budget)
+    counts = EngineCounts(policy)
 
     async def one(number: int) -> Played:
         session = policy.open(number)
@@ -147,7 +151,7 @@ def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyP
         return list(await asyncio.gather(*(one(i) for i in range(8))))
 
     played = asyncio.run(go())
-    assert policy.stats.evictions > 0
+    assert counts.evictions > 0
     assert worst_difference(model, played) < 1e-4
 
 

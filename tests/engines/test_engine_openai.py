@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from engine_cases import play, text
+from engine_counts import EngineCounts
 from policy_server import (
     TEMPLATE,
     Scripted,
@@ -130,10 +131,11 @@ def test_new_weights_come_as_a_file_while_sessions_stay_open(tmp_path: Path) -> 
 def test_a_generation_in_flight_goes_on_under_the_new_weights(tmp_path: Path) -> None:
     model = build("qwen3")
     with policy_server(model) as (url, engine):
+        counts = EngineCounts(engine)
 
         async def go(client: Engine) -> Completion:
             running = asyncio.create_task(client.open(1).generate(text(0, 20), 100, 1.0))
-            while engine.stats.decode_steps < 3:
+            while counts.decode_steps < 3:
                 await asyncio.sleep(0.001)
             await client.sync(ModelWeights(copy.deepcopy(model)), 1)
             return await running

@@ -36,7 +36,7 @@ BUDGETS = {
     "synthesis": Budget(("synthesis",), 5_300, 7_711),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_536),
     "trainers": Budget(("trainers",), 4_000, 4_755),
-    "engines": Budget(("engines",), 3_000, 3_822),
+    "engines": Budget(("engines",), 3_000, 3_791),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_498),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_217),
     "envs": Budget(("envs",), 9_000, 9_909, ("envs/repo/repositories",)),

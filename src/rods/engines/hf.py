@@ -25,7 +25,6 @@ from rods.engines.backend import Backend
 from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
 from rods.engines.options import EngineOptions
-from rods.engines.rows import EngineStats
 from rods.engines.sampling import Noise
 from rods.engines.scheduler import Scheduler
 from rods.engines.weights import base_of, unsupported
@@ -33,8 +32,6 @@ from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.stops import Decode, Stops
 from rods.types import FinishReason
-
-__all__ = ["EngineStats", "HFPolicy", "HFSession"]
 
 _log = logging.getLogger(__name__)
 
@@ -116,11 +113,6 @@ class HFPolicy(Engine):
     def engine_name(self) -> str:
         """`kv` (fast path) or `transformers` (its own cache)."""
         return self._backend.name
-
-    @property
-    def stats(self) -> EngineStats:
-        """Counts and seconds since the policy was made."""
-        return self.scheduler.stats
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> HFSession:
         """A session; `shared_prompt` is computed once for all sessions that name the same one."""

@@ -3,7 +3,7 @@
 A freed row keeps its content until somebody else needs the row, so a group's prompt outlives the
 session that computed it. Choices depend on nothing but the order of events. It runs no model.
 
-    rows = Rows(backend, stats)
+    rows = Rows(backend)
     rows.assign([context])             # context.row is set if a row was free
     rows.copy_prompt(context)          # fills it from another row of the group
     rows.release(context)
@@ -41,29 +41,11 @@ class Context:
         return count > 1 and tuple(self.ids[:count]) == self.shared
 
 
-@dataclass(slots=True)
-class EngineStats:
-    """What an engine did since it was made."""
-
-    generated_tokens: int = 0
-    prefill_tokens: int = 0
-    forked_tokens: int = 0
-    """Prompt tokens that were taken from another session of the group instead of computed."""
-    prefill_passes: int = 0
-    decode_steps: int = 0
-    evictions: int = 0
-    """Idle contexts that lost their row to a waiting session and are computed again when used."""
-    moves: int = 0
-    """Rows moved to keep the running batch dense."""
-    prefill_seconds: float = 0.0
-
-
 class Rows:
     """Ownership of a backend's rows."""
 
-    def __init__(self, backend: Backend, stats: EngineStats) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._stats = stats
         self._owner: list[Context | None] = [None] * len(backend.lengths)
         self._holders: dict[tuple[int, ...], list[int]] = {}
         """Rows whose first tokens are a shared prompt, whether or not a session owns them."""
@@ -120,7 +102,6 @@ class Rows:
         lost = owners[: max(0, len(owners) - limit)]
         for context in lost:
             self.release(context)
-        self._stats.evictions += len(lost)
         self._shrink(limit)
         return lost
 
@@ -143,9 +124,7 @@ class Rows:
     def _fork(self, context: Context, source: int, target: int) -> bool:
         # The same length for the whole group, and at least one token left to compute.
         length = len(context.shared) - 1
-        done = self._backend.fork(source, target, length)
-        self._stats.forked_tokens += length if done else 0
-        return done
+        return self._backend.fork(source, target, length)
 
     def _drop(self, row: int) -> None:
         """Forget what a row holds."""
@@ -163,10 +142,8 @@ class Rows:
     def evict(self, waiting: int) -> None:
         """Take rows from the contexts idle for longest, for some that wait; at most half."""
         idle = sorted((c for c in self._owner if c is not None), key=lambda c: (c.used, c.row))
-        count = max(1, min(waiting, len(idle) // 2))
-        for context in idle[:count]:
+        for context in idle[: max(1, min(waiting, len(idle) // 2))]:
             self.release(context)
-        self._stats.evictions += count
 
     def forget(self) -> None:
         """Empty all rows, so that what runs next does not depend on what ran before."""
@@ -230,7 +207,6 @@ class Rows:
         places = {low: high, high: low}
         for rows in self._holders.values():
             rows[:] = [places.get(row, row) for row in rows]
-        self._stats.moves += 1
 
 
 def _longest(contexts: Sequence[Context]) -> int:

@@ -13,14 +13,13 @@ It lives only while something is to be generated. It knows no architecture.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from rods.engines.backend import Backend
-from rods.engines.rows import Context, EngineStats, Rows
+from rods.engines.rows import Context, Rows
 from rods.engines.sampling import Noise, draw
 from rods.engines.threads import DECODE, use_threads
 from rods.errors import PolicyError
@@ -61,11 +60,10 @@ class Scheduler:
         Waiting requests interrupt the running batch at once if they are `join_at`, and fewer after
         `patience` decode steps.
         """
-        self.stats = EngineStats()
         self.version = 0
         """Policy version of the weights."""
         self._backend = backend
-        self._rows = Rows(backend, self.stats)
+        self._rows = Rows(backend)
         self._stop = frozenset(stop_ids)
         self._join_at, self._patience = join_at, patience
         self._contexts: set[Context] = set()
@@ -236,14 +234,10 @@ class Scheduler:
             yield part
 
     def _fill(self, batch: Sequence[Sampling]) -> None:
-        started = time.perf_counter()
         chunks = [self._rows.missing(r.context) for r in batch]
         logits = self._backend.prefill(_rows_of(batch), chunks)
         for request in batch:
             self._rows.remember_prompt(request.context)
-        self.stats.prefill_passes += 1
-        self.stats.prefill_tokens += sum(map(len, chunks))
-        self.stats.prefill_seconds += time.perf_counter() - started
         self._running.extend(batch)
         del self._joining[: len(batch)]
         self._sample(batch, logits)
@@ -254,7 +248,6 @@ class Scheduler:
         self._rows.compact(_rows_of(self._running), self._pass)
         batch = sorted(self._running, key=lambda r: r.context.row or 0)
         logits = self._backend.decode(_rows_of(batch), [r.context.ids[-1] for r in batch])
-        self.stats.decode_steps += 1
         self._sample(batch, logits)
 
     def _make_room(self) -> None:
@@ -275,7 +268,6 @@ class Scheduler:
             request.context.used = self._pass
             self._accept(request, token, logprob)
         self._prune()
-        self.stats.generated_tokens += len(batch)
 
     def _accept(self, request: Sampling, token: int, logprob: float) -> None:
         context = request.context
