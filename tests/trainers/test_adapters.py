@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from policy_server import Scripted, remote, serving
 from rods.assemble import evaluated
 from rods.assemble.refusals import require_named
 from rods.cli.evaluate import located
@@ -19,7 +21,7 @@ from rods.config import RunConfig, load_config, parse_config
 from rods.errors import ConfigError, PolicyError
 from rods.integrations.verl.checks import require_known
 from rods.store import MANIFEST, RunDirectory, new_run_dir
-from rods.trainers.adapters import with_lora
+from rods.trainers.adapters import load_adapters, with_lora
 from rods.trainers.loading import load_architecture, load_model, load_stops, load_tokenizer
 from trainer_cases import CPU, make_groups, make_model, make_scores, make_tokenizer, make_trainer
 from verbs import rods
@@ -233,6 +235,28 @@ def test_a_server_does_not_begin_with_the_base_alone(adapter: Path, engine: str)
     if engine == "vllm":  # else a server plays what it has
         with pytest.raises(ConfigError, match="start with only their base"):
             evaluated._evaluated(config, None)
+
+
+@pytest.mark.parametrize("lora", [True, False])
+def test_a_server_gets_the_adapters_of_the_run_that_is_evaluated(
+    lora: bool, base: Path, adapter: Path, tmp_path: Path
+) -> None:
+    model, _ = load_model(settings(base))
+    script, way = Scripted(), "lora" if lora else "folder"
+    with serving(script.app()) as url:
+        engine = remote(url, weights=way, folder=str(tmp_path / "w"))
+
+        async def start() -> str:
+            async with evaluated._started(engine, load_adapters(model, adapter)):
+                return engine.model
+
+        name = asyncio.run(start())
+    asked = [route for route, _ in script.asked]
+    assert ("v1/load_lora_adapter" in asked, "update_weights_from_disk" in asked) == (
+        lora,
+        not lora,
+    )
+    assert name.endswith("-0") == lora
 
 
 def test_verl_loads_by_itself_and_is_refused_adapters(adapter: Path) -> None:

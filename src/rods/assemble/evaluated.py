@@ -104,7 +104,7 @@ async def _started(policy: Engine, model: Any) -> AsyncGenerator[None]:
     try:
         await policy.start()
         if model is not None:
-            await policy.sync(ModelWeights(model), version=0)
+            await policy.sync(ModelWeights(model, hasattr(model, "get_base_model")), version=0)
         yield
     finally:
         await policy.close()

@@ -1,6 +1,6 @@
 """Settings of the inference engine, and the kinds of engines.
 
-EngineSettings(name="openai", url="http://localhost:8000/v1", weights="folder", folder="/shared")
+EngineSettings(name="openai", url="http://localhost:8000/v1", weights="lora", folder="/shared")
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class EngineSettings(Settings):
     weights: Literal["", "fixed", "folder", "lora"] = ""
     """Way in which a server gets new weights. `fixed`: never, so it can evaluate but not train.
     `lora`: adapters as files (vLLM, SGLang; needs `model.lora_rank`). `folder`: all weights as a
-    file (SGLang, only inside TRL). Left out: `vllm` uses `lora` if `model.lora_rank` is set, and
-    `fixed` otherwise; `openai` uses `fixed`."""
+    file (SGLang; not in `rods train`). Left out: `vllm` uses `lora` if `model.lora_rank` is set,
+    and `fixed` otherwise; `openai` uses `fixed`."""
     folder: str = ""
     """Folder for the weights of a server, which must see the same folder. `folder` and `lora` need
     it, except with `vllm`, which runs on this machine."""

@@ -73,7 +73,7 @@ def base_settings(settings: ModelSettings, folder: Path) -> ModelSettings:
 
 
 def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> PreTrainedModel:
-    """`model` with the LoRA adapters of a folder in its layers; they are not trained on.
+    """`model` with the LoRA adapters of a folder around it; they are not trained on.
 
     `merge` adds them to the weights, rounded to the precision of these; else they stay apart.
 
@@ -97,7 +97,7 @@ def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> 
             "belong to another one; model.name must be that of their run."
         ) from error
     if not merge:
-        return cast("PreTrainedModel", found.get_base_model()).eval()
+        return cast("PreTrainedModel", found.eval())
     merged = cast("PreTrainedModel", found.merge_and_unload())
     return merged.requires_grad_(True).eval()  # peft had frozen them
 
