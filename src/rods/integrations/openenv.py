@@ -1,7 +1,7 @@
 """Our worlds as an OpenEnv environment: any client of OpenEnv plays them, text by text.
 
 Owns the words of the protocol: actions, observations, state, the list of tasks. Turns, withheld
-tools and rewards are those of `task_rollout.py`. Needs the extra `openenv`; nothing else imports it.
+tools and rewards are those of `task_rollout`. Needs the extra `openenv`; nothing else imports it.
 
     app = openenv_app(environment, structured("hermes"), token="secret")   # serve-env --openenv
 

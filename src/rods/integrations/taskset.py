@@ -1,8 +1,8 @@
 """Our tasks as a taskset of verifiers (its interface v1), and the environment that plays them.
 
 Owns the way between its agents and our worlds. Turns, withheld tools and rewards are those of
-`task_rollout.py`: our side is the user, and the agent's replies are read by a dialect. Needs the package
-`verifiers`; nothing else imports this. `examples/verifiers/rods_tasks.py` gives it an id.
+`task_rollout`: our side is the user, and the agent's replies are read by a dialect. Needs the
+package `verifiers`; nothing else imports this. `examples/verifiers/rods_tasks.py` gives it an id.
 
     taskset = RodsTaskset(TasksConfig(tasks="tasks.jsonl", environment="bfcl"))
     next(iter(taskset)).key                            # the id of our task
