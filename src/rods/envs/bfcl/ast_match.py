@@ -93,8 +93,8 @@ def _plain_call(call: ToolCall) -> object:
 def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any]) -> str:
     kind = _TYPES.get(schema["type"])
     inner = _TYPES.get(schema.get("items", {}).get("type")) if schema["type"] in _NESTING else None
-    if kind is float and type(value) is int and value.bit_length() < 1024:  # a float can hold it
-        value = float(value)
+    whole = kind is float and type(value) is int and abs(value) < 2**1023  # a float can hold it
+    value = float(value) if whole else value
     theirs = _kind_of(accepted)
     if type(value) is kind:
         if inner is not None and not _items_fit(value, inner, accepted):
