@@ -220,8 +220,7 @@ class RunDirectory:
                 `drift.may_change` may differ, and hold from now on.
             start: what these were read from.
             kind: the verb that made the run.
-            drift: settings that decide what the run does may differ, too, but for those of `SAVED`;
-                the manifest says which and since when.
+            drift: more settings may differ, not those of `drift.SAVED`; the manifest names them.
 
         Raises:
             StoreError: the folder is not such a run, is of another version of rods, other settings

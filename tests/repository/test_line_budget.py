@@ -29,7 +29,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 429),
-    "other modules at the top": Budget(TOP, 2_800, 3_024),
+    "other modules at the top": Budget(TOP, 2_800, 3_023),
     "config": Budget(("config",), 1_500, 1_648),
     "rollout": Budget(("rollout",), 1_800, 1_982),
     "curriculum": Budget(("curriculum",), 1_200, 1_662),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_447),
     "integrations": Budget(("integrations",), 4_000, 3_454),
     "suites": Budget(("suites",), 1_900, 1_782),
-    "all of src/rods": Budget((".",), 56_000, 65_620, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 65_619, ("envs/repo/repositories",)),
 }
 
 

@@ -23,7 +23,7 @@ Every setting with its default, its allowed values and its meaning. Give one as 
 (`--train.lr 1e-5`), or in a recipe of your own (`lr = 1e-5` under `[train]`).
 
 The defaults are those of the program. A recipe and its profile set other values:
-`rods train --recipe NAME --dry-run` prints the values of a run.
+`rods train --recipe NAME --dry-run > FILE` writes the values of a run.
 """
 HEAD = "| setting | default | values | meaning |\n|---|---|---|---|"
 KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}

@@ -48,7 +48,7 @@ def train(
     ] = None,
     drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print memory, disk and settings of the run; stop.")
+        bool, typer.Option("--dry-run", help="Print its memory; into a file, its settings; stop.")
     ] = False,
     memory: Memory = None,
     track: Annotated[

@@ -1,7 +1,7 @@
 """Can a model be used with tools? The answer in words, by its chat template and a dialect.
 
-Owns what is said and advised, and the recognition of the dialect that a template instructs. It
-looks for the template's example, because many formats share tags. It compares no ids;
+Owns the verdict in words, the advice, and the recognition of the dialect that a template
+instructs. It looks for the template's example, because many formats share tags. It compares no ids;
 `template_check` does.
 
     tools_in_words(template, "hermes", fault="").text

@@ -20,7 +20,7 @@ from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
 from rods.errors import PolicyError, PrerequisiteError
 from rods.infra.install import install_line
-from rods.integrations.verl.rows import AGENT, TOLD, TRAJECTORY, drawn_of
+from rods.integrations.verl.rows import AGENT, DRAW, TRAJECTORY, drawn_of
 from rods.policy import Completion, Policy, Session
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import RolloutRunner
@@ -66,10 +66,10 @@ class CurriculumAgentLoop(_AgentLoopBase):
             TaskError: the task's world cannot be loaded; verl then fails the group.
         """
         filler = int(self.tokenizer.pad_token_id or 0)
-        if not row[TOLD]:
+        if not row[DRAW]:
             nothing = HostRow([filler], [filler], [0], [0.0], [0], [0.0])
             return _output(nothing, [int(row["global_steps"]) - 1], {})
-        drawn = drawn_of(row[TOLD])
+        drawn = drawn_of(row[DRAW])
         player = _seat(self.config, self.tokenizer).player(
             self.server_manager,
             int(row["global_steps"]) - 1,

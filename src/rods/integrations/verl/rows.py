@@ -29,7 +29,7 @@ AGENT = "rods"
 """Name of our agent loop in verl's registry."""
 ESTIMATOR = "rods"
 """Name of the recipe's own advantages among verl's estimators."""
-TICKET, TOLD = "ticket", "rods"
+TICKET, DRAW = "ticket", "rods"
 """Fields of a row: what the draw is known by, and everything that its players need."""
 TRAJECTORY = "trajectory"
 """Field of what verl calls extra fields: the trajectory as JSON text."""
@@ -44,11 +44,11 @@ def ticket_of(drawn: Drawn) -> str:
 
 def row_of(drawn: Drawn | None, index: int, k: int) -> dict[str, Any]:
     """The row of a draw of `k` trajectories; None: it fills a batch up where no task is left."""
-    told, text = "", ""
+    draw, text = "", ""
     if drawn is not None:
         text = drawn.task.turns[0].user
         parts = {"task": drawn.task.to_json(), "epoch": drawn.epoch, "visit": drawn.visit}
-        told = json.dumps({**parts, "hinted": drawn.hinted})
+        draw = json.dumps({**parts, "hinted": drawn.hinted})
     return {
         "raw_prompt": [{"role": "user", "content": text}],  # verl counts these; nobody reads them
         "index": index,
@@ -56,13 +56,13 @@ def row_of(drawn: Drawn | None, index: int, k: int) -> dict[str, Any]:
         "data_source": AGENT,
         "__rollout_n__": k if drawn is not None else 1,
         TICKET: "" if drawn is None else ticket_of(drawn),
-        TOLD: told,
+        DRAW: draw,
     }
 
 
-def drawn_of(told: str) -> Drawn:
-    """The draw that a row tells of."""
-    parts: dict[str, Any] = json.loads(told)
+def drawn_of(draw: str) -> Drawn:
+    """Return the draw that a row carries."""
+    parts: dict[str, Any] = json.loads(draw)
     task = Task.from_json(parts["task"], "a row of verl's batch")
     return Drawn(task, int(parts["epoch"]), int(parts["visit"]), bool(parts["hinted"]))
 
