@@ -34,6 +34,7 @@ from rods.config import RunConfig, load_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.reward import Score, score_group
 from rods.rewards import get_reward
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task
@@ -147,8 +148,7 @@ def step(parts: Components, config: Any, tasks: list[Any]) -> tuple[float, float
     """Seconds of rollout and update."""
 
     async def play() -> list[Any]:
-        found = run_groups(
-            tasks,
+        context = RolloutContext(
             parts.environment,
             parts.policy,
             parts.dialect,
@@ -157,7 +157,7 @@ def step(parts: Components, config: Any, tasks: list[Any]) -> tuple[float, float
             seed=3,
             noise_version=0,
         )
-        return [group async for group in found]
+        return [group async for group in run_groups(context, tasks)]
 
     started = time.perf_counter()
     groups = asyncio.run(play())

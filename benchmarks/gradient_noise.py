@@ -60,10 +60,10 @@ async def played(config: RunConfig, trainer: LocalTrainer, groups: int) -> list[
     await engine.sync(trainer.weights(), 0)
     context = RolloutContext(
         make_environment("bfcl"), engine, get_dialect(config.model.dialect), template,
-        config.rollout, 0, 1.0,
+        config.rollout.model_copy(update={"temperature": 1.0}),
     )  # fmt: skip
     pool = sorted(split_tasks(config.env).train, key=lambda t: t.id)
-    player = RolloutRunner(context, config.rollout.k, 10**6)
+    player = RolloutRunner(context, 10**6)
     tasks = random.Random(config.seed).sample(pool, groups)
     found = await asyncio.gather(*(player.group(task, 0) for task in tasks))
     await engine.close()

@@ -35,6 +35,7 @@ from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.envs import make_environment
 from rods.envs.originals import split_tasks
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_model, load_tokenizer
@@ -74,7 +75,7 @@ async def rollout(config: RunConfig, policy: str) -> dict[str, float]:
     environment.warm_up()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started, busy = time.perf_counter(), time.process_time()
-    played = run_groups(tasks, environment, engine, dialect, template, rollouts)
+    played = run_groups(RolloutContext(environment, engine, dialect, template, rollouts), tasks)
     trajectories = [t async for group in played for t in group.trajectories]
     seconds, busy = time.perf_counter() - started, time.process_time() - busy
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -23,6 +23,7 @@ from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, question_tasks
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -81,18 +82,16 @@ def play(
     template = ChatTemplate(tokenizer)
 
     async def run() -> list[Group]:
-        groups = run_groups(
-            tasks,
+        sampling = {"temperature": options.temperature, "k": options.k}
+        context = RolloutContext(
             environment,
             engine_of(config, model, template),
             get_dialect(name),
             template,
-            config.rollout,
+            config.rollout.model_copy(update=sampling),
             seed=1,
-            temperature=options.temperature,
-            k=options.k,
         )
-        return [group async for group in groups]
+        return [group async for group in run_groups(context, tasks)]
 
     return asyncio.run(run())
 

@@ -325,10 +325,10 @@ def run(
         loop: Any = asyncio.get_running_loop()
         engine, source = Simulated(template, hand_over), Source(share)
         context = RolloutContext(
-            slow_environment(), engine, get_dialect("pythonic"), template, settings, 0, 1.0,
+            slow_environment(), engine, get_dialect("pythonic"), template, settings,
             lockstep=Lockstep() if mode == "synchronous" else None,
         )  # fmt: skip
-        player = Watched(context, K, episodes)
+        player = Watched(context, episodes)
         schedule = Schedule(player, plan)
 
         async def roll_out(n: int) -> None:

@@ -136,10 +136,10 @@ async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, flo
     environment, source = SlowEnvironment(), Source(tasks_of(config, turns))
     rollout = config.rollout
     context = RolloutContext(
-        environment, engine, get_dialect(config.model.dialect), template, rollout, 0, 1.0,
+        environment, engine, get_dialect(config.model.dialect), template, rollout,
         lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
     )  # fmt: skip
-    schedule = Schedule(RolloutRunner(context, K, 10**6), SchedulePlan.of(config))
+    schedule = Schedule(RolloutRunner(context, 10**6), SchedulePlan.of(config))
 
     async def roll_out(n: int) -> None:
         schedule.roll_out(await source.draw(n))

@@ -151,11 +151,9 @@ async def play(
         get_dialect("hermes"),
         TEMPLATE,
         settings(options, schedule),
-        0,
-        1.0,
         lockstep=Lockstep() if schedule == "synchronous" else None,
     )
-    return await measured(context, options.k, tasks)
+    return await measured(context, tasks)
 
 
 async def play_tiny(schedule: str) -> tuple[float, float, float]:
@@ -173,20 +171,16 @@ async def play_tiny(schedule: str) -> tuple[float, float, float]:
         get_dialect(config.model.dialect),
         template,
         config.rollout,
-        0,
-        1.0,
         lockstep=Lockstep() if schedule == "synchronous" else None,
     )
     tasks = sorted(split_tasks(config.env).train, key=lambda t: t.id)
-    found = await measured(context, config.rollout.k, tasks[: config.rollout.tasks_per_step])
+    found = await measured(context, tasks[: config.rollout.tasks_per_step])
     await engine.close()
     return found
 
 
-async def measured(
-    context: RolloutContext, k: int, tasks: Sequence[Task]
-) -> tuple[float, float, float]:
-    player = RolloutRunner(context, k, k * len(tasks))
+async def measured(context: RolloutContext, tasks: Sequence[Task]) -> tuple[float, float, float]:
+    player = RolloutRunner(context, context.settings.k * len(tasks))
     started = time.perf_counter()
     groups: list[Group] = await asyncio.gather(*(player.group(task) for task in tasks))
     seconds = time.perf_counter() - started

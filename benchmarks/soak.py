@@ -156,7 +156,7 @@ async def soak(environment: Environment, episodes: int, concurrency: int, kill: 
     )  # fmt: skip
     template = ChatTemplate(FakeTokenizer())
     context = RolloutContext(
-        environment, Quick(template), get_dialect("pythonic"), template, settings, 0, 1.0
+        environment, Quick(template), get_dialect("pythonic"), template, settings
     )
     found, tenth, rng = Soaked(), max(K, episodes // 10), random.Random(1)
 
@@ -170,7 +170,7 @@ async def soak(environment: Environment, episodes: int, concurrency: int, kill: 
             found.memory.append(resident())
             found.threads.append(threading.active_count())
 
-    player = RolloutRunner(context, K, concurrency, count)
+    player = RolloutRunner(context, concurrency, count)
     started = time.perf_counter()
     running: set[asyncio.Task[None]] = set()
 

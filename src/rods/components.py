@@ -75,12 +75,8 @@ class Synthesis(SynthesisQueue, Protocol):
 class Display(Protocol):
     """Shows the progress."""
 
-    def step(self, record: Mapping[str, Json]) -> None:
-        """A training step is done."""
-        ...
-
-    def epoch(self, record: Mapping[str, Json]) -> None:
-        """An epoch begins."""
+    def record(self, record: Mapping[str, Json]) -> None:
+        """A record of the log: an evaluation, the start of an epoch, or a training step."""
         ...
 
     def rollout(self, done: int, total: int) -> None:

@@ -122,9 +122,7 @@ class _Loop:
         report = await self._update(batch)
         self.run.write_trajectories(self.trainer.step, [t for g in groups for t in g.trajectories])
         record = step_record(self.components, self.curriculum, batch, judgements, report)
-        record["total_steps"] = self.run.config.updates
-        self.run.log(record)
-        self.display.step(record)
+        self._log(record)
         self.sampled += sum(len(group.trajectories) for group in groups)
         over = stopped() or self.over
         if not over:
@@ -192,8 +190,7 @@ class _Loop:
         report = self.curriculum.lay_out_epoch()
         self._ahead = True
         record = epoch_record(self.components, self.curriculum, report)
-        self.run.log(record)
-        self.display.epoch(record)
+        self._log(record)
         patience = self.run.config.synthesis.drain_seconds
         for warning in epoch_warnings(record, self.curriculum, patience):
             self.display.message(warning)
@@ -204,7 +201,11 @@ class _Loop:
         """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
         self.display.message(f"held-out evaluation {when}")
         rows = await self.components.evaluate(self.policy, self.display.rollout)
-        self.run.log({"kind": "eval", "step": step, "when": when, "rows": [{**r} for r in rows]})
+        self._log({"kind": "eval", "step": step, "when": when, "rows": [{**r} for r in rows]})
+
+    def _log(self, record: dict[str, Json]) -> None:
+        self.run.log(record)
+        self.display.record(record)
 
     def checkpoint(self, rewards_state: Json, force: bool) -> None:
         """Save everything, if it is due: policy, optimizer, curriculum and rewards."""
@@ -235,11 +236,11 @@ class _Loop:
     def _player(self) -> RolloutRunner:
         c, rollout, seed = self.components, self.run.config.rollout, self.run.config.seed
         context = RolloutContext(
-            c.environment, c.policy, c.dialect, c.template, rollout, seed, rollout.temperature,
+            c.environment, c.policy, c.dialect, c.template, rollout, seed,
             lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
         )  # fmt: skip
         total = rollout.k * rollout.tasks_per_step
-        return RolloutRunner(context, rollout.k, total, in_rounds(self.display.rollout, total))
+        return RolloutRunner(context, total, in_rounds(self.display.rollout, total))
 
 
 async def keep_rolling(

@@ -104,8 +104,8 @@ def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("rods.assemble.assemble", lambda *_: nullcontext())
     monkeypatch.setattr("rods.assemble.build_report", lambda _: None)
-    monkeypatch.setattr("rods.assemble.play", lambda _parts, _run, display: display.step({}))
-    monkeypatch.setattr(TrainDisplay, "step", lambda self, _: shown.append(self._buffer()))
+    monkeypatch.setattr("rods.assemble.play", lambda _parts, _run, display: display.record({}))
+    monkeypatch.setattr(TrainDisplay, "record", lambda self, _: shown.append(self._pool()))
     titles = []
     enter = TrainDisplay.__enter__
     monkeypatch.setattr(
@@ -113,7 +113,7 @@ def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):
     )
     train(RunConfig(), resume=run.path)
     assert titles == ["[bold]rods train[/] run"]
-    assert shown == ["7 active (3 variants), 5 injected, 0 retired"]
+    assert shown == ["7 tasks, 3 of them variants, 5 injected"]
 
 
 @pytest.mark.parametrize("updates", [0, 1])

@@ -33,6 +33,7 @@ from rods.infra.lines import LineLog
 from rods.infra.text import json_text, whole
 from rods.integrations.task_rollout import TaskRollout
 from rods.integrations.trl_environments import task_environments
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
@@ -247,10 +248,10 @@ WRITTEN = [
 
 
 def hermes(environment: Environment, *texts: str) -> Trajectory:
-    made = run_episode(
-        TASK, environment, script(*texts), get_dialect("hermes"), TEMPLATE, settings()
+    context = RolloutContext(
+        environment, script(*texts), get_dialect("hermes"), TEMPLATE, settings()
     )
-    return dataclasses.replace(asyncio.run(made), seconds=0.0)
+    return dataclasses.replace(asyncio.run(run_episode(context, TASK)), seconds=0.0)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from rods.config import EvaluationSettings, load_config
 from rods.errors import ConfigError
 from rods.evaluation.suite import NOISE, evaluate_tasks, row_of
 from rods.policy import Completion, episode_seed
+from rods.rollout.episode import RolloutContext
 from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE
@@ -82,11 +83,7 @@ def evaluated(**settings: Any) -> tuple[list[dict[str, Any]], SureWhenGreedy, li
     play = evaluate_tasks(
         tasks,
         EvaluationSettings(**settings),
-        NotesEnvironment(),
-        policy,
-        DIALECT,
-        TEMPLATE,
-        rollout_settings(),
+        RolloutContext(NotesEnvironment(), policy, DIALECT, TEMPLATE, rollout_settings()),
         lambda done, total: seen.append((done, total)),
     )
     return asyncio.run(play), policy, seen

@@ -19,6 +19,7 @@ from rods.dialects.base import InlineDialect
 from rods.errors import PolicyError
 from rods.evaluation.template_check import check_template
 from rods.policy import ScriptedPolicy
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
@@ -239,9 +240,17 @@ def test_each_round_s_text_holds_what_its_prompt_opened(dialect: str) -> None:
     world = Calculator(lambda code: ToolResult("13244"))
     task = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
     played = asyncio.run(
-        run_episode(task, world, ScriptedPolicy(script), get_dialect(dialect), one,
-                    RolloutSettings(max_invalid=1.0))
-    )  # fmt: skip
+        run_episode(
+            RolloutContext(
+                world,
+                ScriptedPolicy(script),
+                get_dialect(dialect),
+                one,
+                RolloutSettings(max_invalid=1.0),
+            ),
+            task,
+        )
+    )
     assert played.failure is None
     assert [s.verdict for s in played.steps] == [ParseVerdict.CALLS, ParseVerdict.ANSWER]
     assert played.steps[0].text == "<think>\n" + first and played.steps[1].text == second

@@ -30,6 +30,7 @@ from rods.policies.demonstrations import (
     execute,
 )
 from rods.recipes.artist_math.reward import math_form
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.pool import SandboxPool
@@ -190,18 +191,15 @@ def play(dialect: str, difficulty: int, count: int, temperature: float) -> list[
     tasks = question_tasks(["add", "multiply", "shopping"], [difficulty], count)
 
     async def groups() -> list[Group]:
-        made = run_groups(
-            tasks,
+        sampling = {"temperature": temperature, "k": 8 if temperature else 1}
+        context = RolloutContext(
             environment,
             engine_of(config, model, template),
             get_dialect(dialect),
             template,
-            config.rollout,
-            seed=0,
-            temperature=temperature,
-            k=8 if temperature else 1,
+            config.rollout.model_copy(update=sampling),
         )
-        return [group async for group in made]
+        return [group async for group in run_groups(context, tasks)]
 
     try:
         return asyncio.run(groups())

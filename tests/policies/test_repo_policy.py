@@ -30,6 +30,7 @@ from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import WIDE, mutations
 from rods.envs.repo.plant import REPOSITORIES, plant, repository
 from rods.policies.ground_truth import rehearse
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -145,9 +146,9 @@ def test_it_repairs_and_leaves_something_to_learn() -> None:
     async def groups() -> list[Group]:
         theirs = ChatTemplate(tokenizer)
         engine, dialect = engine_of(config, model, theirs), get_dialect(DIALECT)
-        made = run_groups(
-            repo.asked()[:12], RepoEnvironment(), engine, dialect, theirs, config.rollout, 0, k=4
-        )
+        how = config.rollout.model_copy(update={"k": 4})
+        context = RolloutContext(RepoEnvironment(), engine, dialect, theirs, how)
+        made = run_groups(context, repo.asked()[:12])
         return [group async for group in made]
 
     played = [t for group in asyncio.run(groups()) for t in group.trajectories]

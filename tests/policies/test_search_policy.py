@@ -29,6 +29,7 @@ from rods.policies.searches import (
 )
 from rods.reward import Score, score
 from rods.rewards import get_reward
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.trainers.examples import read_examples
@@ -271,9 +272,8 @@ def test_it_searches_and_leaves_something_to_learn() -> None:
 
     async def groups() -> list[Group]:
         engine, dialect = engine_of(config, model, template), get_dialect(DIALECT)
-        made = run_groups(
-            tasks, environment, engine, dialect, template, config.rollout, seed=0, k=4
-        )
+        how = config.rollout.model_copy(update={"k": 4})
+        made = run_groups(RolloutContext(environment, engine, dialect, template, how), tasks)
         return [group async for group in made]
 
     played = [(g.task, t) for g in asyncio.run(groups()) for t in g.trajectories]

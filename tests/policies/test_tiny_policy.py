@@ -51,6 +51,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     from rods.envs.remote.processes import environment_of
     from rods.reward import score_group
     from rods.rewards import get_reward
+    from rods.rollout.episode import RolloutContext
     from rods.rollout.groups import run_groups
     from rods.rollout.template import ChatTemplate
 
@@ -60,8 +61,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     tasks = sides_of(config).originals
 
     async def roll_out():
-        groups = run_groups(
-            tasks,
+        context = RolloutContext(
             environment_of(config),
             engine_of(config, model, template),
             get_dialect(config.model.dialect),
@@ -69,7 +69,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
             config.rollout,
             seed=1,
         )
-        return [group async for group in groups]
+        return [group async for group in run_groups(context, tasks)]
 
     groups = asyncio.run(roll_out())
     scored = [score_group(get_reward("progress"), group) for group in groups]

@@ -318,10 +318,10 @@ def test_the_policy_reads_hints_where_its_groups_are_played_under_the_layer() ->
     rollout = settings(k=2, steps_per_turn=2, context_tokens=16_384)
     wrong = THINK.write([ToolCall("cat", {"file_name": "nothing.here"})])
     says = script(*[wrong, WRITTEN["answer"]] * len(NAVIGATES.turns))
-    context = RolloutContext(BFCL, says, THINK, TEMPLATE, rollout, 0, 1.0)
+    context = RolloutContext(BFCL, says, THINK, TEMPLATE, rollout)
 
     async def play_both() -> tuple[Group, Group]:
-        player = RolloutRunner(context, 2, 4)
+        player = RolloutRunner(context, 4)
         return await player.group(NAVIGATES, 0, hinted), await player.group(NAVIGATES, 1)
 
     under, plain = asyncio.run(play_both())

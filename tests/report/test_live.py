@@ -1,6 +1,7 @@
 """The display of training: what it says, and that standard output stays untouched."""
 
 import io
+import time
 from typing import Any
 
 import pytest
@@ -21,7 +22,15 @@ STEP: dict[str, Any] = {
     "trajectories_per_s": 18.62,
     "tokens_per_s": 1331.4,
     "synthesis": {"tried": 96, "accepted": 64},
-    "total_steps": 10,
+}
+EVALUATION: dict[str, Any] = {
+    "kind": "eval",
+    "step": 0,
+    "when": "before",
+    "rows": [
+        {"greedy_progress": [0.5], "progress": [0.0, 0.5]},
+        {"greedy_progress": [], "progress": [0.25, 0.25]},
+    ],
 }
 EPOCH: dict[str, Any] = {
     "kind": "epoch",
@@ -51,69 +60,88 @@ def text(shown: Console) -> str:
     return shown.file.getvalue()
 
 
-EXPECTED = (
-    "all",
-    "mean progress reward 0.438",
-    "18.6 trajectories/s, 1331 tokens/s",
-    "hard 3",
-    "boundary 11",
-    "mastered 2",
-    "38 active (6 variants), 6 injected, 3 retired (mastered 2, burn in 1)",
-    "96 tried, 64 accepted (67%)",
-    "25%",
-)
+POOL = "38 tasks, 6 of them variants, 6 injected, 3 retired (mastered 2, burn in 1)"
 
 
-def test_a_pipe_gets_one_plain_line_a_step() -> None:
+def test_a_pipe_gets_a_plain_line_for_each_record() -> None:
     shown = console(terminal=False)
-    with TrainDisplay("run", console=shown) as display:
-        display.epoch(EPOCH)
+    with TrainDisplay("run", 10, console=shown) as display:
+        display.record(EVALUATION)
+        display.record(EPOCH)
         display.rollout(3, 16)
-        display.step(STEP)
+        display.record(STEP)
+    assert text(shown).splitlines() == [
+        "held-out progress before: greedy 0.500 and sampled 0.250",
+        f"epoch 1 (all): {POOL}",
+        "step 2/10 | progress 0.438 | no variance 25% | boundary 11 of 16 tasks | "
+        "18.6 trajectories/s",
+    ]
+
+
+def test_the_lines_of_a_long_run_fit_120_characters_and_say_what_changed() -> None:
+    clock, shown = Clock(), console(terminal=False)
+    with TrainDisplay("run", 200, console=shown, clock=clock) as display:
+        for step in range(1, 121):
+            clock.now += 100
+            regions = {"hard": 10, "boundary": 20, "mastered": 2}
+            row = {"step": step, "progress_mean": step / 200, "regions": regions}
+            display.record({**STEP, **row})
     lines = text(shown).splitlines()
-    assert len(lines) == 2 and "\x1b" not in text(shown)
-    assert lines[1].startswith("step 2/10 | epoch 1 (all)")
-    for part in EXPECTED:
-        assert part in lines[1], part
+    assert max(map(len, lines)) <= 120
+    assert "| progress 0.022 |" in lines[7], "no trend before there are more steps than it holds"
+    assert "| progress 0.022 → 0.583 |" in lines[-1] and lines[-1].endswith("| 2:13:20 left")
+
+
+def test_nothing_is_said_of_what_there_is_not_yet() -> None:
+    """A fixed pool has no variants and no synthesis; a run that starts has no step."""
+    fixed = {"generated": 0, "injected": 0, "retired": {}, "synthesis": {}}
+    for terminal in (False, True):
+        shown = console(terminal)
+        with TrainDisplay("run", 10, console=shown) as display:
+            display.record({**EVALUATION, "rows": []})
+            display.record({**EPOCH, **fixed})
+        said = text(shown)
+        assert "32 tasks" in said and "no trajectory is valid" in said
+        for absent in ("variants", "injected", "retired", "tried", "progress 0", "boundary"):
+            assert absent not in said, absent
 
 
 def test_a_terminal_gets_a_panel() -> None:
     shown = console(terminal=True)
-    with TrainDisplay("my [bold]run", console=shown) as display:
-        display.epoch(EPOCH)
-        display.step(STEP)
+    with TrainDisplay("my [bold]run", 10, console=shown) as display:
+        for record in (EVALUATION, EPOCH, STEP):
+            display.record(record)
         display.rollout(40, 128)
         display.message("[red]not markup")
-    panel = text(shown)
-    for part in (*EXPECTED, "40 of 128 trajectories", "my [bold]run", "[red]not markup"):
+    panel = Text.from_ansi(text(shown)).plain
+    figures = ("step 2 of 10", "0.438", "25%", "11 of 16 tasks", "18.6 trajectories/s")
+    held_out = "before greedy 0.500 and sampled 0.250"
+    words = ("40 of 128 trajectories", "my [bold]run", "[red]not markup")
+    for part in (*figures, held_out, POOL, "96 tried, 64 accepted (67%)", *words):
         assert part in panel, part
 
 
-def test_a_pipelined_run_shows_its_meters() -> None:
+def test_a_pipelined_run_shows_its_meters_in_the_panel() -> None:
     meters = {"groups_queued": 3, "groups_in_rollout": 5, "staleness_mean": 0.75, "acceptance": 0.5}
     record = {**STEP, "schedule": {**meters, "idle_rollout": 0.1, "idle_update": 0.42}}
-    words = "3 groups queued, 5 in flight, 0.8 updates old, 50% pass, idle: rollouts 10%, trainer"
-    for terminal in (False, True):
-        shown = console(terminal)
-        with TrainDisplay("run", console=shown, pipelined=True) as display:
-            display.step(record)
-        assert words[:48] in text(shown) and "trainer 42%" in text(shown)
-        plain = console(terminal)
-        with TrainDisplay("run", console=plain) as display:
-            display.step(record)
-        assert "queued" not in text(plain)
+    for pipelined in (False, True):
+        shown = console(terminal=True)
+        with TrainDisplay("run", console=shown, pipelined=pipelined) as display:
+            display.record(record)
+        said = "3 groups queued, 5 in flight, 0.8 updates old" in text(shown)
+        assert said == ("trainer 42%" in text(shown)) == pipelined
 
 
 def test_waiting_for_synthesis_is_on_the_line() -> None:
     shown = console(terminal=False)
     with TrainDisplay("run", console=shown) as display:
-        display.epoch({**EPOCH, "seconds_waited": 3.214})
-        display.epoch({**EPOCH, "seconds_waited": 0.0})
+        display.record({**EPOCH, "seconds_waited": 3.214})
+        display.record({**EPOCH, "seconds_waited": 0.0})
     first, second = text(shown).splitlines()
     assert "waited 3.2 s for synthesis" in first and "waited" not in second
 
 
-def test_the_line_says_what_turns_proposals_down_and_what_a_variant_costs() -> None:
+def test_an_epoch_says_what_turns_proposals_down_and_what_a_variant_costs() -> None:
     shown = console(terminal=False)
     synthesis = {
         **{"tried": 96, "accepted": 64, "seconds_per_variant": 2.345, "suspended": "HTTP 500"},
@@ -124,31 +152,47 @@ def test_the_line_says_what_turns_proposals_down_and_what_a_variant_costs() -> N
         },
     }
     with TrainDisplay("run", console=shown) as display:
-        display.step({**STEP, "synthesis": synthesis})
-    line = text(shown)
-    assert (
-        "64 accepted (67%); rejected gate 20, writer 12; 2,100 tokens and 2.3 s a variant" in line
+        display.record({**EPOCH, "synthesis": synthesis})
+    assert text(shown).splitlines()[1] == (
+        "synthesis: 96 tried, 64 accepted (67%); rejected gate 20, writer 12; "
+        "2,100 tokens and 2.3 s a variant; paused"
     )
-    assert "s a variant; paused |" in line
+
+
+def test_an_update_of_minutes_does_not_leave_a_log_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rods.report.live.QUIET", 0.05)
+    shown = console(terminal=False)
+    with TrainDisplay("run", console=shown) as display:
+        display.rollout(0, 8)
+        time.sleep(0.2)
+        display.rollout(8, 8)
+        time.sleep(0.2)
+    said = text(shown)
+    assert "0 of 8 trajectories, 0:00:0" in said and "updating, 0:00:0" in said
+    after = len(said)
+    time.sleep(0.2)
+    assert len(text(shown)) == after, "the end of the run ends it"
 
 
 def test_standard_output_is_never_written(capsys: pytest.CaptureFixture[str]) -> None:
     with TrainDisplay() as display:
-        display.epoch(EPOCH)
-        display.step(STEP)
+        display.record(EPOCH)
+        display.record(STEP)
         display.message("a line")
     out, err = capsys.readouterr()
-    assert out == "" and "a line" in err and "step 2/10" in err
+    assert out == "" and "a line" in err and "step 2 " in err
 
 
 def test_time_left_follows_the_last_steps() -> None:
     clock = Clock()
-    display = TrainDisplay(console=console(terminal=False), clock=clock)
-    display.step({**STEP, "step": 1})
+    display = TrainDisplay("run", 10, console=console(terminal=False), clock=clock)
+    display.record({**STEP, "step": 1})
     assert display.seconds_left() is None
     for step in (2, 3):
         clock.now += 4.0
-        display.step({**STEP, "step": step})
+        display.record({**STEP, "step": step})
     assert display.seconds_left() == pytest.approx(7 * 4.0)
     clock.now += 1.0
     assert display.seconds_left() == pytest.approx(27.0)
@@ -161,23 +205,23 @@ def test_time_left_is_unknown_without_a_total() -> None:
     display = TrainDisplay(console=console(terminal=False), clock=clock)
     for step in (1, 2):
         clock.now += 4.0
-        display.step({"step": step})
+        display.record({"kind": "step", "step": step})
     assert display.seconds_left() is None
 
 
 def test_a_resumed_run_goes_on_counting() -> None:
     shown = console(terminal=False)
     with TrainDisplay("run", console=shown) as display:
-        display.resume([EPOCH, STEP, {"kind": "eval"}])
+        display.resume([EVALUATION, EPOCH, STEP, {"kind": "unused"}])
         assert text(shown) == ""
-        display.epoch({**EPOCH, "epoch": 2})
+        display.record({**EPOCH, "epoch": 2})
     assert "12 injected, 6 retired (mastered 4, burn in 2)" in text(shown)
 
 
 def test_the_panel_is_put_away_when_training_fails() -> None:
     shown = console(terminal=True)
     with pytest.raises(RuntimeError, match="broke"), TrainDisplay(console=shown) as display:
-        display.step(STEP)
+        display.record(STEP)
         raise RuntimeError("it broke")
     assert text(shown).endswith("\x1b[?25h")  # the cursor is visible again
 

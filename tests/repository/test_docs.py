@@ -96,6 +96,7 @@ PARSED_PAGES = [
         for name in ("start", "guides", "recipes")
         for path in (ROOT / "docs" / name).glob("*.md")
     ),
+    *(ROOT / "examples" / name / "README.md" for name in ("verl", "one_gpu", "own_reward")),
 ]
 PARSED = "\n".join([README, *(path.read_text(encoding="utf-8") for path in PARSED_PAGES)])
 COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n…]+)(?:#|$)", PARSED, re.M)
@@ -125,6 +126,21 @@ def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) ->
     path = verb in ("eval", "chat") and context.args[:1] and context.args[0][:2] != "--"
     named = [text.partition("=")[0] for text in overrides(context.args[bool(path) :])]
     assert set(named) <= set(keys())
+
+
+INLINE = re.compile(r"`rods ([a-z-]+)([^`]*)`")
+"""A command within a sentence."""
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_options_of_commands_within_sentences_exist(guide: Path) -> None:
+    text = re.sub(r"\s*\n\s*", " ", guide.read_text(encoding="utf-8"))
+    for verb, words in INLINE.findall(text):
+        params = program().commands[verb].params
+        own = {o for param in params for o in (*param.opts, *param.secondary_opts)} | {"--help"}
+        for option in set(re.findall(r"--[\w.-]+", words)) - own:
+            key = re.sub(r"^stages\.\d", "stages", option[2:].replace("-", "_"))
+            assert key in keys() or key.startswith("trl."), f"rods {verb} has no {option}"
 
 
 def test_extras_of_the_install_page_are_those_of_the_package() -> None:

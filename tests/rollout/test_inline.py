@@ -25,6 +25,7 @@ from rods.dialects.programs import printed
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rewards.reading import ending
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import preflight, run_episode
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
@@ -109,7 +110,8 @@ def play(
 ) -> Trajectory:
     world = environment or Calculator(run or (lambda code: ToolResult(f"ran {code}\n")))
     settings = RolloutSettings(**{"max_invalid": 1.0, **changes})
-    return asyncio.run(run_episode(task, world, policy, get_dialect(name), template(), settings))
+    context = RolloutContext(world, policy, get_dialect(name), template(), settings)
+    return asyncio.run(run_episode(context, task))
 
 
 def solution(name: str, calls: int) -> Listening:
@@ -514,8 +516,8 @@ def test_a_raw_prompt_begins_as_the_tokenizer_begins_a_text(name: str) -> None:
     dialect: Any = get_dialect(name)
     world = Calculator(lambda code: ToolResult("1"), dataclasses.replace(SPEC, name=dialect.tool))
     policy = Listening("5")
-    episode = run_episode(TASK, world, policy, dialect, begun(), RolloutSettings(max_invalid=1.0))
-    ids = asyncio.run(episode).ledger.ids
+    context = RolloutContext(world, policy, dialect, begun(), RolloutSettings(max_invalid=1.0))
+    ids = asyncio.run(run_episode(context, TASK)).ledger.ids
     prompt = dialect.prompt(TASK.turns[0].user)
     tokenizer: Any = begun().tokenizer
     whole = tokenizer.encode(prompt, add_special_tokens=True)

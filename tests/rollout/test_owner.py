@@ -237,14 +237,13 @@ def test_an_evaluation_beside_groups_in_flight_takes_no_worlds_seconds() -> None
     """16 episodes of 0.2 s want two worlds: to wait for one is not a world's time."""
     environment, policy = Few(), Slow()
     rollout = settings(k=4, seconds=0.25)
-    what = ([TASK], EvaluationSettings(samples=7), environment)
 
     async def both() -> tuple[list[Group], list[dict[str, Json]], bool]:
-        context = RolloutContext(environment, policy, DIALECT, TEMPLATE, rollout, 0, 1.0)
-        player = RolloutRunner(context, 4, 4)
+        context = RolloutContext(environment, policy, DIALECT, TEMPLATE, rollout)
+        player = RolloutRunner(context, 4)
         training = [asyncio.create_task(player.group(TASK, visit)) for visit in range(2)]
         await asyncio.sleep(0)
-        rows = await evaluate_tasks(*what, policy, DIALECT, TEMPLATE, rollout)
+        rows = await evaluate_tasks([TASK], EvaluationSettings(samples=7), context)
         first = all(task.done() for task in training)
         return [await task for task in training], rows, first
 

@@ -14,6 +14,7 @@ from oracle import OraclePolicy
 from rods.dialects import get_dialect
 from rods.errors import EnvError, TaskError
 from rods.policy import Completion, ScriptedPolicy, Session, episode_seed
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
 from rods.trajectory import Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall
@@ -235,10 +236,16 @@ def test_s17_a_call_that_ended_while_the_policy_held_the_loop_is_no_late_call() 
     async def both() -> Trajectory:
         episode = asyncio.create_task(
             run_episode(
-                TWO, environment, script("[total()]", "a", "b"), DIALECT, TEMPLATE,
-                settings(seconds=0.2),
+                RolloutContext(
+                    environment,
+                    script("[total()]", "a", "b"),
+                    DIALECT,
+                    TEMPLATE,
+                    settings(seconds=0.2),
+                ),
+                TWO,
             )
-        )  # fmt: skip
+        )
         while not episode.done():
             time.sleep(0.3)
             await asyncio.sleep(0)
@@ -253,7 +260,10 @@ def test_s18_the_loop_goes_on_while_a_blocking_world_sleeps() -> None:
     async def both() -> int:
         episode = asyncio.create_task(
             run_episode(
-                TWO, environment, script("[total()]", "a", "b"), DIALECT, TEMPLATE, settings()
+                RolloutContext(
+                    environment, script("[total()]", "a", "b"), DIALECT, TEMPLATE, settings()
+                ),
+                TWO,
             )
         )
         ticks = 0

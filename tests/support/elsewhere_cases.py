@@ -16,6 +16,7 @@ from rods.env import Environment
 from rods.envs.remote.server import ServerLimits, environment_app
 from rods.infra.listen import server as listening
 from rods.policy import Policy
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.task import Task
 from rods.trajectory import Trajectory
@@ -55,13 +56,12 @@ def served(environment: Environment, token: str = "secret", **limits: Any) -> It
 def played(
     tasks: list[Task], environment: Environment, policy: Policy, **more: Any
 ) -> list[Trajectory]:
-    settings = RolloutSettings(**{"k": 2, "max_invalid": 1.0, "context_tokens": 32_768, **more})
+    usual = {"k": 2, "max_invalid": 1.0, "context_tokens": 32_768, "temperature": 0.0}
+    settings = RolloutSettings(**{**usual, **more})
 
     async def collect() -> list[Trajectory]:
-        groups = run_groups(
-            tasks, environment, policy, DIALECT, TEMPLATE, settings, temperature=0.0
-        )
-        return [t async for group in groups for t in group.trajectories]
+        context = RolloutContext(environment, policy, DIALECT, TEMPLATE, settings)
+        return [t async for group in run_groups(context, tasks) for t in group.trajectories]
 
     return [dataclasses.replace(t, seconds=0.0) for t in asyncio.run(collect())]
 

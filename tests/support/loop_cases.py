@@ -182,12 +182,11 @@ class Screen:
         self.epochs: list[Mapping[str, Any]] = []
         self.said: list[str] = []
 
-    def step(self, record: Mapping[str, Any]) -> None:
-        if record["step"] == self._at:
+    def record(self, record: Mapping[str, Any]) -> None:
+        if record["kind"] == "step" and record["step"] == self._at:
             self._then()
-
-    def epoch(self, record: Mapping[str, Any]) -> None:
-        self.epochs.append(record)
+        if record["kind"] == "epoch":
+            self.epochs.append(record)
 
     def rollout(self, done: int, total: int) -> None:
         assert 0 < done <= total

@@ -11,6 +11,7 @@ from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import get_dialect
 from rods.policy import Completion, Policy, ScriptedPolicy
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode, run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -39,16 +40,14 @@ def play(
     **changes: Any,
 ) -> Trajectory:
     """One episode."""
-    return asyncio.run(
-        run_episode(
-            task,
-            environment or NotesEnvironment(),
-            policy,
-            get_dialect(dialect),
-            TEMPLATE,
-            settings(**changes),
-        )
+    context = RolloutContext(
+        environment or NotesEnvironment(),
+        policy,
+        get_dialect(dialect),
+        TEMPLATE,
+        settings(**changes),
     )
+    return asyncio.run(run_episode(context, task))
 
 
 def play_groups(
@@ -62,17 +61,10 @@ def play_groups(
     """A step."""
 
     async def collect() -> list[Group]:
-        groups = run_groups(
-            tasks,
-            environment or NotesEnvironment(),
-            policy,
-            DIALECT,
-            TEMPLATE,
-            settings(**changes),
-            seed,
-            on_trajectory=on_trajectory,
+        context = RolloutContext(
+            environment or NotesEnvironment(), policy, DIALECT, TEMPLATE, settings(**changes), seed
         )
-        return [group async for group in groups]
+        return [group async for group in run_groups(context, tasks, on_trajectory)]
 
     return asyncio.run(collect())
 

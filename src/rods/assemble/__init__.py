@@ -41,6 +41,7 @@ from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of, has_variance
+from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.worker.client import SynthesisWorker
@@ -131,8 +132,8 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     held_out = held_out_tasks(config, environment, sides)
 
     async def evaluate(policy: Engine, progress: Progress) -> Sequence[Mapping[str, Json]]:
-        what = (held_out, config.evaluation, environment)
-        return await evaluate_tasks(*what, policy, dialect, template, config.rollout, progress)
+        context = RolloutContext(environment, policy, dialect, template, config.rollout)
+        return await evaluate_tasks(held_out, config.evaluation, context, progress)
 
     bound = ability(environment, CallBound)
     with closing(environment), worker_of(config, sides, run.path) as synthesis:

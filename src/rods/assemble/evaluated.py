@@ -26,6 +26,7 @@ from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.suites import Kept, roll_out_suite
 from rods.policy import Engine
+from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
 from rods.task import Task
@@ -51,13 +52,14 @@ def evaluation_of(
     with closing(environment_of(config)) as environment:
         sides = sides_of(config, environment)
         model, template = _evaluated(config, run)
-        what = (held_out_tasks(config, environment, sides), config.evaluation, environment)
-        how = (get_dialect(config.model.dialect), template, config.rollout)
+        what = (held_out_tasks(config, environment, sides), config.evaluation)
         policy = engine_of(config, model, template)
+        how = (get_dialect(config.model.dialect), template, config.rollout)
+        context = RolloutContext(environment, policy, *how)
 
         async def play(progress: Progress) -> list[dict[str, Any]]:
             async with _started(policy, model):
-                return await evaluate_tasks(*what, policy, *how, progress)
+                return await evaluate_tasks(*what, context, progress)
 
         yield lambda progress: asyncio.run(play(progress))
 

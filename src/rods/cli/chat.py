@@ -72,12 +72,12 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
         task = find(name, tasks, config.env.name) if name else tasks[0].task
         require_known_tools(config, environment, [task])
         budgets = {"generated_tokens": config.rollout.context_tokens, "concurrency": 1}
-        rollout = config.rollout.model_copy(update=budgets)
+        rollout = config.rollout.model_copy(update={**budgets, "temperature": temperature})
         typed = replace(task, turns=(Turn(""),) * (rollout.turns + 1), dialogue=())
         async with ready_policy(config.model_copy(update={"rollout": rollout}), run) as ready:
             say(f"The world is that of task {task.provenance.origin or task.id}. {COMMANDS}")
             say(f"This task begins with: {task.turns[0].user}")
-            more = dialect, ready[1], rollout, config.seed, temperature
+            more = dialect, ready[1], rollout, config.seed
             context = RolloutContext(environment, ready[0], *more, layer=_LiveWorld)
             for number in count():
                 with suppress(_Reset):

@@ -180,6 +180,6 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
         if config.envtuning.hints:
             say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
     run = run_training(config, folder, resume, start, drift=drift)
-    page = run.path / "report.html"
-    out().print(summary(run.path, page))
-    say(f"{time.monotonic() - started:.0f} s. Report: {page}")
+    out().print(summary(run.path))
+    say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
+    say(f"Next: rods view {run.path}, or rods export {run.path} --out FOLDER for the model.")

@@ -5,7 +5,7 @@ greedily and sampled, both at once: what a policy does when it is used, and what
 it. The same seed gives the same tasks and noise before and after, so differences are paired.
 
     how = EvaluationSettings(samples=4)
-    rows = await evaluate_tasks(tasks, how, environment, policy, dialect, template, settings)
+    rows = await evaluate_tasks(tasks, how, RolloutContext(environment, policy, dialect, ...))
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeAlias
 
-from rods.config import EvaluationSettings, RolloutSettings
-from rods.dialects import AnyDialect
-from rods.env import Environment
-from rods.policy import Policy
+from rods.config import EvaluationSettings
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
-from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
@@ -59,11 +57,7 @@ def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
 async def evaluate_tasks(
     tasks: Sequence[Task],
     settings: EvaluationSettings,
-    environment: Environment,
-    policy: Policy,
-    dialect: AnyDialect,
-    template: ChatTemplate,
-    rollout: RolloutSettings,
+    context: RolloutContext,
     progress: Progress = lambda done, total: None,
 ) -> list[dict[str, Json]]:
     """One row a task, greedy and sampled values; see `row_of`.
@@ -80,10 +74,10 @@ async def evaluate_tasks(
         progress(done, total)
 
     async def roll_out(temperature: float, k: int) -> list[Group]:
-        what = (tasks if k else [], environment, policy, dialect, template, rollout)
-        noise = {"seed": NOISE, "noise_version": 0}  # of all evaluations, or nothing is paired
-        groups = run_groups(*what, temperature=temperature, k=k, on_trajectory=count, **noise)
-        return [group async for group in groups]
+        how = context.settings.model_copy(update={"temperature": temperature, "k": k})
+        # The noise is that of all evaluations, or nothing is paired.
+        mine = replace(context, settings=how, seed=NOISE, noise_version=0)
+        return [group async for group in run_groups(mine, tasks if k else [], count)]
 
     # Side by side, so that the engine has one large batch and computes each prompt once.
     passes = [

@@ -29,6 +29,7 @@ from rods.evaluation.suite import NOISE, Progress, stratified
 from rods.infra.dotted import changes, flat, nearest
 from rods.infra.lines import LineLog
 from rods.policy import Policy
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -213,11 +214,10 @@ async def roll_out_suite(
 
     progress(done, total)
     owed = [task for task in tasks for _ in range(repeats - len(there[task.id]))]
-    what = (rules.environment, policy, rules.dialect(dialect), template, rules.rollout(rollout))
-    groups = run_groups(
-        *(owed, *what), seed=NOISE, temperature=0.0, k=1, on_trajectory=count, noise_version=0
-    )
-    async for group in groups:
+    how = rules.rollout(rollout).model_copy(update={"temperature": 0.0, "k": 1})
+    what = (rules.environment, policy, rules.dialect(dialect), template, how)
+    context = RolloutContext(*what, seed=NOISE, noise_version=0)
+    async for group in run_groups(context, owed, count):
         there[group.task.id] += group.trajectories
     numbered = [[replace(one, member=n) for n, one in enumerate(there[t.id])] for t in tasks]
     return list(map(_group, tasks, numbered))

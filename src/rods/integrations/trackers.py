@@ -211,7 +211,7 @@ def _known(run: RunDirectory) -> dict[str, dict[str, Json]]:
 def figures_of(record: Mapping[str, Json]) -> dict[str, float]:
     """All numbers of a record, as `kind/name/part`; of rows their means, whatever is a number."""
     kind = str(record.get("kind", "run"))
-    skipped = ("kind", "step", "total_steps", "rows")
+    skipped = ("kind", "step", "rows")
     found = _flat({k: v for k, v in record.items() if k not in skipped}, kind)
     rows = cast("list[dict[str, Json]]", record.get("rows") or [])
     for row in [_flat(row, kind) for row in rows][:1]:

@@ -22,6 +22,7 @@ from rods.config import RolloutSettings
 from rods.dialects import Dialect
 from rods.env import Environment
 from rods.policy import ScriptedPolicy
+from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.pipeline import Pipeline
@@ -145,7 +146,8 @@ def rehearse(
 ) -> Trajectory:
     """The episode of an agent that writes these texts, one a generation."""
     policy = ScriptedPolicy([[*template.encode(text), template.end_id] for text in texts])
-    return asyncio.run(run_episode(task, environment, policy, dialect, template, settings))
+    context = RolloutContext(environment, policy, dialect, template, settings)
+    return asyncio.run(run_episode(context, task))
 
 
 def withhold(task: Task, rng: random.Random) -> Task | None:

@@ -1,21 +1,23 @@
 """Training as it goes on, on standard error. Owns the display, never writes to standard output.
 
-On a terminal a panel that is redrawn in place; otherwise one plain line a step. It takes the same
-records that go to `metrics.jsonl` and keeps nothing but the last of each.
+On a terminal a panel that is redrawn in place; otherwise a plain line for each record, of at most
+120 characters in usual runs, and one after each `QUIET` seconds without any. It takes the records
+that go to `metrics.jsonl`.
 
     with TrainDisplay(title="quick-rods-seed0", total_steps=60) as display:
-        display.epoch(epoch_record)
         display.rollout(done=32, total=128)
-        display.step(step_record)
+        display.record(step_record)
         display.message("checkpoint written")
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from statistics import fmean
 from typing import Any, cast
 
 from rich.console import Console, Group
@@ -26,13 +28,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rods.report.run_data import REGIONS
-
-STYLES = {"hard": "red", "boundary": "bright_blue", "mastered": "green"}
 RECENT = 8
-"""Steps that the estimate of the time left looks back on."""
+"""Steps that the estimate of the time left looks back on, and that a mean of the trend holds."""
+STEP_FACTS = ("progress", "no variance", "boundary")
+"""Facts that stand on the plain line of a step, beside the speed."""
 QUIET = 15.0
-"""Seconds after which a plain log says how many trajectories are done."""
+"""Seconds after which a plain log says where it stands."""
 
 
 class TrainDisplay:
@@ -48,8 +49,8 @@ class TrainDisplay:
     ) -> None:
         """Set up; nothing is drawn before the context is entered.
 
-        `total_steps` are the run's updates (0: from the records' `total_steps`); in a `pipelined`
-        run groups are rolled out beside updates, and the schedule has metrics.
+        `total_steps` are the run's updates (0: unknown); in a `pipelined` run groups are rolled out
+        beside updates, and the schedule has metrics.
         """
         self._console = console or Console(stderr=True, highlight=False)
         self._title, self._total, self._clock = title, total_steps, clock
@@ -57,12 +58,15 @@ class TrainDisplay:
         self._live: Live | None = None
         self._step: Mapping[str, Any] = {}
         self._epoch: Mapping[str, Any] = {}
+        self._held_out: dict[str, str] = {}
+        self._progress: list[float] = []
         self._injected = 0
         self._retired = Counter[str]()
         self._rollout: tuple[int, int] = (0, 0)
         self._message = ""
         self._started = self._printed = clock()
         self._ends: deque[tuple[int, float]] = deque(maxlen=RECENT + 1)
+        self._left = threading.Event()
 
     def __enter__(self) -> TrainDisplay:
         """Start drawing."""
@@ -77,42 +81,45 @@ class TrainDisplay:
                 get_renderable=self._draw,
             )
             self._live.start()
+        else:
+            threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the last state on the screen."""
+        self._left.set()
         if self._live is not None:
             self._live.stop()
             self._live = None
 
-    def step(self, record: Mapping[str, Any]) -> None:
-        """An update is done."""
-        self._step = record
-        self._rollout = (0, 0)
-        self._total = self._total or _whole(record, "total_steps")
-        self._ends.append((_whole(record, "step"), self._clock()))
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Show a record of the log: an evaluation, the start of an epoch, or a training step."""
+        self._take(record)
+        if record["kind"] == "step":
+            self._rollout = (0, 0)
+            self._ends.append((_whole(record, "step"), self._clock()))
         if self._live is None:
-            self._print(self._line())
-
-    def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch begins; the record says what its start did to the pool."""
-        self._count(record)
-        if self._live is None:
-            where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
-            self._print(f"{where}: {self._buffer()}")
+            for line in self._lines(record):
+                self._print(line)
 
     def resume(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take over the records of the run so far, so that its counts go on; draws nothing."""
         for record in records:
-            if record.get("kind") == "epoch":
-                self._count(record)
-            elif record.get("kind") == "step":
-                self._step = record
+            self._take(record)
 
-    def _count(self, record: Mapping[str, Any]) -> None:
-        self._epoch = record
-        self._injected += _whole(record, "injected")
-        self._retired.update(_counts(record, "retired"))
+    def _take(self, record: Mapping[str, Any]) -> None:
+        match record.get("kind"):
+            case "epoch":
+                self._epoch = record
+                self._injected += _whole(record, "injected")
+                self._retired.update(_counts(record, "retired"))
+            case "step":
+                self._step = record
+                self._progress.append(_number(record, "progress_mean"))
+            case "eval":
+                self._held_out[str(record["when"])] = _means(record)
+            case _:
+                pass
 
     def rollout(self, done: int, total: int) -> None:
         """Trajectories of the current step (or evaluation) that are finished."""
@@ -129,6 +136,14 @@ class TrainDisplay:
         self._printed = self._clock()
         self._console.print(Text(text), soft_wrap=True)
 
+    def _watch(self) -> None:
+        """Say where long work stands while nothing else does, such as during an update."""
+        while not self._left.wait(QUIET):
+            if self._clock() - self._printed >= QUIET:
+                done, total = self._rollout
+                doing = f"{done} of {total} trajectories" if done < total else "updating"
+                self._print(f"{doing}, {_span(self._clock() - self._started)} since the start")
+
     def seconds_left(self) -> float | None:
         """Estimate from the last steps; `None` before two steps or without a known total."""
         if len(self._ends) < 2 or not self._total:
@@ -139,30 +154,40 @@ class TrainDisplay:
         left = (self._total - last) * (now - since) / (last - first)
         return max(0.0, left - (self._clock() - now))
 
-    def _line(self) -> str:
-        row = self._step
-        step = f"step {_whole(row, 'step')}{f'/{self._total}' if self._total else ''}"
-        epoch = f"epoch {row.get('epoch', 0)} ({row.get('stage', '')})"
-        left = f"left {_span(self.seconds_left())}"
-        return " | ".join([step, epoch, *self._facts().values(), left])
+    def _lines(self, record: Mapping[str, Any]) -> list[str]:
+        """Return the plain lines for a record."""
+        facts, kind, left = self._facts(), record["kind"], self.seconds_left()
+        if kind == "eval":
+            return [f"held-out progress {record['when']}: {self._held_out[str(record['when'])]}"]
+        if kind == "epoch":
+            made = [f"synthesis: {words}" for name, words in facts.items() if name == "synthesis"]
+            where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
+            return [f"{where}: {facts['pool']}", *made]
+        step = f"step {_whole(record, 'step')}{f'/{self._total}' if self._total else ''}"
+        parts = [step, *(f"{name} {facts[name]}" for name in STEP_FACTS), facts["speed"]]
+        return [" | ".join(parts + [f"{_span(left)} left"] * (left is not None))]
 
     def _facts(self) -> dict[str, str]:
-        """What line and panel both say of the last step, by the panel's names."""
-        row, regions = self._step, _counts(self._step, "regions")
-        key = "progress_mean" if "progress_mean" in row else "reward_mean"
-        name = "mean progress reward" if key == "progress_mean" else "mean reward"
-        facts = {
-            "reward": f"{name} {_number(row, key):.3f}, "
-            f"{_number(row, 'zero_variance'):.0%} of groups without variance",
-            "regions": ", ".join(f"{name} {regions.get(name, 0)}" for name in REGIONS),
-            "speed": f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s, "
-            f"{_number(row, 'tokens_per_s'):.0f} tokens/s",
-        }
-        if self._pipelined:
+        """Return what is known so far, by the panel's names."""
+        row, facts, means = self._step, dict[str, str](), self._progress
+        if row:
+            regions, last = _counts(row, "regions"), f"{fmean(means[-RECENT:]):.3f}"
+            rise = f"{fmean(means[:RECENT]):.3f} → " if len(means) > RECENT else ""
+            facts["progress"] = rise + last
+            facts["no variance"] = f"{_number(row, 'zero_variance'):.0%}"
+            facts["boundary"] = f"{regions.get('boundary', 0)} of {sum(regions.values())} tasks"
+            facts["speed"] = f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s"
+        if self._held_out:
+            facts["held out"] = "; ".join(f"{when} {how}" for when, how in self._held_out.items())
+        if row and self._pipelined:
             facts["schedule"] = _schedule(row.get("schedule") or {})
+        if self._epoch:
+            facts["pool"] = self._pool()
         made = [r.get("synthesis") or {} for r in (row, self._epoch)]
         made.sort(key=lambda m: (_whole(m, "tried"), _whole(m, "accepted")))
-        return {**facts, "buffer": self._buffer(), "synthesis": synthesis_line(made[-1])}
+        if _whole(made[-1], "tried") or made[-1].get("suspended"):
+            facts["synthesis"] = synthesis_line(made[-1])
+        return facts
 
     def _draw(self) -> Panel:
         row = self._step
@@ -178,32 +203,40 @@ class TrainDisplay:
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
         )
         rolled, of = self._rollout
-        words = f"{rolled} of {of} trajectories"
-        idle = Text("updating" if self._step else "waiting", style="dim")
-        rolling = _beside(ProgressBar(total=of, completed=rolled, width=32), words) if of else idle
+        doing = f"{rolled} of {of} trajectories" if of else "updating" if row else "waiting"
         grid.add_row("stage", Text(f"{stage}, epoch {epoch}"))
-        grid.add_row("training", _beside(bar, place))
-        grid.add_row("rollout", rolling)
+        both = Table.grid(padding=(0, 1))
+        both.add_row(bar, Text(place))
+        grid.add_row("training", both)
+        grid.add_row("now", Text(doing))
         for name, words in self._facts().items():
-            text = Text(words)
-            for region, style in STYLES.items() if name == "regions" else ():
-                text.highlight_regex(rf"{region} \d+", style)
-            grid.add_row(name, text)
+            grid.add_row(name, Text(words))
         last = Text(self._message, style="dim", overflow="ellipsis", no_wrap=True)
         title = f"[bold]rods train[/] {escape(self._title)}"
-        both = Group(grid, last)
-        return Panel(both, title=title, title_align="left", border_style="bright_black")
+        return Panel(Group(grid, last), title=title, title_align="left", border_style="dim")
 
-    def _buffer(self) -> str:
+    def _pool(self) -> str:
+        variants, gone = _whole(self._epoch, "generated"), self._retired.total()
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
-        variants = _whole(self._epoch, "generated")
-        active = _whole(self._epoch, "originals") + variants
         waited = _number(self._epoch, "seconds_waited")
-        return (
-            f"{active} active ({variants} variants), {self._injected} injected, "
-            f"{self._retired.total()} retired{f' ({reasons})' if reasons else ''}"
-            + (f", waited {waited:.1f} s for synthesis" if waited >= 0.05 else "")
-        )
+        words = {
+            f"{_whole(self._epoch, 'originals') + variants} tasks": True,
+            f"{variants} of them variants": variants,
+            f"{self._injected} injected": self._injected,
+            f"{gone} retired ({reasons})": gone,
+            f"waited {waited:.1f} s for synthesis": waited >= 0.05,
+        }
+        return ", ".join(said for said, holds in words.items() if holds)
+
+
+def _means(record: Mapping[str, Any]) -> str:
+    """Return the mean progress of an evaluation, greedy and sampled, as far as it was measured."""
+    rows: Sequence[Mapping[str, Any]] = record.get("rows") or []
+    found: list[str] = []
+    for name, key in (("greedy", "greedy_progress"), ("sampled", "progress")):
+        values = [fmean(row[key]) for row in rows if row.get(key)]
+        found += [f"{name} {fmean(values):.3f}"] if values else []
+    return " and ".join(found) or "no trajectory is valid"
 
 
 def _schedule(row: Mapping[str, Any]) -> str:
@@ -231,12 +264,6 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
         seconds = _number(state, "seconds_per_variant")
         parts.append(f"{each}{seconds:.2g} s a variant")
     return "; ".join([*parts, *(["paused"] if state.get("suspended") else [])])
-
-
-def _beside(bar: ProgressBar, words: str) -> Table:
-    row = Table.grid(padding=(0, 1))
-    row.add_row(bar, Text(words))
-    return row
 
 
 def _number(row: Mapping[str, Any], key: str) -> float:

@@ -1,6 +1,6 @@
 """The end of a run as tables on a terminal. Owns words and columns, computes nothing new.
 
-Console(stderr=True).print(summary(path, path / "report.html"))
+Console(stderr=True).print(summary(path))
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ REASONS = 5
 """Reasons of wrong trajectories that are shown; all are in `--json`."""
 
 
-def summary(path: Path, report: Path) -> Group:
-    """What `rods train` ends with: results, what the buffer did, where the report is."""
+def summary(path: Path) -> Group:
+    """What `rods train` ends with: results, and what the buffer did."""
     run = load_run(path)
     notes = [Text(note, style="yellow") for note in run.notes]
-    return Group(
-        summary_table(run), *map(Text, summary_lines(run)), *notes, Text(f"Report: {report}")
-    )
+    return Group(summary_table(run), *map(Text, summary_lines(run)), *notes)
 
 
 def summary_table(run: RunData) -> Table:

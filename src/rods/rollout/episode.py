@@ -76,8 +76,8 @@ class RolloutContext:
     dialect: AnyDialect
     template: ChatTemplate
     settings: RolloutSettings
-    seed: int
-    temperature: float
+    seed: int = 0
+    """The run's seed."""
     noise_version: int | None = None
     """Policy version of which the noise is made; None: the policy's own."""
     lockstep: Lockstep | None = None
@@ -285,7 +285,7 @@ class Episode:
                 raise PolicyError(f"the engine broke one generation off {ABORTS} times.")
             left = budget - sum(len(part.ids) for part in parts)
             part = await self._session.generate(
-                ids, left, context.temperature, stops, context.settings.top_p
+                ids, left, context.settings.temperature, stops, context.settings.top_p
             )
             self._ledger.add_sampled(part.ids, part.logprobs, part.version)
             parts.append(part)
@@ -371,7 +371,7 @@ class Episode:
             stop=stop,
             failure=failure,
             seconds=time.monotonic() - self._started,
-            temperature=self._context.temperature,
+            temperature=self._context.settings.temperature,
             cut_results=self._cut,
         )
 

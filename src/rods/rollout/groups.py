@@ -9,7 +9,8 @@ makes a trajectory invalid; it is not worth 0. It is tried once more in a fresh 
 the deadline of a turn or of the whole trajectory. Any other exception is a bug and stops the run,
 with the task's id noted on it.
 
-    async for group in run_groups(tasks, env, policy, dialect, template, settings, seed=0):
+    context = RolloutContext(environment, policy, dialect, template, settings)
+    async for group in run_groups(context, tasks):
         group.trajectories
 """
 
@@ -33,15 +34,12 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rods.abilities import Bounded, ability
-from rods.config import RolloutSettings
-from rods.dialects import AnyDialect, InlineDialect
+from rods.dialects import InlineDialect
 from rods.env import Environment, Layer
 from rods.errors import EnvError, PolicyError
-from rods.policy import Policy
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
 from rods.rollout.lockstep import StagePlaces
-from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import ParseVerdict, StopReason
@@ -51,68 +49,34 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 
-async def run_episode(
-    task: Task,
-    environment: Environment,
-    policy: Policy,
-    dialect: AnyDialect,
-    template: ChatTemplate,
-    settings: RolloutSettings,
-    seed: int = 0,
-    member: int = 0,
-    temperature: float | None = None,
-) -> Trajectory:
+async def run_episode(context: RolloutContext, task: Task, member: int = 0) -> Trajectory:
     """Roll one task out once; an invalid trajectory says so by its `failure`.
 
-    Args as those of `run_groups`. The noise depends on `seed`, the task, `member` (index within the
-    group) and the policy version.
+    The noise depends on the seed, the task, `member` (index within the group) and the policy
+    version.
 
     Raises:
         TaskError: the task's world cannot be loaded.
     """
-    degrees = settings.temperature if temperature is None else temperature
-    context = RolloutContext(environment, policy, dialect, template, settings, seed, degrees)
     return await _episode(context, task, member, member)
 
 
 async def run_groups(
+    context: RolloutContext,
     tasks: Sequence[Task],
-    environment: Environment,
-    policy: Policy,
-    dialect: AnyDialect,
-    template: ChatTemplate,
-    settings: RolloutSettings,
-    seed: int = 0,
-    temperature: float | None = None,
-    k: int | None = None,
     on_trajectory: Callable[[Trajectory], None] | None = None,
-    noise_version: int | None = None,
 ) -> AsyncIterator[Group]:
-    """K trajectories of each task, concurrently, given back in the order of the tasks.
+    """`rollout.k` trajectories of each task, concurrently, given back in the order of the tasks.
 
     Args:
         tasks: one group each; a task that stands twice gets different noise the second time.
-        environment: opens the tasks' worlds.
-        policy: what is sampled.
-        dialect: how the policy writes calls.
-        template: how messages become ids.
-        settings: budgets, concurrency and the largest share of invalid trajectories.
-        seed: the run's seed.
-        temperature: 0 is greedy; None: that of the settings.
-        k: size of a group; None: that of the settings.
         on_trajectory: called once for each finished trajectory, in the order of finishing.
-        noise_version: policy version of which the noise is made; None: the policy's own.
 
     Raises:
         EnvError: more than `rollout.max_invalid` of the trajectories are invalid.
         TaskError: a task's world cannot be loaded.
     """
-    size = settings.k if k is None else k
-    degrees = settings.temperature if temperature is None else temperature
-    context = RolloutContext(
-        environment, policy, dialect, template, settings, seed, degrees, noise_version
-    )
-    player = RolloutRunner(context, size, len(tasks) * size, on_trajectory)
+    player = RolloutRunner(context, len(tasks) * context.settings.k, on_trajectory)
     visits: Counter[str] = Counter()
     playing: list[asyncio.Task[Group]] = []
     for task in tasks:
@@ -156,7 +120,6 @@ class RolloutRunner:
     def __init__(
         self,
         context: RolloutContext,
-        size: int,
         window: int,
         on_trajectory: Callable[[Trajectory], None] | None = None,
     ) -> None:
@@ -168,7 +131,7 @@ class RolloutRunner:
         """
         if context.stages is None:
             context = replace(context, stages=StagePlaces.of(context.settings.worlds))
-        self._context, self._size = context, size
+        self._context, self._size = context, context.settings.k
         self._gate = asyncio.Semaphore(context.settings.concurrency)
         self._invalid = InvalidShare(context.settings.max_invalid, window)
         self._on_trajectory = on_trajectory

@@ -220,9 +220,8 @@ class HostedRun:
         self._running.callback(environment.close)
         config, dialect = self.config, get_dialect(self.config.model.dialect)
         self._context = RolloutContext(
-            environment, engine, dialect, template, config.rollout, config.seed,
-            config.rollout.temperature,
-        )  # fmt: skip
+            environment, engine, dialect, template, config.rollout, config.seed
+        )
 
     @property
     def engine(self) -> Engine:
@@ -235,8 +234,7 @@ class HostedRun:
         """What plays so many groups at once; raises `TrainError` before `begin`."""
         if self._context is None:
             raise TrainError(NOT_BEGUN)
-        size = self.config.rollout.k
-        return RolloutRunner(self._context, size, size * groups)
+        return RolloutRunner(self._context, self.config.rollout.k * groups)
 
     def layer(self, drawn: Drawn) -> Layer | None:
         """What the worlds of a task that was drawn are played under."""

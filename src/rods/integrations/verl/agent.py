@@ -128,7 +128,8 @@ class _Seat:
         if self._player is None or key != self._key:
             rollout = self._config.rollout
             # How many may be invalid is counted in the driver, which sees all workers' share.
-            mine = rollout.model_copy(update={"max_invalid": 1.0, "top_p": top_p})
+            sampling = {"temperature": temperature, "top_p": top_p}
+            mine = rollout.model_copy(update={"max_invalid": 1.0, **sampling})
             context = RolloutContext(
                 self._environment,
                 ServerPolicy(client, version, self._template, rollout.context_tokens),
@@ -136,10 +137,9 @@ class _Seat:
                 self._template,
                 mine,
                 self._config.seed,
-                temperature,
             )
             self._key = key
-            self._player = RolloutRunner(context, rollout.k, rollout.k * rollout.tasks_per_step)
+            self._player = RolloutRunner(context, rollout.k * rollout.tasks_per_step)
         return self._player
 
 

@@ -1,0 +1,159 @@
+"""The gallery of examples: each has a page, is in the index, and runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_example_commands import EXAMPLE, commands
+
+import forked
+from places import ROOT
+from rods.config import load_config
+from rods.rewards import get_reward
+from rods.task import read_tasks
+from tir_cases import CALL, NO_BOX, RIGHT, WRONG, code, play, question, says
+from verbs import rods
+
+GALLERY = ROOT / "examples"
+FOLDERS = [path for path in sorted(GALLERY.iterdir()) if (path / "README.md").is_file()]
+QWEN3_4B = {
+    **{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "tie_word_embeddings": True},
+    **{"hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128},
+    **{"num_key_value_heads": 8, "intermediate_size": 9728, "vocab_size": 151_936},
+    "max_position_embeddings": 262_144,
+}
+"""What the model's `config.json` says of its size."""
+
+
+def test_every_example_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "examples" / "index.md").read_text(encoding="utf-8")
+    assert len(FOLDERS) >= 10
+    for folder in FOLDERS:
+        assert f"(../../examples/{folder.name}/README.md)" in index
+
+
+@pytest.fixture(scope="module")
+def hello(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The first example in small; `args` is its folder."""
+    place = tmp_path_factory.mktemp("hello")
+    source = (GALLERY / "hello" / "hello.py").read_text(encoding="utf-8")
+    small = '"updates=1", "evaluation.tasks=4", "evaluation.samples=0", "model.threads=1"'
+    assert '"updates=20"' in source and len(source.splitlines()) <= 12
+    (place / "hello.py").write_text(source.replace('"updates=20"', small))
+    done = forked.run(["hello.py"], place)
+    return subprocess.CompletedProcess(str(place), done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_hello_says_what_was_learned(hello: subprocess.CompletedProcess[str]) -> None:
+    assert re.search(r"before: \d of 4 .*\nafter: \d of 4 held-out", hello.stdout), hello.stderr
+    assert (Path(hello.args) / "runs" / "hello" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("steps", "value"),
+    [
+        ([CALL, RIGHT], 1.0),
+        ([RIGHT], 0.5),
+        ([code("", True), RIGHT], 0.5),
+        ([CALL, says(RIGHT, tokens=140)], 0.9),
+        ([CALL, says(RIGHT, tokens=5_000)], 0.8),
+        ([CALL, WRONG], 0.0),
+        ([CALL, NO_BOX], 0.0),
+        ([CALL], 0.0),
+        ([CALL, r"\boxed{6 \cdot 7}"], 0.0),
+        ([CALL, f"{RIGHT} {WRONG}"], 0.0),
+        ([CALL, f"{WRONG} {RIGHT}"], 1.0),
+    ],
+)
+def test_the_reward_of_the_example_pays_what_its_page_says(steps: list[Any], value: float) -> None:
+    reward: Any = get_reward(f"{GALLERY / 'own_reward' / 'reward.py'}:computed")
+    assert reward(question(), play(*steps)).value == pytest.approx(value)
+
+
+def test_the_command_with_the_reward_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    [train, _] = commands(GALLERY / "own_reward" / "README.md")
+    at = train.index("--stages.0.reward") + 1
+    assert (ROOT / train[at].partition(":")[0]).is_file()
+    config = load_config("torl", "small", [f"stages.0.reward={GALLERY.parent / train[at]}"])
+    assert config.stages[0].reward.endswith("reward.py:computed")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_stand_in_for_a_chat_server_writes_variants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = [sys.executable, str(GALLERY / "llm_writer" / "server.py"), "0"]
+    synth, inspect = commands(GALLERY / "llm_writer" / "README.md")[1:]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT))
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        here = {"http://127.0.0.1:8123/v1": address, "5": "3"}
+        for words in (synth, inspect):
+            words = [here.get(word, word) for word in words[1:]]
+            words = [w.replace("examples/library_loans", str(EXAMPLE)) for w in words]
+            assert rods(*words, monkeypatch=monkeypatch) == 0
+        running.terminate()
+    tasks = list(read_tasks(tmp_path / "written.jsonl"))
+    assert len(tasks) == 3
+    assert all(task.provenance.recipe.startswith("llm:graph") for task in tasks)
+    assert all(
+        turn.user.startswith(("Please", "The ")) for t in tasks for turn in t.turns if turn.user
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_variants_become_rows_of_another_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    synth, convert, read = commands(GALLERY / "variants_for_others" / "README.md")
+    synth[synth.index("40")] = "6"
+    assert rods(*synth[1:], monkeypatch=monkeypatch) == 0
+    assert rods(*convert[1:], monkeypatch=monkeypatch) == 0
+    done = subprocess.run(
+        [sys.executable, str(ROOT / read[1]), read[2]], capture_output=True, text=True, check=False
+    )
+    assert "rows with the columns prompt" in done.stdout, done.stderr
+    assert "ancestors of the first: [" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_settings_for_one_gpu_fit_the_memory_that_the_page_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3_4B))
+    monkeypatch.chdir(ROOT)
+    asked = commands(GALLERY / "one_gpu" / "README.md")
+    for words in asked:
+        words = [*words[1:], "--model.name", str(tmp_path)]
+        words += [] if "--dry-run" in words else ["--memory", "24", "--dry-run"]
+        assert rods(*words, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err.count("of 24.00 GiB stated: it fits") == len(asked) == 3
+
+
+@pytest.mark.slow
+def test_the_notebook_draws_the_run_of_the_first_example(
+    hello: subprocess.CompletedProcess[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.setenv("RUN", str(Path(hello.args) / "runs" / "hello"))
+    notebook = json.loads((GALLERY / "notebook" / "curves.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    script = tmp_path / "notebook.py"
+    script.write_text("\n".join("".join(cell["source"]) for cell in cells))
+    found = runpy.run_path(str(script))
+    rows = {name: len(found[name]) for name in ("steps", "judged", "held_out", "trajectories")}
+    assert rows == {"steps": 1, "judged": 8, "held_out": 8, "trajectories": 64}
+    assert not any(cell["outputs"] for cell in cells)
