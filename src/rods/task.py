@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from rods.errors import TaskError
 from rods.infra.files import is_parquet, parquet_rows, replacing, text_of
-from rods.infra.rows import listed, opened
+from rods.infra.rows import NAMES, listed, opened
 from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
@@ -162,12 +162,6 @@ class Task:
         return task
 
 
-_KINDS: Mapping[Any, str] = {
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-    int: "a whole number",
-}
 T = TypeVar("T")
 
 
@@ -182,8 +176,10 @@ def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = 
     if value is None and default is not None:
         return default
     value = opened(value, key) if kind in (list, dict) else value
+    if kind is list and isinstance(value, dict):
+        return cast("T", listed(value, key))
     if not isinstance(value, kind):
-        raise TypeError(f"{key} must be {_KINDS[kind]}, got {json.dumps(value, default=str):.80}")
+        raise TypeError(f"{key} must be {NAMES[kind]}, got {json.dumps(value, default=str):.80}")
     return value
 
 
@@ -197,10 +193,7 @@ def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(_field({key: name}, key, str) for name in names)
 
 
-def _turn_from_json(row: Any) -> Turn:
-    if not isinstance(row, dict):
-        raise TypeError(f"a turn must be an object, got {json.dumps(row, default=str):.80}")
-    turn = cast("dict[str, Any]", row)
+def _turn_from_json(turn: Mapping[str, Any]) -> Turn:
     calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
     return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
 

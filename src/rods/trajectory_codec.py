@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.env import TurnVerdict
-from rods.errors import StoreError
+from rods.errors import StoreError, TokenError
 from rods.infra.files import parquet_rows, pyarrow, replacing
-from rods.infra.rows import listed
+from rods.infra.rows import listed, opened
 from rods.task import call_to_json, calls_from_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
@@ -97,7 +97,7 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
             temperature=float(data["temperature"]),
             cut_results=int(data["cut_results"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, TokenError) as error:
         what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise StoreError(f"{where}: not a trajectory: {what}.") from error
 
@@ -178,10 +178,15 @@ def _step_from_json(row: Mapping[str, Any]) -> Step:
 
 
 def _span(span: Mapping[str, Any]) -> Span:
-    ids, logprobs = tuple(span["ids"]), span.get("logprobs")
+    ids, logprobs = tuple(_column(span, "ids")), _column(span, "logprobs")
     if logprobs is None:
         return Span(ids, None)
     return Span(ids, tuple(logprobs), int(span["version"]))
+
+
+def _column(row: Mapping[str, Any], key: str) -> Any:
+    """Numbers of a row, which may be JSON text."""
+    return opened(row.get(key), key)
 
 
 _TEXTS = ("messages", "steps", "verdicts")
@@ -209,9 +214,9 @@ def _unflat(row: dict[str, Any], where: str) -> Trajectory:
         if row.get("spans") is not None:  # `to_json`, written as a table by somebody
             row["spans"] = listed(row["spans"], "spans")
             return from_json(row, where)
-        ids, logprobs = iter(row.pop("ids")), iter(row.pop("logprobs"))
-        lengths, sampled = row.pop("span_lengths"), row.pop("span_sampled")
-        versions = row.pop("span_versions")
+        ids, logprobs = iter(_column(row, "ids")), iter(_column(row, "logprobs"))
+        lengths, sampled = _column(row, "span_lengths"), _column(row, "span_sampled")
+        versions = _column(row, "span_versions")
         row["spans"] = [
             {
                 "ids": [next(ids) for _ in range(length)],

@@ -226,7 +226,7 @@ def test_null_is_nothing(where):
         (["provenance", "origin"], 3, "origin must be a text, got 3"),
         (["provenance", "ancestors"], "abc", 'ancestors must be a list, got "abc"'),
         (["turns"], None, "turns must be a list, got null"),
-        (["turns", 0], "book", 'a turn must be an object, got "book"'),
+        (["turns", 0], "book", "an entry of turns is 'book', expected an object"),
         (["turns", 0, "user"], None, "user must be a text, got null"),
         (["turns", 0, "ground_truth"], None, "ground_truth must be a list, got null"),
         (["turns", 0, "ground_truth", 0, "arguments"], None, "arguments must be an object"),

@@ -73,9 +73,35 @@ def opened(value: Any, what: str) -> Any:
         raise ValueError(f"{what} is a text, but not of JSON: {fault}") from fault
 
 
-def listed(value: Any, what: str) -> list[Any]:
-    """A list of objects, where list and objects may be JSON text; empty where it is null."""
-    return [opened(item, f"an entry of {what}") for item in opened(value, what) or ()]
+def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
+    """A list of entries of a kind, where list and entries may be JSON text; empty where it is null.
+
+    An object of lists is one, too: `datasets` keeps a `Sequence` of objects so.
+
+    Raises:
+        ValueError: a text is not JSON, or the lists of an object differ in length.
+        TypeError: it is no list, or an entry is of another kind.
+    """
+    found = opened(value, what)
+    if isinstance(found, dict):
+        found = _turned(cast("dict[str, Any]", found), what)
+    if not isinstance(found, list | None):
+        raise TypeError(f"{what} must be a list, got {json.dumps(found, default=str):.80}")
+    entries = [opened(item, f"an entry of {what}") for item in cast("list[Any]", found or [])]
+    for entry in entries:
+        if not isinstance(entry, kind):
+            raise TypeError(f"an entry of {what} is {entry!r:.60}, expected {NAMES[kind]}")
+    return entries
+
+
+def _turned(columns: dict[str, Any], what: str) -> Any:
+    """The rows of an object of lists, nulls left out; what is no such object as it is."""
+    if not all(isinstance(column, list) for column in columns.values()):
+        return columns
+    if len(set(map(len, columns.values()))) > 1:
+        raise ValueError(f"{what} is an object of lists that differ in length")
+    rows = zip(*columns.values(), strict=True)
+    return [{k: v for k, v in zip(columns, row, strict=True) if v is not None} for row in rows]
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:

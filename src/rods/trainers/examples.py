@@ -184,10 +184,12 @@ def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
     """
     data = cast("dict[str, Any]", row if isinstance(row, dict) else {})
     pieces, said = data.get("pieces"), data.get("messages")
+    if "steps" in data and "spans" in data:
+        raise ValueError("a trajectory as JSON; its ids are read from Parquet alone.")
     if (pieces is None) == (said is None):
         raise ValueError("expected an object with either `pieces` or `messages`.")
     if pieces is not None:
-        ids, mask = _encode_pieces(listed(pieces, "pieces"), template)
+        ids, mask = _encode_pieces(listed(pieces, "pieces", list), template)
     else:
         messages = [_message(m) for m in listed(said, "messages")]
         tools = [_tool(t) for t in listed(data.get("tools"), "tools")]
@@ -262,7 +264,7 @@ def _message(row: Any) -> Message:
 
 
 def _call(row: Any) -> ToolCall:
-    inner = row.get("function", row)
+    inner = opened(row.get("function", row), "a function")
     return ToolCall(inner["name"], opened(inner.get("arguments"), "arguments") or {})
 
 

@@ -19,6 +19,7 @@ from rods.envs.bfcl import assets
 from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
+from rods.infra.rows import listed
 from rods.task import LONG_CONTEXT, Provenance, Task, Turn
 from rods.types import Json, ToolCall, ToolSpec, Value
 
@@ -66,7 +67,7 @@ def task_of(entry: Mapping[str, Any], answer: list[list[str]], category: str, wh
             truth = tuple(parse_call(text, known) for text in calls)
         except ValueError as error:
             raise TaskError(f"{name}, turn {index}: ground truth {calls}: {error}.") from error
-        user = "\n".join(m["content"] for m in messages if m["role"] == "user")
+        user = "\n".join(m["content"] for m in listed(messages, "question") if m["role"] == "user")
         turns.append(Turn(user, truth, tuple(withheld)))
     long: dict[str, Json] = {LONG_CONTEXT: category == LONG_CONTEXT}
     world = ToolClassWorld(tuple(classes), entry["initial_config"], long).to_json()

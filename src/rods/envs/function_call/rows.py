@@ -26,7 +26,7 @@ from rods.dialects.base import check_calls
 from rods.envs.function_call.written import called, dialogue_of, listed_tools, schema_of, truth_of
 from rods.envs.function_call.written import tools_of as rlla_tools
 from rods.errors import TaskError
-from rods.infra.rows import opened
+from rods.infra.rows import listed, opened
 from rods.task import CARRYING
 from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 
@@ -198,12 +198,8 @@ def _last_apart(
 # -- parts ---------------------------------------------------------------------------------------
 
 
-def _message(entry: object, names: Sequence[str] | None = None) -> Message:
+def _message(row: dict[str, Any], names: Sequence[str] | None = None) -> Message:
     """A message; with `names` of tools, one of the assistant may be calls written as text."""
-    entry = opened(entry, "a message")
-    if not isinstance(entry, dict):
-        raise TypeError(f"a message is {entry!r:.60}, expected an object with from and value")
-    row = cast("dict[str, Any]", entry)
     role, value = row.get("from", row.get("role")), row.get("value", row.get("content"))
     if role in _RESULTS:
         return Message("tool", value if isinstance(value, str) else json.dumps(value))
@@ -218,13 +214,12 @@ def _message(entry: object, names: Sequence[str] | None = None) -> Message:
     return Message("assistant", "" if calls else text, calls)
 
 
-def _calls(rows: list[Any]) -> tuple[ToolCall, ...]:
-    """Objects with a name and its arguments; a text is one of them once more as JSON."""
+def _calls(rows: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
+    """Objects with a name and its arguments."""
     made: list[ToolCall] = []
-    for row in rows:
-        table = json.loads(row) if isinstance(row, str) else row
-        if not isinstance(table, dict) or not isinstance(table.get("name"), str):
-            raise TypeError(f"a call is {row!r:.60}, expected an object with name and arguments")
+    for table in rows:
+        if not isinstance(table.get("name"), str):
+            raise TypeError(f"a call is {table!r:.60}, expected an object with name and arguments")
         arguments = table["arguments"] if "arguments" in table else table.get("parameters")
         arguments = opened(arguments, "arguments") or {}
         if not isinstance(arguments, dict):
@@ -248,15 +243,10 @@ def _tool(row: object) -> ToolSpec:
 
 
 def _loaded(value: object, what: str) -> list[Any]:
-    """A list, or one as a text of JSON."""
-    try:
-        found = json.loads(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise ValueError(f"{what} is a text, but not of JSON: {error}") from error
-    found = [found] if isinstance(found, dict) else found
-    if not isinstance(found, list):
-        raise TypeError(f"{what} is {value!r:.60}, expected a list")
-    return cast("list[Any]", found)
+    """A list, or one as a text of JSON; a single call stands for itself."""
+    found = opened(value, what)
+    single = isinstance(found, dict) and isinstance(found.get("name"), str)
+    return listed([found] if single else found, what)
 
 
 def _text(value: object, what: str) -> str:

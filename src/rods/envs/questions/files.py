@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import TaskError
-from rods.infra.rows import file_rows, opened
+from rods.infra.rows import file_rows, listed, opened
 from rods.infra.text import require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
@@ -119,7 +119,7 @@ def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
     if row.get("reward_model") is not None:
         question = row.get("question") or _DAPO.sub(r"\g<question>", _said(row["prompt"]))
         truth = _table(row["reward_model"], "reward_model")["ground_truth"]
-        return _said(question), _texts(_table_or_text(truth))
+        return _said(question), _texts(truth)
     if row.get("0") is not None and row.get("1") is not None:  # a conversation from a table
         return _said([row["0"]]), _texts(_table(row["1"], "column 1")["ground_truth"])
     asked = _first(row, "problem", "question", "prompt")
@@ -163,10 +163,10 @@ def _said(messages: Any) -> str:
         if found is None:
             return messages
         messages = found
-    if not isinstance(messages, list):
+    if not isinstance(messages, list | dict):
         raise TypeError(f"the question is {_kind(messages)}, expected a text or messages")
     mine: list[str] = []
-    for number, message in enumerate(cast("list[Any]", messages), 1):
+    for number, message in enumerate(listed(messages, "the question", object), 1):
         table = _table(message, f"message {number}")
         if table.get("role", table.get("from", "user")) in ("user", "human"):
             text = table["content"] if "content" in table else table["value"]
@@ -188,7 +188,8 @@ def _conversation(text: str) -> list[Any] | None:
 
 
 def _texts(answers: Any) -> tuple[str, ...]:
-    """An answer, a list of them, or either in `value` or `target`."""
+    """An answer, a list of them, or either in `value` or `target`, also as JSON text."""
+    answers = _table_or_text(answers)
     if isinstance(answers, dict):
         inner = cast("dict[str, Any]", answers)
         return _texts(inner["value"] if "value" in inner else inner["target"])

@@ -21,7 +21,7 @@ from typing import Any, cast
 from rods.envs.repo.claims import passed, read_report, withhold
 from rods.envs.repo.container import Container
 from rods.errors import EnvError, TaskError
-from rods.infra.rows import field, file_rows
+from rods.infra.rows import field, file_rows, listed
 from rods.infra.text import require_whole
 from rods.sandbox.shell import ShellResult
 from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
@@ -95,10 +95,9 @@ def _task(row: Any, where: str, env: str) -> Task:
 def _names(value: Any, where: str) -> list[Json]:
     """Names of tests: a list, or the text of one."""
     try:
-        listed = json.loads(value) if isinstance(value, str) else list(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        return listed(value, "it", str)
+    except (TypeError, ValueError) as error:
         raise TaskError(f"{where}: {value!r} is not a list of tests.") from error
-    return [str(name) for name in listed]
 
 
 def _asked(problem: str) -> str:

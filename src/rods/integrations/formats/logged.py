@@ -177,8 +177,8 @@ def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
 def _plain(value: Any) -> Any:
     """A prompt or rewards; a list that stands there as JSON text is this list."""
     try:
-        return listed(value, "it") if isinstance(opened(value, ""), list) else value
-    except ValueError:
+        return listed(value, "it", object) if isinstance(opened(value, ""), list | dict) else value
+    except (TypeError, ValueError):
         return value
 
 
