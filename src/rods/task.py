@@ -176,9 +176,9 @@ def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = 
     if value is None and default is not None:
         return default
     value = opened(value, key) if kind in (list, dict) else value
-    if kind is list and isinstance(value, dict):
-        return cast("T", listed(value, key))
     if not isinstance(value, kind):
+        if kind is list and isinstance(value, dict):
+            return cast("T", listed(value, key))
         raise TypeError(f"{key} must be {NAMES[kind]}, got {json.dumps(value, default=str):.80}")
     return value
 

@@ -143,7 +143,7 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     note = notes_task([("add", [ToolCall("add", {"amount": 1})])])
-    with pytest.raises(StoreError, match="no format 'bfcl'; known: jsonl, verl"):
+    with pytest.raises(ConfigError, match="'bfcl': expected one of jsonl, verl"):
         export([note], tmp_path / "b", "bfcl", NotesEnvironment())
     with pytest.raises(TaskError, match=rf"task {note.id} .*world needs `classes`"):
         export([note], tmp_path / "b", "bfcl", ENVIRONMENT)
@@ -161,7 +161,7 @@ def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
         export([late], tmp_path / "b", "bfcl", ENVIRONMENT)
     with pytest.raises(ConfigError, match="no dialect"):
         export([task], tmp_path / "q", "verl", ENVIRONMENT, dialect="none")
-    with pytest.raises(StoreError, match="no format"):
+    with pytest.raises(ConfigError, match="'csv': expected one of"):
         export([task], tmp_path / "q", "csv", ENVIRONMENT)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["p.parquet"]
 

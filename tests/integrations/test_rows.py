@@ -488,7 +488,7 @@ def test_an_object_of_lists_that_differ_in_length_is_named(
         ({**MESSAGES[0], "messages": ["hi"]}, "an entry of messages is 'hi', expected an object"),
         ({**MESSAGES[0], "tools": ["hi"]}, "an entry of tools is 'hi', expected an object"),
         ({"pieces": ["hi"]}, "an entry of pieces is 'hi', expected a list"),
-        (STEPS[0], "a trajectory as JSON; its ids are read from Parquet alone"),
+        (STEPS[0], "expected either `pieces` or `messages`; trajectories only as Parquet"),
     ],
     ids=["messages", "tools", "pieces", "trajectory"],
 )

@@ -51,14 +51,12 @@ def evaluation_of(
     set_threads(config.model.threads)
     with closing(environment_of(config)) as environment:
         sides = sides_of(config, environment)
-        model, template = _evaluated(config, run)
         what = (held_out_tasks(config, environment, sides), config.evaluation)
-        policy = engine_of(config, model, template)
-        how = (get_dialect(config.model.dialect), template, config.rollout)
-        context = RolloutContext(environment, policy, *how)
+        dialect = get_dialect(config.model.dialect)
 
         async def play(progress: Progress) -> list[dict[str, Any]]:
-            async with _started(policy, model):
+            async with ready_policy(config, run) as (policy, template):
+                context = RolloutContext(environment, policy, dialect, template, config.rollout)
                 return await evaluate_tasks(*what, context, progress)
 
         yield lambda progress: asyncio.run(play(progress))
@@ -96,18 +94,11 @@ async def ready_policy(
     set_threads(config.model.threads)
     model, template = _evaluated(config, run)
     policy = engine_of(config, model, template)
-    async with _started(policy, model):
-        yield policy, template
-
-
-@asynccontextmanager
-async def _started(policy: Engine, model: Any) -> AsyncGenerator[None]:
-    """An engine that is ready to play a model, closed at the end; None: what its server has."""
     try:
         await policy.start()
-        if model is not None:
+        if model is not None:  # else its server has one
             await policy.sync(ModelWeights(model, hasattr(model, "get_base_model")), version=0)
-        yield
+        yield policy, template
     finally:
         await policy.close()
 

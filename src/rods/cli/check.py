@@ -11,8 +11,7 @@ from rich.table import Table
 
 from rods.cli.common import AsJson, Recipe, out, overrides_of
 from rods.config import ModelSettings, load_config
-from rods.errors import ConfigError, TaskError
-from rods.task import read_tasks
+from rods.errors import ConfigError
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
@@ -51,16 +50,12 @@ def check(
     if dialect:
         raise ConfigError("--dialect has no effect without --template MODEL. Leave it out.")
     from rods.envs import make_environment
-    from rods.envs.originals import original_tasks, require_own
+    from rods.envs.originals import original_tasks, own_tasks
     from rods.evaluation.check import check_tasks
 
     settings = load_config(recipe, overrides=overrides_of(context.args, "check", "env")).env
-    rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
-    if not rows:
-        raise TaskError(f"{tasks}: holds no task.")
     environment = make_environment(settings.name, settings.arguments)
-    if tasks:
-        require_own(rows, settings, environment, tasks)
+    rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)
     report = check_tasks(rows, environment)
     if as_json:
         rows_shown = [row._asdict() for row in report.rows]

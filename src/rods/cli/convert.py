@@ -37,14 +37,12 @@ def convert(
     """
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, split_tasks
-    from rods.integrations.formats.exports import export, formats
+    from rods.integrations.formats.exports import export, require_format
 
     named = [f"env.tasks={[str(file) for file in files]}"] if files else []
     settings = load_config(overrides=[*overrides_of(context.args, "convert", "env"), *named]).env
     environment = make_environment(settings.name, settings.arguments)
-    known = formats(environment)
-    if form not in known:
-        raise ConfigError(f"--format {form!r}: expected one of {', '.join(known)}.")
+    require_format(form, environment)
     structured(dialect)
     if not target.parent.is_dir():
         raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")

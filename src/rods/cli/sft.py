@@ -79,6 +79,10 @@ def sft(
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out, or --resume FOLDER.")
     lr = (1e-3 if lora_rank else 1e-5) if lr is None else lr
+    if adapter and not lora_rank:
+        raise ConfigError("--adapter: there are no adapters. Set --lora-rank, or leave it out.")
+    if lr <= 0:
+        raise ConfigError(f"--lr {lr}: expected a number above 0.")
     where = {"device": device, "dtype": dtype, "threads": threads}
     steps = {"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens}
     rate = {"lr": lr, "schedule": schedule, "warmup": warmup}
@@ -88,15 +92,7 @@ def sft(
         "settings": {**steps, "microbatch_tokens": microbatch_tokens, **rate},
         **{"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed},
     }
-    _require_known(chosen)
     _begin(target, chosen)
-
-
-def _require_known(chosen: dict[str, Any]) -> None:
-    if chosen["adapter"] and not chosen["model"]["lora_rank"]:
-        raise ConfigError("--adapter: there are no adapters. Set --lora-rank, or leave it out.")
-    if chosen["settings"]["lr"] <= 0:
-        raise ConfigError(f"--lr {chosen['settings']['lr']}: expected a number above 0.")
 
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:

@@ -30,9 +30,9 @@ from rods.cli.common import (
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import get_dialect
 from rods.env import Environment
-from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
+from rods.errors import Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.infra.files import disk
-from rods.task import Task, read_tasks
+from rods.task import Task
 
 if TYPE_CHECKING:
     from rods.integrations.observe import SeedChoice
@@ -88,7 +88,7 @@ def synth(
     profile: Profile = SMALL,
 ) -> None:
     """Make verified variants of tasks. Any setting: --section.key VALUE."""
-    from rods.integrations.formats.exports import export, formats
+    from rods.integrations.formats.exports import export, require_format
     from rods.synthesis.chat import LlmWriterSettings
     from rods.synthesis.chat.settings import split_address
 
@@ -101,9 +101,7 @@ def synth(
         split_address(url)  # refused before anything is made
     say(f"variants are written by: {writers_of(config.synthesis)}")
     sources = _sources(config, seeds)
-    known = formats(sources.environment)
-    if form not in known:
-        raise ConfigError(f"--format {form!r}: expected one of {', '.join(known)}.")
+    require_format(form, sources.environment)
     chosen = sources.given
     if seeds is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(chosen, len(chosen))
@@ -173,16 +171,14 @@ def _clear(folder: Path) -> int:
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, require_own, split_tasks
+    from rods.envs.originals import brings_tasks, own_tasks, split_tasks
     from rods.evaluation.check import without_broken
 
     environment = make_environment(config.env.name, config.env.arguments)
-    given = None if seeds is None else list(read_tasks(seeds))
-    if given is not None and not given:
-        raise TaskError(f"{seeds}: holds no task.")
-    if given and seeds:
-        require_own(given, config.env, environment, seeds)
-        given, _ = without_broken(given, environment, str(seeds))
+    given: Sequence[Task] = ()
+    if seeds is not None:
+        own = own_tasks(seeds, config.env, environment)
+        given, _ = without_broken(own, environment, str(seeds))
     if given and not brings_tasks(config.env, environment):
         return Sources(environment, given, (), given)
     sides = split_tasks(config.env, config.evaluation.files)

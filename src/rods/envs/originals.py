@@ -17,9 +17,9 @@ from pathlib import Path
 from rods.config import EnvSettings
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.errors import ConfigError
+from rods.errors import ConfigError, TaskError
 from rods.split import Split, sides
-from rods.task import Task
+from rods.task import Task, read_tasks
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,6 +73,15 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
         for task in tasks:
             found.setdefault(_key(task), task)
     return list(found.values())
+
+
+def own_tasks(file: Path, settings: EnvSettings, environment: Environment) -> list[Task]:
+    """Tasks of a file of ours; raises `TaskError` where there is none, else as `require_own`."""
+    tasks = list(read_tasks(file))
+    if not tasks:
+        raise TaskError(f"{file}: holds no task.")
+    require_own(tasks, settings, environment, file)
+    return tasks
 
 
 def require_own(

@@ -74,17 +74,12 @@ def opened(value: Any, what: str) -> Any:
 
 
 def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
-    """A list of entries of a kind, where list and entries may be JSON text; empty where it is null.
+    """A list of entries of a kind; list and entries may be JSON text; empty where it is null.
 
-    An object of lists is one, too: `datasets` keeps a `Sequence` of objects so.
-
-    Raises:
-        ValueError: a text is not JSON, or the lists of an object differ in length.
-        TypeError: it is no list, or an entry is of another kind.
+    `datasets` keeps a `Sequence` of objects as an object of lists, which is read as one, too.
+    Raises `ValueError` or `TypeError`, which name `what`.
     """
-    found = opened(value, what)
-    if isinstance(found, dict):
-        found = _turned(cast("dict[str, Any]", found), what)
+    found = _turned(opened(value, what), what)
     if not isinstance(found, list | None):
         raise TypeError(f"{what} must be a list, got {json.dumps(found, default=str):.80}")
     entries = [opened(item, f"an entry of {what}") for item in cast("list[Any]", found or [])]
@@ -94,10 +89,11 @@ def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
     return entries
 
 
-def _turned(columns: dict[str, Any], what: str) -> Any:
-    """The rows of an object of lists, nulls left out; what is no such object as it is."""
-    if not all(isinstance(column, list) for column in columns.values()):
-        return columns
+def _turned(value: Any, what: str) -> Any:
+    """The rows of an object of lists, without nulls; anything else as it is."""
+    columns = cast("dict[str, Any]", value)
+    if not isinstance(value, dict) or not all(isinstance(c, list) for c in columns.values()):
+        return value
     if len(set(map(len, columns.values()))) > 1:
         raise ValueError(f"{what} is an object of lists that differ in length")
     rows = zip(*columns.values(), strict=True)

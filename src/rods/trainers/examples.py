@@ -184,10 +184,8 @@ def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
     """
     data = cast("dict[str, Any]", row if isinstance(row, dict) else {})
     pieces, said = data.get("pieces"), data.get("messages")
-    if "steps" in data and "spans" in data:
-        raise ValueError("a trajectory as JSON; its ids are read from Parquet alone.")
-    if (pieces is None) == (said is None):
-        raise ValueError("expected an object with either `pieces` or `messages`.")
+    if (pieces is None) == (said is None) or "spans" in data:  # a trajectory's ids would be lost
+        raise ValueError("expected either `pieces` or `messages`; trajectories only as Parquet.")
     if pieces is not None:
         ids, mask = _encode_pieces(listed(pieces, "pieces", list), template)
     else:

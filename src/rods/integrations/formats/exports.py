@@ -25,7 +25,7 @@ from typing import Any
 from rods.abilities import Exporting, ability, initial_state
 from rods.dialects import structured
 from rods.env import Environment
-from rods.errors import StoreError, TaskError
+from rods.errors import ConfigError, StoreError, TaskError
 from rods.infra.files import is_parquet, pyarrow
 from rods.rollout.episode import MORE_TOOLS
 from rods.synthesis.structure.trace import all_tools, tool_group
@@ -40,9 +40,11 @@ def _own(environment: Environment) -> Mapping[str, Callable[[Path, Sequence[Task
     return exporting.exporters() if exporting else {}
 
 
-def formats(environment: Environment) -> tuple[str, ...]:
-    """All formats in which tasks of an environment can be written."""
-    return (*FORMATS, *_own(environment))
+def require_format(form: str, environment: Environment) -> None:
+    """Raise `ConfigError` for a format in which tasks of an environment cannot be written."""
+    known = (*FORMATS, *_own(environment))
+    if form not in known:
+        raise ConfigError(f"--format {form!r}: expected one of {', '.join(known)}.")
 
 
 def export(
@@ -60,7 +62,7 @@ def export(
         tasks: In order.
         path: A file, or a folder where the format is one. If it exists with exactly this content,
             all is well. Rows of TRL and verifiers are Parquet by the name's ending.
-        form: One of `formats`.
+        form: One of `FORMATS`, or of the environment's own.
         environment: Opens the tasks' worlds, to learn their functions.
         dialect: How prompts ask for calls, where the format has prompts.
         split: What verl rows call themselves.
@@ -69,9 +71,10 @@ def export(
         StoreError: the path exists with other content, cannot be written, or its ending says JSON
             lines where the format is Parquet, or Parquet where it is not.
         TaskError: the format cannot say one of the tasks.
-        ConfigError: there is no such dialect.
+        ConfigError: there is no such dialect or format.
         PrerequisiteError: pyarrow is not installed.
     """
+    require_format(form, environment)
     part = path.with_name(path.name + ".part")
     _remove(part)
     try:
@@ -85,11 +88,8 @@ def export(
         elif form == "verifiers":
             rows = [verifiers_row(task, index) for index, task in enumerate(tasks)]
             _write_either(part, path.suffix, rows)
-        elif form in _own(environment):
-            _own(environment)[form](part, tasks)
         else:
-            known = ", ".join(formats(environment))
-            raise StoreError(f"there is no format {form!r}; known: {known}.")
+            _own(environment)[form](part, tasks)
         _require_ending(part, path)
         if not path.exists():
             part.replace(path)

@@ -26,7 +26,7 @@ from rods.curriculum.boundary import EDGE
 from rods.env import TurnVerdict
 from rods.errors import TaskError
 from rods.infra.files import is_parquet, parquet_rows
-from rods.infra.rows import listed, opened
+from rods.infra.rows import json_lines, listed, opened
 from rods.infra.text import require_whole
 
 TASK_KEYS = ("task_id", "id", "uid", "origin")
@@ -226,18 +226,10 @@ def _progress(row: Mapping[str, Any], where: str) -> float | None:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            where = f"{path}:{number}"
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error
-            if not isinstance(row, dict):
-                raise TaskError(f"{where}: expected an object with task id and reward.")
-            yield where, cast("dict[str, Any]", row)
+    for number, row in json_lines(path, "rollouts", TaskError):
+        if not isinstance(row, dict):
+            raise TaskError(f"{path}:{number}: expected an object with task id and reward.")
+        yield f"{path}:{number}", cast("dict[str, Any]", row)
 
 
 def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: str) -> Any:
