@@ -5,28 +5,36 @@ from __future__ import annotations
 import argparse
 import array
 import collections
+import collections.abc
 import copy
 import dataclasses
 import datetime
 import decimal
+import email.message
 import enum
 import fractions
+import http.cookies
+import importlib
 import ipaddress
 import pathlib
 import random
 import re
+import sys
 import types
 import uuid
+import weakref
 import zoneinfo
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pydantic
 import pytest
 
-from rods.envs.tool_classes import ToolClasses
-from rods.envs.tool_classes.state import plain
-from rods.errors import ConfigError
+from rods.envs.tool_classes import ToolClasses, state
+from rods.envs.tool_classes.state import plain, plain_state
+from rods.errors import ConfigError, EnvError
 from rods.evaluation.check import check_tasks
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
@@ -177,6 +185,41 @@ class Basket(list[int]):
     owner = ""
 
 
+def graph(*edges: tuple[int, int]) -> Any:
+    """As those of networkx: a class of a library whose contents are private."""
+    made = email.message.EmailMessage()
+    for one, other in edges:
+        made[f"X-{one}"] = str(other)
+    return made
+
+
+class Ledger(collections.UserDict[str, int]):
+    owner = ""
+
+
+class Shelf(collections.abc.Mapping[str, int]):
+    """A mapping of the user's own; what it holds is private, whose it is is not."""
+
+    def __init__(self) -> None:
+        self._books = {"a": 1}
+        self.owner = "ann"
+
+    def __getitem__(self, key: str) -> int:
+        return self._books[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._books)
+
+    def __len__(self) -> int:
+        return len(self._books)
+
+
+def cookie() -> Any:
+    made = http.cookies.SimpleCookie()
+    made["a"] = "1"
+    return made
+
+
 def owned(kind: Any, name: str) -> Any:
     made = kind()
     setattr(made, name, "ann")
@@ -187,6 +230,11 @@ def owned(kind: Any, name: str) -> Any:
     ("value", "said"),
     [
         (Hidden(), "a Hidden has no plain form.*public attributes"),
+        (graph((1, 2)), "a EmailMessage has no plain form"),
+        (owned(Ledger, "owner"), r"Box\.held: a Ledger is a Mapping with .*\(owner\)"),
+        (Shelf(), r"Box\.held: a Shelf is a Mapping with .*\(owner\)"),
+        (cookie(), r"Box\.held\.a: a Morsel is a dict with .*\(_coded_value, _key, _value\)"),
+        (weakref.WeakValueDictionary({"a": Hidden}), "has no plain form|attributes of its own"),
         ([{"a": Hidden()}], r"Box\.held\[0\]\.a: a Hidden has no plain form"),
         (owned(Money, "currency"), r"Box\.held: a Money is a Decimal with .*\(currency\)"),
         (owned(Basket, "owner"), r"Box\.held: a Basket is a list with .*\(owner\)"),
@@ -281,3 +329,42 @@ def test_a_deep_value_is_a_failed_call_or_another_state_and_breaks_nothing(
     assert world.call(ToolCall("echo", {"content": content})).failed is not fits
     world.call(ToolCall("keep", {"content": content}))
     assert not world.end_turn().solved
+
+
+LIBRARY = """
+import datetime
+
+class Graph:
+    def __init__(self, *edges):
+        self.graph, self._edges = {}, list(edges)
+
+class Exact(datetime.timedelta):
+    nanoseconds = 0
+    def __str__(self):
+        return f"{super().__str__()} and {self.nanoseconds} ns"
+
+class Desk:
+    def __init__(self):
+        self.held = Graph()
+    def put(self):
+        self.held = Graph((1, 2))
+"""
+
+
+def test_private_attributes_count_where_a_library_chose_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "networks.py").write_text(LIBRARY, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    networks: Any = importlib.import_module("networks")
+    one, other = networks.Exact(1), networks.Exact(1)
+    one.__class__.nanoseconds = 5
+    assert plain(networks.Graph((1, 2)), "x") == {"graph": {}}, "a module of the user's"
+    assert plain(one, "x") == "1 day, 0:00:00"
+    monkeypatch.setattr(state, "_LIBRARIES", (str(tmp_path),))
+    with pytest.raises(EnvError, match="x: a Graph has no plain form"):
+        plain(networks.Graph((1, 2)), "x")
+    assert plain(other, "x") == "1 day, 0:00:00 and 5 ns"
+    assert plain_state(networks.Desk()) == {"held": {"graph": {}}}, "installed with the tools"
+    ToolClasses("desk", [networks.Desk])
+    monkeypatch.delitem(sys.modules, "networks")

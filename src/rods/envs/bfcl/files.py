@@ -98,11 +98,8 @@ def _answers(path: Path) -> dict[str, Any]:
 
 
 def _entry(entry: dict[str, Any], answers: Mapping[str, Any], where: str, wheel: str) -> Task:
-    for key in ("question", "initial_config", "involved_classes", "missed_function"):
-        if entry.get(key) is None:
-            entry.pop(key, None)
-        else:
-            entry[key] = _plain(entry[key], where)
+    nested = ("question", "initial_config", "involved_classes", "missed_function")
+    entry = {k: _plain(v, where) if k in nested else v for k, v in entry.items() if v is not None}
     name = field(entry, "id", str, where, TaskError)
     if name not in answers:
         raise TaskError(f"{where}: {name}: there is no answer of this id in possible_answer.")
@@ -114,9 +111,8 @@ def _entry(entry: dict[str, Any], answers: Mapping[str, Any], where: str, wheel:
 
 def _tuning(row: dict[str, Any], where: str, wheel: str) -> Task:
     """A row of Environment Tuning; which functions are withheld is known from the benchmark."""
-    extra = field(_opened(row, "extra_info", where), "extra_info", dict, where, TaskError)
-    extra = _opened(extra, "interaction_kwargs", where)
-    kwargs = cast("dict[str, Any]", field(extra, "interaction_kwargs", dict, where, TaskError))
+    extra = _object(row, "extra_info", where)
+    kwargs = _object(extra, "interaction_kwargs", where)
     name = next((str(n) for n in (kwargs.get("id"), extra.get("original_id")) if n), "")
     entry = {
         "id": name,
@@ -142,9 +138,10 @@ def _missed(kwargs: Mapping[str, Any], name: str, where: str, wheel: str) -> dic
     )
 
 
-def _opened(row: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
-    """A row whose value at a key may be JSON text."""
-    return {**row, key: _plain(row[key], where)} if key in row else dict(row)
+def _object(row: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    """The object at a key, which may be JSON text."""
+    given = {key: _plain(row[key], where)} if key in row else row
+    return cast("dict[str, Any]", field(given, key, dict, where, TaskError))
 
 
 def _plain(value: Any, where: str) -> Any:

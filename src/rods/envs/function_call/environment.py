@@ -266,10 +266,8 @@ class FunctionCallEnvironment(Environment):
         source = _environment(*self._other)
         theirs = source.part(source.tasks(0.0), None)
         out = {task.provenance.scenario for task in theirs.held_out}
-        parts: tuple[list[Task], list[Task]] = ([], [])
-        for task in tasks:
-            parts[task.provenance.scenario in out].append(task)
-        return sides(*parts)
+        train = [task for task in tasks if task.provenance.scenario not in out]
+        return sides(train, [task for task in tasks if task.provenance.scenario in out])
 
     def _ours(self, path: Path) -> list[Task]:
         made: list[Task] = []
@@ -309,13 +307,12 @@ def _environment(address: str, arguments: Mapping[str, Any]) -> Environment:
 def _steps_of(address: str, arguments: str, held_out: float, result_chars: int) -> tuple[Task, ...]:
     """Steps of an environment's own tasks, each once; kept, for they are asked for again."""
     source = _environment(address, json.loads(arguments))
-    name = FunctionCallEnvironment.name
-    made = (
-        step
+    made = {
+        step.id: step
         for task in source.tasks(held_out)
-        for step in single_steps(task, source, name, result_chars)
-    )
-    return tuple({step.id: step for step in made}.values())
+        for step in single_steps(task, source, FunctionCallEnvironment.name, result_chars)
+    }
+    return tuple(made.values())
 
 
 def _task(step: SingleStep, env: str, row: str, number: int) -> Task:

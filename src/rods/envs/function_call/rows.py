@@ -77,14 +77,9 @@ def read_row(value: object, where: str) -> ReadRow:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise TaskError(f"{where}: {what}. Expected {FORMS}.") from error
-    kept: list[SingleStep] = []
-    for step in steps:
-        fault = _fault(step)
-        if fault:
-            dropped.append(fault)
-        else:
-            kept.append(step)
-    return ReadRow(kept, dropped)
+    faults = [_fault(step) for step in steps]
+    kept = [step for step, fault in zip(steps, faults, strict=True) if not fault]
+    return ReadRow(kept, [*dropped, *filter(None, faults)])
 
 
 def _steps(value: object) -> ReadRow:
@@ -152,16 +147,10 @@ def _verl(prompt: list[Any], truth: str) -> SingleStep:
     for entry in prompt[1:]:
         message = _message(entry)
         if message.role == "assistant" and message.content.startswith(('"[', "[{")):
-            calls = _calls(_loaded(_loaded_text(message.content), "a message with calls"))
+            calls = _calls(_loaded(json.loads(message.content), "a message with calls"))
             message = Message("assistant", "", calls)
         said.append(message)
-    return _last_apart(tools, said, _calls(_loaded(_loaded_text(truth), "ground_truth")))
-
-
-def _loaded_text(text: str) -> object:
-    """JSON, or JSON once more as a text of it."""
-    found = json.loads(text)
-    return json.loads(found) if isinstance(found, str) else found
+    return _last_apart(tools, said, _calls(_loaded(json.loads(truth), "ground_truth")))
 
 
 def _conversation(row: dict[str, Any]) -> ReadRow:

@@ -125,10 +125,8 @@ class QuestionEnvironment(Environment):
         """Generated questions by the side that they were made for, others by scenario."""
         if held_out is not None:
             return super().part(tasks, held_out)
-        parts: tuple[list[Task], list[Task]] = ([], [])
-        for task in tasks:
-            parts[self.is_held_out(task)].append(task)
-        return sides(*parts)
+        out = [task for task in tasks if self.is_held_out(task)]
+        return sides([task for task in tasks if not self.is_held_out(task)], out)
 
     def _marked(self, tasks: Iterable[Task]) -> list[Task]:
         """Questions, marked where their answers may stand anywhere."""

@@ -76,8 +76,6 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
         TaskError: the file or a row of it cannot be read; the message names both.
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
-    if not path.is_file():
-        raise TaskError(f"{path}: there is no such file of tasks.")
     tasks: dict[QuestionRow, Task] = {}
     for number, value in file_rows(path, "questions", TaskError, COLUMNS):
         where = f"{path}, row {number}"
@@ -136,15 +134,6 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def _table_or_text(value: Any) -> Any:
-    """An answer; one that is a text of `{"target": ...}` or `{"value": ...}` is read."""
-    with contextlib.suppress(ValueError):
-        found = opened(value, "an answer")
-        if isinstance(found, dict) and found.keys() & {"target", "value"}:
-            return cast("Any", found)
-    return value
-
-
 def _table(value: Any, what: str) -> Mapping[str, Any]:
     value = opened(value, what)
     if not isinstance(value, dict):
@@ -189,9 +178,11 @@ def _conversation(text: str) -> list[Any] | None:
 
 def _texts(answers: Any) -> tuple[str, ...]:
     """An answer, a list of them, or either in `value` or `target`, also as JSON text."""
-    answers = _table_or_text(answers)
-    if isinstance(answers, dict):
-        inner = cast("dict[str, Any]", answers)
+    found = answers
+    with contextlib.suppress(ValueError):
+        found = opened(answers, "an answer")
+    if isinstance(found, dict) and (found is answers or found.keys() & {"target", "value"}):
+        inner = cast("dict[str, Any]", found)
         return _texts(inner["value"] if "value" in inner else inner["target"])
     many = cast("list[Any]", answers) if isinstance(answers, list) else [answers]
     return tuple(dict.fromkeys(text for text in map(_answer, many) if text))

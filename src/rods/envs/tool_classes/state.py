@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import datetime
 import decimal
-import difflib
 import enum
 import fractions
 import inspect
@@ -20,12 +19,15 @@ import ipaddress
 import math
 import re
 import struct
+import sys
+import sysconfig
 import typing
 import uuid
 import zoneinfo
 from array import array
 from collections import deque
 from collections.abc import Mapping, MutableMapping, MutableSequence, MutableSet
+from functools import partial
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -34,6 +36,7 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from rods.envs.tool_classes.schema import loads
 from rods.errors import EnvError, RodsError, TaskError
+from rods.infra.dotted import nearest
 from rods.infra.interrupt import unless_ctrl_c
 
 _TEXTS: tuple[Any, ...] = (
@@ -49,6 +52,9 @@ _ROWS = (list, tuple, deque, array)
 _SETS = (set, frozenset)
 _MUTABLE = (MutableMapping, MutableSequence, MutableSet, deque, bytearray)
 _DEPTH = 150
+_HELD = {"data", "maps"}
+"""Attributes in which mappings of the standard library keep what they hold."""
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _POINTER = struct.calcsize("P")
 
 
@@ -95,10 +101,9 @@ def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
 
 def _known(made: object, name: str, here: str) -> None:
     if name.startswith("_") or not hasattr(made, name) or callable(getattr(made, name)):
-        near = difflib.get_close_matches(name, attributes(made), 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        known = ", ".join(sorted(public(made))) or "none"
-        raise TaskError(f"{here}: there is no attribute {name!r}.{hint} Known: {known}.")
+        known = sorted(public(made))
+        what = f"there is no attribute {name!r}.{nearest(name, known)}"
+        raise TaskError(f"{here}: {what} Known: {', '.join(known) or 'none'}.")
 
 
 def _typed(kind: type[Any], name: str, value: Any, here: str) -> Any:
@@ -177,8 +182,8 @@ def plain_state(made: object) -> dict[str, Any]:
     Raises:
         StateError: an attribute holds itself, or what has no plain form; names class and place.
     """
-    name = type(made).__name__
-    return {key: plain(value, f"{name}.{key}") for key, value in public(made).items()}
+    where, home = type(made).__name__, package_of(made)
+    return {key: plain(v, f"{where}.{key}", home=home) for key, v in public(made).items()}
 
 
 class Record(dict[str, Any]):
@@ -196,8 +201,10 @@ class Record(dict[str, Any]):
         return not self == other
 
 
-def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
+def plain(value: Any, where: str, above: tuple[int, ...] = (), home: str = "") -> Any:
     """A value as JSON could say it: objects become dictionaries, sets sorted lists.
+
+    `home` is the package of the tools: private attributes of its objects are no state.
 
     Raises:
         StateError: it holds itself, or has no plain form; names `where`.
@@ -205,7 +212,7 @@ def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
     if value is None or type(value) in (str, bool, int):
         return value
     if isinstance(value, enum.Enum):  # a member may stand for nothing but itself
-        return plain(value.name if type(value.value) is object else value.value, where, above)
+        return plain(value.name if type(value.value) is object else value.value, where, above, home)
     if isinstance(value, _SCALARS):
         _expect_no_more(value, _SCALARS, where)
         return _scalar(value)
@@ -216,14 +223,15 @@ def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
         )
     if len(above) > _DEPTH:
         raise TooDeepError(f"{where[:80]}: it is nested more than {_DEPTH} deep.")
-    return _container(value, where, (*above, id(value)))
+    return _container(value, where, (*above, id(value)), home)
 
 
 def _scalar(value: Any) -> Any:
     if isinstance(value, _TEXTS):  # some of NumPy's are numbers, too
         base = next(kind for kind in _TEXTS if isinstance(value, kind))
         value = datetime.timezone(value.utcoffset(None)) if base is datetime.timezone else value
-        return base.__str__(value)  # a class of the user's may show less
+        # A class of the user's may show less; one of a library may hold more.
+        return str(value) if _installed(type(value)) else base.__str__(value)
     if isinstance(value, bytes | bytearray):
         return value.hex()
     if isinstance(value, str):
@@ -238,7 +246,8 @@ def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> Non
     base = next(kind for kind in kinds if isinstance(value, kind))
     if type(value) is base:
         return
-    more = sorted(set(public(value)) - {name for kind in base.__mro__ for name in _slots(kind)})
+    found = attributes(value) if _installed(type(value)) else public(value)
+    more = sorted(set(found) - {n for kind in base.__mro__ for n in _slots(kind)} - _HELD)
     if more:
         raise StateError(
             f"{where}: a {type(value).__name__} is a {base.__name__} with attributes of its own "
@@ -247,12 +256,12 @@ def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> Non
         )
 
 
-def _container(value: Any, where: str, above: tuple[int, ...]) -> Any:
+def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any:
+    inner = partial(plain, above=above, home=home)
     if isinstance(value, Mapping):
-        if isinstance(value, dict):
-            _expect_no_more(value, (dict,), where)
-        items = cast("Mapping[Any, Any]", value).items()
-        found = {_key(key, where): plain(item, f"{where}.{key}", above) for key, item in items}
+        _expect_no_more(value, (dict, Mapping), where)
+        items = list(cast("Mapping[Any, Any]", value).items())
+        found = {_key(key, where): inner(item, f"{where}.{key}") for key, item in items}
         if len(found) < len(items):
             raise StateError(f"{where}: two of its keys have the same text; use text for keys.")
         return found
@@ -260,19 +269,21 @@ def _container(value: Any, where: str, above: tuple[int, ...]) -> Any:
         _expect_no_more(value, _ROWS + _SETS, where)
         row = enumerate(cast("list[Any]", value))
         if isinstance(value, _ROWS):
-            return [plain(item, f"{where}[{index}]", above) for index, item in row]
-        members = (plain(item, f"{where}[...]", above) for _, item in row)
+            return [inner(item, f"{where}[{index}]") for index, item in row]
+        members = (inner(item, f"{where}[...]") for _, item in row)
         return sorted(members, key=lambda member: (repr(member), getattr(member, "kind", "")))
     if type(value) is np.ndarray:
-        return plain(value[()] if value.ndim == 0 else list(value), where, above)
+        return inner(value[()] if value.ndim == 0 else list(value), where)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
-        return plain(value.item(), where, above)
+        return inner(value.item(), where)
     if isinstance(value, re.Pattern):
-        return {"pattern": plain(value.pattern, where, above), "flags": value.flags}
+        return {"pattern": inner(value.pattern, where), "flags": value.flags}
     shown: dict[str, Any] = dict(value) if isinstance(value, BaseModel) else public(value)
-    all_private = bool(not shown and attributes(value))  # two that differ would be equal
-    if not (type(value) is object or callable(value) or hides(type(value)) or all_private):
-        record = Record({key: plain(v, f"{where}.{key}", above) for key, v in shown.items()})
+    foreign = _installed(type(value)) and package_of(value) != home
+    hidden = {} if isinstance(value, BaseModel) or (shown and not foreign) else _private(value)
+    # Two that differ in what is hidden would be equal.
+    if not (type(value) is object or callable(value) or hides(type(value)) or hidden):
+        record = Record({key: inner(v, f"{where}.{key}") for key, v in shown.items()})
         record.kind = f"{type(value).__module__}.{type(value).__qualname__}"
         return record
     raise StateError(
@@ -281,6 +292,21 @@ def _container(value: Any, where: str, above: tuple[int, ...]) -> Any:
         "your own classes with public attributes; other things belong in an attribute with a "
         "leading underscore."
     )
+
+
+def _private(value: object) -> set[str]:
+    return attributes(value).keys() - public(value).keys()
+
+
+def package_of(value: object) -> str:
+    """The package of an object's class."""
+    return type(value).__module__.partition(".")[0]
+
+
+def _installed(kind: type[Any]) -> bool:
+    """Whether a class is a library's: nobody here chose what of it is private."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return file.startswith(_LIBRARIES)
 
 
 def hides(kind: type[Any]) -> bool:

@@ -29,6 +29,7 @@ from rods.envs.tool_classes.state import (
     copied,
     hides,
     make,
+    package_of,
     plain,
     plain_state,
 )
@@ -209,7 +210,8 @@ class Objects:
         except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
             unless_ctrl_c(error)
             return _failure(_said(error))
-        return _rendered(plain(result, f"the result of {tool.owner}.{call.name}"))
+        where, home = f"the result of {tool.owner}.{call.name}", package_of(self._live[tool.owner])
+        return _rendered(plain(result, where, home=home))
 
     def copy_state(self, name: str) -> State:
         """Public state of one class as plain values."""
