@@ -260,6 +260,39 @@ def test_a_value_that_cannot_be_compared_is_refused_at_once(value: Any, said: st
         ToolClasses("box", [Box])
 
 
+class Late:
+    """State that cannot be compared: at a start that tasks give, after a call, in a result."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.held: Any = Hidden() if owner == "nobody" else None
+
+    def keep(self) -> None:
+        self.held = [{"a": Hidden()}]
+
+    def give(self) -> dict[str, Any]:
+        return {"a": Hidden()}
+
+
+@pytest.mark.parametrize(
+    ("owner", "call", "said"),
+    [
+        ("nobody", "give", "Late.held: a Hidden has no plain form"),
+        ("ann", "keep", "Late.held[0].a: a Hidden has no plain form"),
+        ("ann", "give", "the result of Late.give.a: a Hidden has no plain form"),
+    ],
+)
+def test_rods_check_names_what_cannot_be_compared_wherever_it_appears(
+    owner: str, call: str, said: str
+) -> None:
+    world: Any = {"classes": ["Late"], "initial_config": {"Late": {"owner": owner}}}
+    origin = Provenance("late_0", "late_0")
+    task = Task("late", "base", (Turn("go", (ToolCall(call),)),), world, origin)
+    report = check_tasks([task], ToolClasses("late", [Late]))
+    assert not report.ok
+    assert [said in row.detail for row in report.rows if row.finding == "unreachable"] == [True]
+
+
 class Store(dict[str, int]):
     def put(self, key: str) -> None: ...
 
