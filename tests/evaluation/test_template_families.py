@@ -14,7 +14,7 @@ import template_families as families
 from calculator_world import Calculator
 from fake_tokenizer import CHATML, FakeTokenizer
 from rods.config import RolloutSettings
-from rods.dialects import DIALECTS, get_dialect
+from rods.dialects import DIALECTS, get_dialect, structured
 from rods.dialects.base import InlineDialect
 from rods.errors import PolicyError
 from rods.evaluation.template_check import check_template
@@ -223,11 +223,17 @@ WRITTEN = {
     "tool_n1": ("go\n</think>\n<tool_call>[{c}]</tool_call>", "done"),
     "pythonic": ("go\n</think>\n[code_interpreter(code='1')]", "done"),
     "compact": ("go\n</think>\n[code_interpreter(code='1')]", "done"),
+    "llama": ("go\n</think>\n{p}", "done"),
+    "xml": (
+        "go\n</think>\n<tool_call>\n<function=code_interpreter>\n<parameter=code>\n1\n</parameter>\n"
+        "</function>\n</tool_call>",
+        "done",
+    ),
 }
 """What a model samples after a prompt that opened a thought, and after results without one."""
 
 
-@pytest.mark.parametrize("dialect", WRITTEN)
+@pytest.mark.parametrize("dialect", STRUCTURED)
 def test_each_round_s_text_holds_what_its_prompt_opened(dialect: str) -> None:
     one = template(TAGGED)
     call = {"name": "code_interpreter", "arguments": {"code": "1"}}
@@ -255,6 +261,47 @@ def test_each_round_s_text_holds_what_its_prompt_opened(dialect: str) -> None:
     assert [s.verdict for s in played.steps] == [ParseVerdict.CALLS, ParseVerdict.ANSWER]
     assert played.steps[0].text == "<think>\n" + first and played.steps[1].text == second
     assert [s.tokens for s in played.steps] == [len(ids) for ids in script]
+
+
+OPENINGS = (
+    "<think>\n",
+    "<think>",
+    "<tool_call>\n",
+    "<answer>",
+    "<think>\n\n</think>\n\n<tool_call>\n",
+)
+
+
+@pytest.mark.parametrize("tags_special", [False, True])
+@pytest.mark.parametrize("first", [True, False], ids=["each round", "later rounds"])
+@pytest.mark.parametrize("opening", OPENINGS)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_a_round_is_read_as_its_opening_and_what_was_sampled(
+    name: str, opening: str, first: bool, tags_special: bool
+) -> None:
+    """The verdict is that of the whole text; the policy wrote only its part."""
+    late = "true" if first else "'473' not in messages[-1].content"
+    shown = opening.replace("\n", "\\n")
+    head = f"{{%- if add_generation_prompt and ({late}) %}}{{{{ '{shown}' }}}}{{% endif %}}"
+    one = template(families.turns(families.RESULT, head=families.HEAD + head), tags_special)
+    dialect = structured(name)
+    texts = [dialect.write([ToolCall("code_interpreter", {"code": "1"})]), dialect.answer("done")]
+    opened = [opening if first else "", opening]
+    whole = [o + text.removeprefix(o.rstrip()) for o, text in zip(opened, texts, strict=True)]
+    script = [
+        [*one.encode(text.removeprefix(o)), one.end_id]
+        for o, text in zip(opened, whole, strict=True)
+    ]
+    world = Calculator(lambda code: ToolResult("13244"))
+    task = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
+    policy = ScriptedPolicy([*script, *[[one.end_id]] * 8])
+    rollout = run_episode(task, world, policy, dialect, one, RolloutSettings(max_invalid=1.0))
+    played = asyncio.run(rollout)
+    assert played.failure is None
+    offered = {spec.name: spec for spec in world.open(task).offered()}
+    for step, text, ids in zip(played.steps, whole, script, strict=False):
+        assert (step.text, step.tokens) == (text, len(ids))
+        assert step.verdict is dialect.parse(text, offered, truncated=False).verdict
 
 
 def test_supervised_text_is_not_opened_twice() -> None:
