@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import template_families as families
+from fake_tokenizer import FakeTokenizer
 from rods.assemble.tasks import demonstrations_of, sides_of
 from rods.config import RunConfig, load_config
-from rods.dialects import structured
+from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.envs.remote.processes import environment_of
-from rods.errors import StoreError
+from rods.errors import PolicyError, StoreError
 from rods.policies.ground_truth import (
     WORDINGS,
     DemonstrationPlan,
@@ -114,6 +116,25 @@ def test_what_is_said_without_calls_is_worded_in_several_ways() -> None:
     closed = {t.steps[-1].text for t in made}
     assert len(asked) > 4 and asked <= set(WORDINGS[MISSING_VALUE])
     assert len(closed) > 4 and closed <= set(WORDINGS[DONE])
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["first round", "later rounds"])
+@pytest.mark.parametrize(
+    "name", [name for name in DIALECTS if not isinstance(get_dialect(name), InlineDialect)]
+)
+def test_a_thought_that_the_template_opens_is_not_demonstrated_twice(name: str, late: bool) -> None:
+    after = "messages | length > 2" if late else "true"
+    head = f"{{% if add_generation_prompt and {after} %}}{{{{ '<think>\\n' }}}}{{% endif %}}"
+    for text, opens in ((families.PLAIN, False), (families.PLAIN + head, True)):
+        template = ChatTemplate(FakeTokenizer(text))
+        budgets = settings(context_tokens=100_000, step_tokens=10_000)
+        plan = DemonstrationPlan([TWO], structured(name), budgets, several=0.0)
+        made = Demonstrations(NotesEnvironment(), template, plan, seed=0)
+        if opens:
+            with pytest.raises(PolicyError, match=r"opens the assistant's message with '<think>"):
+                next(made.solved(1))
+        else:
+            assert next(made.solved(1)).solved
 
 
 def test_a_wording_is_never_read_as_a_call() -> None:

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from rods.config import RolloutSettings
 from rods.dialects import Dialect
 from rods.env import Environment
+from rods.errors import PolicyError
 from rods.policy import ScriptedPolicy
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
@@ -144,10 +145,22 @@ def rehearse(
     settings: RolloutSettings,
     texts: Sequence[str],
 ) -> Trajectory:
-    """The episode of an agent that writes these texts, one a generation."""
+    """The episode of an agent that writes these texts, one a generation.
+
+    Raises:
+        PolicyError: the template has opened a text already, which would stand there twice.
+    """
     policy = ScriptedPolicy([[*template.encode(text), template.end_id] for text in texts])
     context = RolloutContext(environment, policy, dialect, template, settings)
-    return asyncio.run(run_episode(context, task))
+    played = asyncio.run(run_episode(context, task))
+    for step, text in zip(played.steps, texts, strict=False):
+        if step.text != text and step.text.endswith(text):
+            raise PolicyError(
+                "the chat template opens the assistant's message with "
+                f"{step.text.removesuffix(text)!r}, and demonstrations begin with {text[:40]!r}. "
+                "Use a template that opens nothing."
+            )
+    return played
 
 
 def withhold(task: Task, rng: random.Random) -> Task | None:
