@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -10,16 +12,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from rods.envs.remote.server import ServerLimits, environment_app
-from rods.errors import ConfigError
+from rods.envs.remote.server import SIDES, ServerLimits, environment_app
+from rods.errors import ConfigError, EnvError
 from rods.infra.guard import DEEPEST, LOCAL, Guard
-from rods.infra.listen import address, bound, protocol, server
+from rods.infra.listen import YOUNG, address, bound, protocol, server
+from rods.task import Task
 from verbs import rods
 from worlds import NotesEnvironment, notes_task
 
@@ -55,11 +59,29 @@ APPS: dict[str, tuple[Callable[[], Guard], str, dict[str, Any]]] = {
 }
 
 
+def door() -> Any:
+    pytest.importorskip("nicegui", reason="needs the extra [view]")
+    from rods.view.server import BrowserDoor
+
+    return BrowserDoor(plain, TOKEN, 1)
+
+
+SERVICES: dict[str, tuple[Callable[[], Any], str, int]] = {
+    "serve-env": (environment, "/health", 200),
+    "serve-env --openenv": (openenv, "/health", 200),
+    "view": (door, f"/?token={TOKEN}", 303),
+}
+"""Each service that we start, something that anybody may ask, and the answer's status."""
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
 @contextmanager
-def serving(app: Any, connections: int = 64, seconds: float = 30.0) -> Iterator[str]:
+def serving(
+    app: Any, connections: int = 64, seconds: float = 30.0, room: int = 128
+) -> Iterator[str]:
     with bound("127.0.0.1", 0) as listening:
         made = server(app, connections, 1 << 16)
-        made.config.http = protocol(connections, seconds)
+        made.config.http = protocol(connections, seconds, room)
         thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not made.started:
@@ -86,7 +108,7 @@ def ask(
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     raw = json.dumps(body).encode() if raw is None else raw
     kept = {name: value for name, value in sent.items() if value is not None}
-    return httpx.post(f"{url}{route}", content=raw, headers=kept, timeout=20).status_code
+    return httpx.post(f"{url}{route}", content=raw, headers=kept, timeout=60).status_code
 
 
 Service = tuple[str, str, dict[str, Any]]
@@ -207,6 +229,26 @@ def test_a_service_without_a_token_cannot_be_made() -> None:
             make()
 
 
+@contextmanager
+def connected(url: str, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
+    held = [socket.create_connection(_place(url)) for _ in range(count)]
+    try:
+        for one in held:
+            one.sendall(said)
+            one.setblocking(False)
+        yield held
+    finally:
+        for one in held:
+            one.close()
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
 HALVES = {
     "nothing": b"",
     "half of a line": b"POST /re",
@@ -237,6 +279,22 @@ def test_a_half_sent_request_ends(half: str) -> None:
         assert (b" 408 " in said) == (half == "half of the body")
 
 
+UPGRADE = "Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "more", ["", KEY, "Content-Length: 9\r\n", f"{KEY}Transfer-Encoding: chunked\r\n"]
+)
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_stranger_that_asks_for_a_websocket_ends(name: str, more: str, verb: str) -> None:
+    asked = f"{verb} /ws HTTP/1.1\r\n{UPGRADE}{more}\r\nab".encode()
+    with serving(SERVICES[name][0](), seconds=0.3) as url, connected(url, 1, asked) as held:
+        assert until(lambda: _ended(held[0]), 8)
+
+
 @pytest.mark.slow
 def test_one_that_sends_a_byte_now_and_then_ends() -> None:
     with serving(environment(), seconds=0.5) as url, socket.create_connection(_place(url)) as one:
@@ -248,28 +306,137 @@ def test_one_that_sends_a_byte_now_and_then_ends() -> None:
         assert time.monotonic() - began < 5
 
 
+def test_connections_are_bounded() -> None:
+    with serving(environment(), connections=8, room=4) as url, connected(url, 30) as held:
+        assert until(lambda: sum(map(_ended, held)) == 30 - 8 - 4)
+
+
 @pytest.mark.slow
-def test_connections_are_bounded_and_the_others_go_on() -> None:
-    with serving(environment(), connections=8) as url:
-        held = [socket.create_connection(_place(url)) for _ in range(30)]
-        time.sleep(0.3)
-        for one in held:
-            one.setblocking(False)
-        ended = sum(_ended(one) for one in held)
-        assert ended == 30 - 8
-        for one in held:
-            one.close()
-        time.sleep(0.3)
-        assert httpx.get(f"{url}/health").status_code == 200
+@pytest.mark.parametrize("name", SERVICES)
+def test_connections_at_rest_lock_out_nobody(name: str) -> None:
+    make, path, status = SERVICES[name]
+    with (
+        serving(make(), connections=8, room=4) as url,
+        connected(url, 4) as idle,
+        connected(url, 4, b"GET /hea") as half,
+        connected(url, 4, GET) as answered,
+    ):
+        time.sleep(YOUNG + 0.1)
+        for _ in range(12):  # each takes the place of one at rest
+            assert httpx.get(url + path, timeout=20).status_code == status
+        assert sum(map(_ended, (*idle, *half, *answered))) >= 12 - 8
+
+
+@pytest.mark.parametrize("more", [{}, {"Connection": "Upgrade", "Upgrade": "websocket"}])
+def test_where_all_connections_work_the_next_is_told_at_once(more: dict[str, str]) -> None:
+    goes_on, works = threading.Event(), list[str]()
+
+    async def waiting(scope: Any, receive: Any, send: Any) -> None:
+        works.append(scope["type"])
+        while scope["type"] == "http" and not goes_on.is_set():
+            await asyncio.sleep(0.01)
+        await plain(scope, receive, send)
+
+    with serving(waiting, connections=3) as url, ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(httpx.get, f"{url}/x", timeout=60) for _ in range(3)]
+        assert until(lambda: works.count("http") == 3)
+        for _ in range(30):  # one that is refused keeps no place
+            refused = httpx.post(f"{url}/x", json={"a": "x" * 50_000}, headers=more, timeout=20)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        goes_on.set()
+        assert [one.result().status_code for one in asked] == [200] * 3
+        assert httpx.get(f"{url}/x").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_client_that_does_not_read_ends() -> None:
+    async def much(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return await plain(scope, receive, send)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(64 << 20)})
+
+    with serving(much, seconds=0.3) as url, connected(url, 1, GET) as held:
+        time.sleep(1.0)
+        held[0].settimeout(10)
+        read = 0
+        with contextlib.suppress(ConnectionResetError):
+            while part := held[0].recv(1 << 20):
+                read += len(part)
+        assert 0 < read < 32 << 20  # what the kernel held
+
+
+class OwnTasks(NotesEnvironment):
+    """One that takes long to say its tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[float] = []
+        self.goes_on = threading.Event()
+        self.fails = False
+
+    def tasks(self, held_out: float) -> list[Task]:
+        self.asked.append(held_out)
+        assert self.goes_on.wait(30)
+        if self.fails:
+            raise EnvError("there are none")
+        return [notes_task([(f"add {n}", [])], count=n) for n in range(4)]
+
+
+@pytest.mark.slow
+def test_two_hundred_that_ask_for_tasks_at_once_are_answered() -> None:
+    own, answers = OwnTasks(), list[int]()
+    app = environment_app(own, ServerLimits(), TOKEN)
+
+    with serving(app, connections=300) as url:
+
+        def get() -> None:
+            answers.append(ask((url, "/tasks", {"held_out": 0.25})))
+
+        threads = [threading.Thread(target=get) for _ in range(200)]
+        for thread in threads:
+            thread.start()
+        assert until(lambda: bool(own.asked))
+        assert httpx.get(f"{url}/health", timeout=10).status_code == 200
+        assert ask((url, "/reset", {"task": TASK})) == 200  # who plays does not wait either
+        own.goes_on.set()
+        for thread in threads:
+            thread.join(60)
+        assert answers == [200] * 200 and own.asked == [0.25]
+
+
+def test_tasks_of_too_many_shares_at_once_are_refused_for_now() -> None:
+    own = OwnTasks()
+
+    def get(share: float) -> httpx.Response:
+        body = {"held_out": share}
+        return httpx.post(f"{url}/tasks", json=body, headers=BEARER, timeout=60)
+
+    with serving(environment_app(own, ServerLimits(), TOKEN)) as url:
+        with ThreadPoolExecutor(2 * SIDES) as pool:
+            asked = [pool.submit(get, number / 10) for number in range(2 * SIDES)]
+            assert until(lambda: sum(one.done() for one in asked) == SIDES)
+            refused = [one.result() for one in asked if one.done()]
+            own.goes_on.set()
+            statuses = [one.result().status_code for one in asked]
+        assert {(one.status_code, one.headers["retry-after"]) for one in refused} == {(503, "5")}
+        assert sorted(statuses) == [200] * SIDES + [503] * SIDES
+        assert get(0.9).status_code == get(0.0).status_code == 200
+        own.fails = True
+        assert get(0.8).status_code == get(0.8).status_code == 422
+        own.fails = False
+        assert get(0.8).status_code == 200
 
 
 def _ended(one: socket.socket) -> bool:
     try:
-        return one.recv(1) == b""
+        while one.recv(1 << 16):
+            pass
     except BlockingIOError:
         return False
     except ConnectionError:
-        return True
+        pass
+    return True
 
 
 def _place(url: str) -> tuple[str, int]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,9 @@ from verbs import rods as program
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 pytest.importorskip("nicegui", reason="needs the extra [view]")
+
+from rods.infra.listen import YOUNG  # noqa: E402
+from rods.view.server import CONNECTIONS  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 STARTS = [sys.executable, "-m", "rods.cli.main", "view"]
@@ -80,6 +85,16 @@ def test_only_who_has_the_token_sees_anything(address: str) -> None:
         web.get("/", params={"token": token})
         shown = web.get("/")
         assert shown.status_code == 200 and token not in shown.text
+
+
+@pytest.mark.slow
+def test_idle_connections_do_not_lock_it(address: str) -> None:
+    host, port = address.split("/")[2].split(":")
+    with ExitStack() as held:
+        for _ in range(2 * CONNECTIONS):
+            held.enter_context(socket.create_connection((host, int(port))))
+        time.sleep(YOUNG + 0.1)
+        assert httpx.get(address, timeout=10, trust_env=False).status_code == 303
 
 
 @pytest.mark.slow

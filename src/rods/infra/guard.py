@@ -235,6 +235,7 @@ async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
+        *([(b"retry-after", b"1")] if refused.status == 503 else []),
     ]
     start = {"type": "http.response.start", "status": refused.status, "headers": headers}
     await send(start)

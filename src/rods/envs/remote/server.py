@@ -20,6 +20,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +36,9 @@ from rods.infra.guard import LOCAL, Guard
 from rods.limits import Limits
 from rods.rollout.owner import Owner
 from rods.task import Task
+
+SIDES = 4
+"""Shares held out whose tasks are kept as texts, or are being made."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,9 @@ class _Routes:
     def __init__(self, environment: Environment, limits: ServerLimits) -> None:
         self._environment, self._limits = environment, limits
         self._open: dict[str, _Session] = {}
+        self._maker = ThreadPoolExecutor(1)
+        self._sides: dict[float, asyncio.Future[str]] = {}
+        """By share held out, oldest first; a text of megabytes each."""
 
     async def reset(self, request: Request) -> Any:
         body = await _body(request)
@@ -126,18 +133,30 @@ class _Routes:
         held_out = (await _body(request)).get("held_out", 0.0)
         if type(held_out) not in (int, float) or not 0 <= held_out < 1:
             raise HTTPException(422, f"held_out is {held_out!r}, expected a share below 1")
-        environment = self._environment
+        share = float(held_out)
+        made = self._sides.get(share) or self._make_sides(share)
         try:
-            split = environment.part(list(environment.tasks(float(held_out))), None)
+            return Response(await asyncio.shield(made), media_type="application/json")
         except RodsError as error:
+            self._sides.pop(share, None)
             raise HTTPException(422, str(error)) from error
-        return _json(
-            {
-                "train": [task.to_json() for task in split.train],
-                "held_out": [task.to_json() for task in split.held_out],
-                "digest": split.digest,
-            }
-        )
+
+    def _make_sides(self, held_out: float) -> asyncio.Future[str]:
+        """Let a thread make the tasks of both sides; the latest few stay for who asks again."""
+        oldest = next(iter(self._sides.values()), None)
+        if oldest is not None and len(self._sides) == SIDES:
+            if not oldest.done():
+                why = f"tasks of {SIDES} other shares are being made: ask again"
+                raise HTTPException(503, why, {"Retry-After": "5"})
+            del self._sides[next(iter(self._sides))]
+        loop = asyncio.get_running_loop()
+        made = self._sides[held_out] = loop.run_in_executor(self._maker, self._tasks, held_out)
+        return made
+
+    def _tasks(self, held_out: float) -> str:
+        split = self._environment.part(list(self._environment.tasks(held_out)), None)
+        train, other = ([task.to_json() for task in side] for side in (split.train, split.held_out))
+        return json.dumps({"train": train, "held_out": other, "digest": split.digest})
 
     async def health(self) -> Any:
         return {"environment": self._environment.name, "sessions": len(self._open)}
@@ -162,6 +181,7 @@ class _Routes:
 
     def end(self) -> None:
         """Close all sessions."""
+        self._maker.shutdown(wait=False, cancel_futures=True)
         for name in list(self._open):
             self._end(name)
 
