@@ -25,8 +25,8 @@ from verbs import rods as program
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 pytest.importorskip("nicegui", reason="needs the extra [view]")
 
-from rods.infra.listen import YOUNG  # noqa: E402
-from rods.view.server import CONNECTIONS  # noqa: E402
+from rods.infra.listen import YOUNG
+from rods.view.server import CONNECTIONS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 STARTS = [sys.executable, "-m", "rods.cli.main", "view"]
