@@ -13,7 +13,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -50,9 +51,9 @@ class Provenance:
     """Origin of a task."""
 
     origin: str
-    """Name of the original task (`multi_turn_base_3`)."""
+    """Name of the original task (`multi_turn_base_3`); empty: its id."""
     scenario: str
-    """Unit of splitting; shared by the four categories of one scenario and by all variants."""
+    """Unit of splitting, shared by a scenario's categories and by all variants; empty: the id."""
     ancestors: tuple[str, ...] = ()
     """Ids of the tasks it was made from, oldest first; empty for an original task."""
     recipe: str = ""
@@ -77,6 +78,13 @@ class Task:
     provenance: Provenance = field(default=Provenance("", ""), compare=False)
     dialogue: tuple[Message, ...] = ()
     """Messages before the first turn, which the policy reads; all their calls were executed."""
+
+    def __post_init__(self) -> None:
+        """Make a task without a name or a scenario its own; else all such would be one scenario."""
+        p = self.provenance
+        if not (p.origin and p.scenario):
+            own = replace(p, origin=p.origin or self.id, scenario=p.scenario or self.id)
+            object.__setattr__(self, "provenance", own)
 
     @cached_property
     def id(self) -> str:
@@ -130,10 +138,7 @@ class Task:
         Raises:
             TaskError: a key is missing or of the wrong type; `where` names file and line.
         """
-        shape = (
-            "Expected an object with env, category, turns (each with user and ground_truth), world "
-            "and provenance."
-        )
+        shape = "Expected an object with env, category, turns (user and ground_truth) and world."
         data = cast("Any", row)
         if not isinstance(data, dict):
             got = {list: "a list", str: "a text", type(None): "null"}.get(type(data), repr(data))
@@ -265,9 +270,8 @@ def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
     """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
     count = 0
     with replacing(Path(path)) as part, part.open("w", encoding="utf-8") as out:
-        for task in tasks:
+        for count, task in enumerate(tasks, 1):
             out.write(json_text(task.to_json()) + "\n")
-            count += 1
     return count
 
 
@@ -313,7 +317,9 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     table = cast("dict[str, Any]", row)
     if {"turns", "world"} <= set(table):
         return table
-    extra = _notes(table.get("extra_info"))
+    extra: object = None
+    with suppress(ValueError):  # it may be any text
+        extra = opened(table.get("extra_info"), "extra_info")
     within = cast("dict[str, Any]", extra).get("task") if isinstance(extra, dict) else None
     found = within or table.get("task")
     if isinstance(found, str) and found.lstrip().startswith("{"):  # else a name
@@ -322,14 +328,6 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError) as error:
             raise TaskError(f"{where}: its task is not JSON: {error}. Remove the row.") from error
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
-def _notes(value: object) -> object:
-    """Read `extra_info`, which may be any text."""
-    try:
-        return opened(value, "extra_info")
-    except ValueError:
-        return None
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:

@@ -214,9 +214,38 @@ def changed(where, value):
     return row
 
 
-@pytest.mark.parametrize("where", [["provenance"], ["provenance", "seed"], ["dialogue"]], ids=str)
-def test_null_is_nothing(where):
-    assert Task.from_json(changed(where, None)) == Task.from_json(GOOD)
+NOTHING = [
+    *(["provenance"], ["dialogue"], ["turns", 0, "withheld"]),
+    *(["provenance", key] for key in GOOD["provenance"]),
+]
+"""All that may be missing in a row."""
+
+
+@pytest.mark.parametrize("where", NOTHING, ids=str)
+def test_null_is_as_missing(where):
+    missing = changed(where, None)
+    *path, last = where
+    place = missing
+    for part in path:
+        place = place[part]
+    del place[last]
+    rows = [Task.from_json(changed(where, None)), Task.from_json(missing)]
+    assert rows[0] == rows[1] == Task.from_json(GOOD)
+    assert rows[0].provenance == rows[1].provenance
+
+
+@pytest.mark.parametrize("given", [None, {}, {"origin": "", "scenario": ""}, {"scenario": None}])
+def test_a_task_without_a_name_or_scenario_is_its_own(given):
+    task = Task.from_json(changed(["provenance"], given))
+    assert (task.provenance.origin, task.provenance.scenario) == (task.id, task.id)
+    alone = Task(task.env, task.category, task.turns, task.world)
+    assert alone.provenance == task.provenance
+    [row] = check_tasks([changed_category(task)], DESK).rows
+    assert row.origin == row.task, "the finding names it"
+
+
+def changed_category(task):
+    return Task(task.env, "bsae", task.turns, task.world)
 
 
 @pytest.mark.parametrize(

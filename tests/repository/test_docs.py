@@ -21,6 +21,7 @@ from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
+from rods.task import read_tasks
 from verbs import rods
 
 PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
@@ -190,6 +191,30 @@ def test_the_readme_s_class_and_task_pass_the_check(
     assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "1 task, 1 call, replayed twice" in shown and "unreachable 0, unstable 0" in shown
+
+
+def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They have no provenance: each is its own scenario."""
+    block = README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0]
+    (tmp_path / "desk.py").write_text(textwrap.dedent(block))
+    [row] = re.findall(r"^    (\{.*\})$", README, re.M)
+    rooms = ", ".join(f'"R-{number}": {{}}' for number in range(3, 11))
+    world = row.replace('"rooms": {"R-3": {}}', f'"rooms": {{{rooms}}}')
+    rows = [world.replace('R-3 for', f"R-{n} for").replace('"R-3", "h', f'"R-{n}", "h')
+            for n in range(3, 11)]  # fmt: skip
+    (tmp_path / "tasks.jsonl").write_text("\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    words = ["--env.name", "./desk.py:desk", "--env.tasks", "tasks.jsonl"]
+    writer = ["--synthesis.writer", "graph"]
+    assert rods("synth", *words, *writer, "--n", "2", "--out", "v", monkeypatch=monkeypatch) == 0
+    made = list(read_tasks(tmp_path / "v"))
+    named = {task.id for task in read_tasks(tmp_path / "tasks.jsonl")}
+    assert len(made) == 2 and {task.provenance.scenario for task in made} <= named
+    asked = [*words, *writer, "--model.name", "no/model", "--dry-run"]
+    rods("train", *asked, monkeypatch=monkeypatch)  # there is no such model
+    assert "leave a split empty" not in capsys.readouterr().err
 
 
 def test_the_readme_s_desk_refuses_a_room_that_is_taken() -> None:

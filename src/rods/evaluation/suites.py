@@ -272,7 +272,7 @@ def _row(rules: SuiteRules, group: Group) -> SuiteRow:
         task.id,
         task.provenance.origin,
         task.category,
-        task.provenance.scenario or task.id,
+        task.provenance.scenario,
         tuple(outcome.right for outcome in scored),
         tuple(outcome.why for outcome in scored),
         tuple(outcome.process for outcome in scored if outcome.process is not None),

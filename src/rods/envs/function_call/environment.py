@@ -112,7 +112,7 @@ def _step(
     calls: tuple[ToolCall, ...],
 ) -> Task:
     tools: list[Json] = [tool_row(spec) for spec in offered]
-    origin = f"{task.provenance.origin or task.id}-{number}"
+    origin = f"{task.provenance.origin}-{number}"
     provenance = dataclasses.replace(task.provenance, origin=origin)
     turn = Turn(user, calls)
     return Task(env, task.category, (turn,), {"tools": tools}, provenance, tuple(said))

@@ -38,7 +38,7 @@ RECIPE = "graph:walk"
 def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
     """The graph of a pool; its value edges from one task of each scenario, as they repeat."""
     graph = ApiGraph.of(originals, lambda task: owners(environment, task))
-    scenarios = {task.provenance.scenario or task.id: task for task in reversed(originals)}
+    scenarios = {task.provenance.scenario: task for task in reversed(originals)}
     for task in scenarios.values():
         base = Base(environment, task)
         graph.learn_feeds(base.steps, base.arguments)
