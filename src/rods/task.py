@@ -270,8 +270,9 @@ def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
     """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
     count = 0
     with replacing(Path(path)) as part, part.open("w", encoding="utf-8") as out:
-        for count, task in enumerate(tasks, 1):
+        for task in tasks:
             out.write(json_text(task.to_json()) + "\n")
+            count += 1
     return count
 
 
