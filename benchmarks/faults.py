@@ -355,7 +355,7 @@ def say(run: Run, text: str) -> None:
 
 
 def main() -> None:
-    parser = Options(__doc__, {"minutes": 0.3})
+    parser = Options(__doc__, {"minutes": 0.2})
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ray", action="store_true", help="worlds and variants in actors")

@@ -277,7 +277,7 @@ def by_words(count: int, breaks: int, show: int, first: int) -> None:
 
 def main() -> None:
     """Break, ask, print the table."""
-    parser = Options(__doc__, {"variants": 12})
+    parser = Options(__doc__, {"variants": 6})
     parser.add_argument("--variants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="breaks that pass, to show for each")

@@ -91,7 +91,7 @@ def gradient(
 
 def main() -> None:
     """Play, cut in halves, print."""
-    parser = Options(__doc__, {"groups": 4, "halves": [2], "cuts": 1})
+    parser = Options(__doc__, {"groups": 2, "halves": [1], "cuts": 1})
     parser.add_argument("--run", type=Path, help="its last checkpoint instead of the start")
     parser.add_argument("--groups", type=int, default=96)
     parser.add_argument("--halves", type=int, nargs="*", default=[4, 6, 12, 24, 48])

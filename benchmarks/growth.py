@@ -40,8 +40,6 @@ from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_model, load_tokenizer
 
-LEAST = 16
-"""Episodes of the smallest sizes, or one would be timed."""
 DRAWS = 320
 """That are left of an epoch when the curriculum is timed."""
 POLICIES = ("tiny", "ground truth")
@@ -56,11 +54,11 @@ def settings(episodes: int) -> RunConfig:
     ])  # fmt: skip
 
 
-async def rollout(config: RunConfig, policy: str) -> dict[str, float]:
-    """One size, in this process."""
+async def rollout(config: RunConfig, policy: str, least: int) -> dict[str, float]:
+    """One size, and so many episodes at least, in this process."""
     rollouts = config.rollout
     dialect = get_dialect(config.model.dialect)
-    groups = max(LEAST, rollouts.concurrency) // rollouts.k
+    groups = max(least, rollouts.concurrency) // rollouts.k
     pool = sorted(split_tasks(config.env).train, key=lambda t: t.id)
     tasks = random.Random(0).choices(pool, k=groups)
     if policy == "tiny":
@@ -91,21 +89,22 @@ async def rollout(config: RunConfig, policy: str) -> dict[str, float]:
     }
 
 
-def apart(episodes: int, policy: str) -> dict[str, float]:
+def apart(episodes: int, policy: str, least: int) -> dict[str, float]:
     """The same in a process of its own."""
     command = [sys.executable, __file__, "--one", str(episodes), "--policy", policy]
+    command += ["--least", str(least)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def episodes_table(sizes: list[int]) -> None:
+def episodes_table(sizes: list[int], least: int) -> None:
     """Print a line for each size and policy."""
     print(
         "at once  policy        episodes/s  steps/s  processor ms an episode  peak MiB  of it new"
     )
     for policy in POLICIES:
         for size in sizes:
-            row = apart(size, policy)
+            row = apart(size, policy, least)
             print(
                 f"{size:7}  {policy:12} {row['episodes_per_s']:11.2f} {row['steps_per_s']:8.1f} "
                 f"{row['processor_ms']:24.0f} {row['resident_mib']:9.0f} {row['grown_mib']:10.0f}"
@@ -144,8 +143,9 @@ def tasks_table(sizes: list[int], steps: int) -> None:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = Options(__doc__, {"episodes": [2], "tasks": [50], "steps": 2})
+    parser = Options(__doc__, {"episodes": [2], "least": 2, "tasks": [50], "steps": 2})
     parser.add_argument("--episodes", type=int, nargs="*", default=[1, 4, 16, 64, 256, 1024])
+    parser.add_argument("--least", type=int, default=16, help="episodes, or one would be timed")
     parser.add_argument("--tasks", type=int, nargs="*", default=[100, 1000, 10_000])
     parser.add_argument("--steps", type=int, default=40, help="of the curriculum")
     parser.add_argument("--one", type=int, default=0, help="this number of episodes, as JSON")
@@ -154,10 +154,11 @@ def main() -> None:
     logging.disable(logging.WARNING)
     if options.one:
         set_threads(1)
-        print(json.dumps(asyncio.run(rollout(settings(options.one), options.policy))))
+        asked = options.policy, options.least
+        print(json.dumps(asyncio.run(rollout(settings(options.one), *asked))))
         return
     if options.episodes:
-        episodes_table(options.episodes)
+        episodes_table(options.episodes, options.least)
     if options.tasks:
         tasks_table(options.tasks, options.steps)
 

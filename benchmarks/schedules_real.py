@@ -217,7 +217,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Parse, run what is missing, print."""
-    parser = Options(__doc__, {"episodes": [8], "updates": 1, "turns": 2})
+    parser = Options(__doc__, {"episodes": [8], "updates": 1, "turns": 1})
     parser.add_argument("--episodes", type=int, nargs="*", default=[64])
     parser.add_argument("--modes", nargs="*", choices=MODES, default=MODES)
     parser.add_argument(

@@ -78,10 +78,10 @@ def main() -> None:
     """Measure and print."""
     settings = options(__doc__, layers=30, prompt=500, steps=16)
     if settings.tiny:
-        settings.layers, settings.prompt, settings.steps = 2, 20, 2
+        settings.layers, settings.prompt, settings.steps = 2, 20, 1
     model, device = make_model(settings.layers, settings.device), settings.device
     print(f"{where(device)}, torch {torch.__version__}", flush=True)
-    for rows in (64, 256):
+    for rows in (2, 4) if settings.tiny else (64, 256):
         longest = settings.prompt + 8 * BLOCKS * settings.steps
         decoding = Decoding(model, rows, settings.prompt, longest, device)
         decoding.milliseconds(2, device)

@@ -79,8 +79,8 @@ def main() -> None:
         microbatch=16_384,
     )  # fmt: skip
     if settings.tiny:
-        settings.hidden, settings.layers, settings.vocabulary = 128, 2, 3072
-        settings.tokens, settings.microbatch, settings.k = 120, 512, 4
+        settings.hidden, settings.layers, settings.vocabulary = 128, 1, 3072
+        settings.tokens, settings.microbatch, settings.k = 40, 128, 2
     print(f"{where(settings.device)}; GiB planned and measured, at rest and at the peak")
     for way in WAYS:
         print(one(settings, *way), flush=True)

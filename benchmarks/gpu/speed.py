@@ -115,9 +115,9 @@ def main() -> None:
         tokens=2048, microbatch=16_384, matrix=8192,
     )  # fmt: skip
     if settings.tiny:
-        settings.hidden, settings.layers, settings.vocabulary = 128, 2, 3072
-        settings.tasks, settings.k, settings.prompt, settings.step = 2, 4, 40, 6
-        settings.tokens, settings.microbatch, settings.matrix = 120, 1024, 256
+        settings.hidden, settings.layers, settings.vocabulary = 128, 1, 3072
+        settings.tasks, settings.k, settings.prompt, settings.step = 2, 2, 20, 3
+        settings.tokens, settings.microbatch, settings.matrix = 40, 256, 256
     rate = matrix_rate(settings.device, settings.matrix)
     model = make_model(settings.hidden, settings.layers, settings.vocabulary, settings.device)
     print(

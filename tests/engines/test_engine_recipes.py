@@ -22,7 +22,7 @@ SMALL = (
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
 )
 RECIPES = {"rods": "quick", "torl": "smoke", "otc_grpo": "smoke"}
-HELD_OUT = {"rods": 4, "torl": 16, "otc_grpo": 16}
+HELD_OUT = {"rods": 1, "torl": 4, "otc_grpo": 4}
 """Tasks that are evaluated before and after; conversations take long."""
 SAME = 0.8
 """Share of an update's trajectories that must be the same after the first update."""

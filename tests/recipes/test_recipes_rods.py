@@ -34,7 +34,7 @@ PLAYED = [(name, "small") for name in GROWING] + [
     (name, "smoke_search") for name in ("otc_grpo", "otc_ppo")
 ]
 SMALL = (
-    *("curriculum=rods", "updates=3", "model.threads=1", "model.device=cpu"),
+    *("curriculum=rods", "updates=2", "model.threads=1", "model.device=cpu"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "env.train_tasks=2"),
     *("boundary.low=0.0", "boundary.high=1.0", "replay.inject=1.0", "replay.retire=[]"),
     *("evaluation.tasks=1", "evaluation.samples=0", "evaluation.variants=0"),
@@ -53,13 +53,13 @@ def test_what_a_recipe_plays_without_a_profile_fits_a_laptop(name: str) -> None:
 def test_the_tasks_of_a_recipe_grow(name: str, profile: str, tmp_path: Path) -> None:
     config = load_config(name, profile, SMALL)
     [grows, *_] = [stage for stage in config.stages if stage.expand]
-    stage = {**grows.model_dump(mode="json"), "epochs": 3, "slice": 0, "tasks": 0, "categories": []}
+    stage = {**grows.model_dump(mode="json"), "epochs": 2, "slice": 0, "tasks": 0, "categories": []}
     only = f"stages={json.dumps([stage]).replace(': ', '=')}"
     config = load_config(name, profile, [*SMALL, "envtuning.hints=[]", only])
     assert config.stages[0].reward == grows.reward
     run = train(config, str(tmp_path / "run"))
     steps = [row for row in run.metrics() if row["kind"] == "step"]
-    assert len(steps) == 3
+    assert len(steps) == 2
     drawn = [str(row["origin"]) for step in steps for row in step["judgements"]]  # type: ignore
     assert set(drawn[:2]) == {"original"} and "variant" in drawn
 

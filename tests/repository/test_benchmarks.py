@@ -19,7 +19,7 @@ COMMANDS = (
         "faults",
         "gap_words",
     ),
-    *("gate_catches", "gate_catches --words 12", "generalisation", "gradient_noise", "growth"),
+    *("gate_catches", "gate_catches --words 4", "generalisation", "gradient_noise", "growth"),
     *("hints", "hostile_writer", "join_window", "math_start", "matrix_share", "mechanism"),
     *("memory_plan", "profile_figures", "recipes", "resident", "rollout_engine", "sandbox"),
     *("scale curriculum", "scale worlds", "scale writers", "schedules", "schedules_real"),

@@ -180,9 +180,9 @@ def test_a_sample_of_calls_has_the_packages_verdict() -> None:
 @pytest.mark.slow
 def test_calls_for_all_entries_have_the_packages_verdict() -> None:
     """Shown with `pytest -rP`."""
-    counts = compare(cases(1, 3))
+    counts = compare(cases(1, 1))
     sys.stdout.write(f"{dict(sorted(counts.items()))}\n")
-    assert counts.total() > 50_000
+    assert counts.total() > 17_000
 
 
 def entry(category: str, index: int = 0) -> Task:

@@ -1,4 +1,4 @@
-"""Programs of tests, each in a fork of one process that has imported torch and transformers.
+"""Programs of tests, each in a fork of one process that has imported what they take long to import.
 
 A process of its own for each, as a user has it, without five seconds of imports. The tests of
 `tests/core/test_main_job.py` about kills start real ones.
@@ -21,7 +21,11 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-IMPORTED = "import torch, transformers.modeling_utils, rods.assemble"
+IMPORTED = """
+import torch, transformers.modeling_utils, peft, rods.assemble, rods.cli.main, sys
+del sys.modules["rods.cli.main"]
+"""
+"""The program itself is run as `__main__`, where `runpy` warns of one that was imported before."""
 
 
 def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.CompletedProcess[str]:

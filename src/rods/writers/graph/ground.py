@@ -135,10 +135,10 @@ class Grounder:
         properties = self._specs[tool].properties
         declared = json_type(properties[name])
         for step in reversed(live.steps):
-            for leaf in step.leaves:
-                at = field_of(leaf.path)
-                value = typed(leaf.value, declared)
-                if (step.call.name, at) in producers and value not in (None, ""):
+            fields = {at for call, at in producers if call == step.call.name}
+            for leaf in step.leaves if fields else ():
+                value = typed(leaf.value, declared) if field_of(leaf.path) in fields else None
+                if value not in (None, ""):
                     return step, value
         return None
 
