@@ -147,18 +147,17 @@ def rehearse(
 ) -> Trajectory:
     """The episode of an agent that writes these texts, one a generation.
 
-    Raises:
-        PolicyError: the template has opened a text already, which would stand there twice.
+    Raises `PolicyError` where the template begins one of them, which would stand there twice.
     """
     policy = ScriptedPolicy([[*template.encode(text), template.end_id] for text in texts])
     context = RolloutContext(environment, policy, dialect, template, settings)
     played = asyncio.run(run_episode(context, task))
     for step, text in zip(played.steps, texts, strict=False):
         if step.text != text and step.text.endswith(text):
+            opened = step.text.removesuffix(text)
             raise PolicyError(
-                "the chat template opens the assistant's message with "
-                f"{step.text.removesuffix(text)!r}, and demonstrations begin with {text[:40]!r}. "
-                "Use a template that opens nothing."
+                f"the chat template opens the assistant's message with {opened!r}, with which no "
+                "demonstration goes on. Use a template that opens nothing."
             )
     return played
 

@@ -52,8 +52,8 @@ GYM = "reasoning_gym:"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BARE_BOX = re.compile(
-    r"\\(?:boxed|fbox)[ \t]*([+-]?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%)?|\.\d+"
-    r"|\\[dt]?frac(?:\{[^{}]*\}){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}"
+    r"\\(?:boxed|fbox)[ \t]*([+-]?(?:[€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%|°)?|\.\d+"
+    r"|\\[dt]?frac(?:\{[^{}]*\}|\d){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}|\\sqrt\d|\\pi"
     r"|(?<=[ \t])[A-Za-z]))(?=[\s$;:!?)*]|[.,](?!\d)|\\[)\]]|\Z)"
 )
 """Without braces, which TeX allows: `\\boxed 5`."""
