@@ -68,6 +68,23 @@ XML = turns(
     "</parameter>\n</function>\n</tool_call>\n{{ tools | tojson }}<|im_end|>\n{% endif %}",
 )
 """Calls in XML, as newer Qwen and Nemotron models write them."""
+NEMOTRON = XML.replace(
+    "<|im_start|>{{ m.role }}\n{{ m.content }}",
+    "<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}<think></think>{% endif %}"
+    "{{ m.content }}",
+).replace(
+    HEAD, "{%- if add_generation_prompt %}<|im_start|>assistant\n<think>\n{{ '' }}{% endif %}"
+)
+"""Calls in XML; a thought is opened for a generation, and shown as an empty one afterwards."""
+GLM = turns(
+    RESULT,
+    call="{%- for c in m.tool_calls or [] %}\n<tool_call>{{ c.function.name }}\n"
+    "{%- for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>\n"
+    "<arg_value>{{ v }}</arg_value>\n{%- endfor %}</tool_call>{% endfor %}",
+    told="{%- if tools %}<|im_start|>system\n{{ tools | tojson }}<|im_end|>\n{% endif %}",
+    head="{%- if add_generation_prompt %}<|im_start|>assistant\n<think>{% endif %}",
+)
+"""Calls in a form of its own, whose first letter is that of the thought it opens."""
 LLAMA31 = turns(
     "<|im_start|>ipython\n{{ m.content | tojson }}<|im_end|>\n",
     call="{%- if m.tool_calls %}{%- if m.tool_calls | length > 1 %}"

@@ -55,7 +55,9 @@ class TemplateReport:
     @property
     def joined(self) -> bool:
         """Whether at least one conversation was compared and no boundary differs."""
-        return self.compared > 0 and not any(f.kind in _ERRORS for f in self.findings)
+        return self.compared > 0 and not any(
+            f.kind in ("boundary", "unjoined") for f in self.findings
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON, for `--json` and the manifest."""
@@ -85,16 +87,12 @@ class TemplateReport:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """What the assistant said: its text, and whether it was cut before its end-of-turn token."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     cut: bool = False
-
-
-_ERRORS = ("boundary", "unjoined")
 
 
 class _Case(NamedTuple):
@@ -119,15 +117,13 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
     compared = 0
     findings: list[TemplateDiff] = []
     for case in cases:
+        ledger = None
         try:
             ledger = _by_increments(template, case)
-        except PolicyError as error:
-            findings.append(TemplateDiff(case.name, "unjoined", str(error)))
-            continue
-        try:
             whole = _whole(template, case, own)
         except PolicyError as error:
-            findings.append(TemplateDiff(case.name, "refused", str(error)))
+            kind = "unjoined" if ledger is None else "refused"
+            findings.append(TemplateDiff(case.name, kind, str(error)))
             continue
         compared += 1
         found = compare(template, ledger, whole)
@@ -165,11 +161,9 @@ def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> lis
     theirs = _segments(template, whole, [0] * len(whole))
     findings: list[TemplateDiff] = []
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
-        if mine.special != other.special:
-            return [*findings, _boundary(template, place, mine, other)]
-        if mine.ids == other.ids:
+        if (mine.special, mine.ids) == (other.special, other.ids):
             continue
-        if 1 not in mine.mask:
+        if mine.special != other.special or 1 not in mine.mask:
             return [*findings, _boundary(template, place, mine, other)]
         ours_shown, theirs_shown = _show(template, mine.ids), _show(template, other.ids)
         if ours_shown == theirs_shown:

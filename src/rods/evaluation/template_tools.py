@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from os.path import commonprefix
 from typing import NamedTuple
 
 from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect, structured
@@ -95,11 +96,16 @@ def tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
 
 
 def own_call(template: ChatTemplate) -> str:
-    """How the template itself writes a call; empty where it refuses or leaves out calls."""
+    """How the template writes a call, with any thought; empty where it refuses or omits calls."""
+    user, said = Message("user", "u"), Message("assistant", "", (CALL,))
+    tools = (LIST,) if template.renders_tools else ()
     try:
-        written = template.written(Message("assistant", "", (CALL,)), (LIST,))
+        texts = [template.raw_decode(template.prompt(m, tools)) for m in ([user], [user, said])]
     except PolicyError:
         return ""
+    same = commonprefix(texts)  # noqa: RUF071 (no paths)
+    begun = re.sub(r"(?:<think>\s*)?(?:<[^<>]*)?\Z", "", same)  # less a thought, or half a tag
+    written = texts[1].removeprefix(begun).partition(template.raw_decode([template.end_id]))[0]
     return written if CALL.name in written else ""
 
 
