@@ -28,8 +28,9 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.abilities import ability
 from rods.errors import ConfigError
-from rods.infra.interrupt import unless_ctrl_c
-from rods.infra.text import is_finite, size_of, whole
+from rods.infra.interrupt import shown, unless_ctrl_c
+from rods.infra.pycall import MAX_DEPTH
+from rods.infra.text import is_finite, levels, size_of, whole
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
@@ -108,16 +109,17 @@ def called(world: World, call: ToolCall) -> ToolResult:
     """Execute a call that a policy wrote, with the same result wherever the world is.
 
     The world gets whole characters (`rods.infra.text`). A call or a result of more than `MOST`
-    characters or with an infinite number counts as a failed call. So does one that would have ended
-    the rollout or the program.
+    characters or with an infinite number counts as a failed call. So does a call that is nested
+    deeper than a dialect reads, and one that would have ended the rollout or the program.
 
     Raises:
         EnvError: the world broke.
         KeyboardInterrupt: Ctrl-C was pressed.
     """
-    if size_of(call) > MOST:
-        text = f"Error: this call has more than {MOST:,} characters; nothing was executed."
-        return ToolResult(text, failed=True)
+    deep = sum(1 for _ in levels(call)) > MAX_DEPTH + 1
+    if deep or size_of(call) > MOST:
+        what = f"{MAX_DEPTH} levels" if deep else f"{MOST:,} characters"
+        return ToolResult(f"Error: this call has more than {what}; nothing was executed.", True)
     if not is_finite(call):
         text = "Error: a number of this call is infinite or NaN; nothing was executed."
         return ToolResult(text, failed=True)
@@ -125,8 +127,7 @@ def called(world: World, call: ToolCall) -> ToolResult:
         result = world.call(whole(call))
     except STRAY as error:
         unless_ctrl_c(error)
-        shown = f"Error: {type(error).__name__}: {error}".removesuffix(": ")
-        return ToolResult(shown, failed=True)
+        return ToolResult(f"Error: {shown(error)}", failed=True)
     if len(result.content) <= MOST:
         return result
     return ToolResult(f"Error: the result has {len(result.content):,} characters.", failed=True)

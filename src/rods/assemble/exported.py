@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from rods.assemble.engines import SETTLED
 from rods.assemble.evaluated import weights_of
-from rods.config import ModelSettings, RunConfig
+from rods.config import ModelSettings
 from rods.errors import StoreError
 from rods.report.results import markdown_table
 from rods.report.run_data import load_run
@@ -44,10 +44,11 @@ def export_model(
     """
     if target.exists():
         raise StoreError(f"{target}: it exists already. Name another folder, or move it away.")
-    config = None if run is None else RunDirectory.open(run).config
+    opened = None if run is None else RunDirectory.open(run)
+    settled: Any = {} if opened is None else opened.manifest.get(SETTLED, {})
     name = name if run is None else str(Path(weights_of(run)) / "policy")
     model, tokenizer = load_model(ModelSettings(name=name, device="cpu", dtype="float32"))
-    if dtype == "bfloat16" or (dtype == "auto" and not _exact(run)):
+    if dtype == "bfloat16" or (dtype == "auto" and settled.get("dtype") != "float32"):
         model.to(torch.bfloat16)  # pyright: ignore[reportArgumentType]
     part = target.with_name(f"{target.name}.part")
     try:
@@ -55,26 +56,21 @@ def export_model(
         ModelWeights(model).save(part)
         with quiet():
             tokenizer.save_pretrained(str(part))
-        (part / "README.md").write_text(_card(target.name, config, run), encoding="utf-8")
+        (part / "README.md").write_text(_card(target.name, opened), encoding="utf-8")
         part.rename(target)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(part, ignore_errors=True)
         raise StoreError(f"{target}: the model could not be written: {error}.") from error
 
 
-def _exact(run: Path | None) -> bool:
-    """Whether a run computed in float32, as its manifest says."""
-    settled: Any = {} if run is None else RunDirectory.open(run).manifest.get(SETTLED, {})
-    return settled.get("dtype") == "float32"
-
-
-def _card(title: str, config: RunConfig | None, run: Path | None) -> str:
+def _card(title: str, run: RunDirectory | None) -> str:
     """The model card, in Markdown with the header that model hubs read."""
     lines = ["---", "library_name: transformers", "tags: [tool-use, reinforcement-learning, rods]"]
     lines += ["---", "", f"# {title}", "", "A language model that calls tools, exported by RODS."]
-    if config is None or run is None:
+    if run is None:
         return "\n".join([*lines, ""])
-    data, base = load_run(run), config.model
+    data, config = load_run(run.path), run.config
+    base = config.model
     adapters = f", LoRA adapters of rank {base.lora_rank}, merged" if base.lora_rank else ""
     lines += [
         "",

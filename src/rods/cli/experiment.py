@@ -108,7 +108,7 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
     given = [*_with_variants(cell, where).arm.overrides]
     if alone and not any(text.startswith(f"{THREADS}=") for text in given):
         given.append(f"{THREADS}=1")
-    with _log(where, cell).open("a", encoding="utf-8") as log:
+    with (where / f"{cell.name}.log").open("a", encoding="utf-8") as log:
 
         def rods(*words: str) -> int:
             command = [sys.executable, "-m", "rods.cli.main", *words]
@@ -152,11 +152,7 @@ def _variants(cell: GridRun, where: Path) -> Path:
     return where / f"{cell.name}.variants.jsonl"
 
 
-def _log(where: Path, cell: GridRun) -> Path:
-    return where / f"{cell.name}.log"
-
-
 def _last_words(where: Path, cell: GridRun) -> str:
-    path = _log(where, cell)
+    path = where / f"{cell.name}.log"
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     return f"{next((line for line in reversed(lines) if line.strip()), '')!r} ({path})"

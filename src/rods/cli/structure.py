@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from rich.tree import Tree
 from rods.cli.common import out, say
 from rods.env import Environment
 from rods.errors import TaskError
+from rods.infra.dotted import nearest
 from rods.infra.files import is_parquet
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, Source, sources
@@ -92,12 +92,10 @@ def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
 
 def _unknown(key: str, rows: Sequence[NumberedTask], where: str) -> str:
     names = dict.fromkeys(n for row in rows for n in (row.task.provenance.origin, row.task.id) if n)
-    near = difflib.get_close_matches(key, list(names), n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
     lines = f", or a line from 1 to {rows[-1].line}" if rows and rows[-1].line else ""
     return (
         f"task {key!r}: {where} has no such task; expected the name of an original, an id or at "
-        f"least {SHORTEST_PREFIX} digits of its beginning{lines}.{hint}"
+        f"least {SHORTEST_PREFIX} digits of its beginning{lines}.{nearest(key, list(names))}"
     )
 
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from rods.abilities import Wrapper, ability
 from rods.dialects.base import nested, signature
 from rods.env import HintSource, TurnVerdict, World, called
+from rods.errors import EnvError
 from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
 MARK = "\nHint: "
@@ -95,7 +97,8 @@ def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
     if not found and (source := ability(world, HintSource)):
         found = source.hint(call, result)
     if not found and (shown := ability(world, _Shown)):
-        found = value_hint(call, result.content, shown.public_state())
+        with suppress(EnvError):  # of a state that cannot be read nothing is known
+            found = value_hint(call, result.content, shown.public_state())
     return found
 
 

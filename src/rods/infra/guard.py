@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NoReturn, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from rods.infra.text import inside
+from rods.infra.text import levels
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -61,17 +61,10 @@ def loads(raw: bytes | str) -> object:
     except RecursionError as error:
         raise ValueError(f"nested more than {DEEPEST} deep") from error
     marks = ("[", "{") if isinstance(raw, str) else (b"[", b"{")
-    if sum(raw.count(cast("Any", mark)) for mark in marks) > DEEPEST:
-        _check_depth(found)
+    many = sum(raw.count(cast("Any", mark)) for mark in marks) > DEEPEST
+    if many and sum(1 for _ in levels(found)) > DEEPEST + 1:
+        raise ValueError(f"nested more than {DEEPEST} deep")
     return found
-
-
-def _check_depth(found: object) -> None:
-    level, depth = [found], 0
-    while level:
-        if depth > DEEPEST:
-            raise ValueError(f"nested more than {DEEPEST} deep")
-        level, depth = [item for one in level for item in inside(one)[1]], depth + 1
 
 
 def _refuse(name: str) -> NoReturn:

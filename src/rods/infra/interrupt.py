@@ -1,6 +1,6 @@
 """Ctrl-C: one that waits for a safe place, and one that is told from a tool's own exception.
 
-Owns the signal while a loop runs, and gives it back.
+Owns the signal while a loop runs, and gives it back; and what an exception of foreign code says.
 
 with ctrl_c() as stopped:
     while not stopped(): ...
@@ -42,10 +42,27 @@ def unless_ctrl_c(error: BaseException) -> None:
     the program.
     """
     seen: BaseException | None = error
-    while seen is not None:
+    known = set[int]()
+    while seen is not None and id(seen) not in known:  # foreign code may make a circle of them
         if isinstance(seen, KeyboardInterrupt) and _signalled(seen.__traceback__):
             raise seen
+        known.add(id(seen))
         seen = seen.__context__
+
+
+def said(error: BaseException) -> str:
+    """What an exception says; nothing where its own code for that fails."""
+    try:
+        key = isinstance(error, KeyError) and error.args
+        return str.__str__(str(key[0] if key else error))
+    except BaseException as fault:  # noqa: BLE001 (`__str__` of foreign code may raise anything)
+        unless_ctrl_c(fault)
+        return ""
+
+
+def shown(error: BaseException) -> str:
+    """Kind and text of an exception; the kind alone where it says nothing."""
+    return f"{type(error).__name__}: {said(error)}".removesuffix(": ")
 
 
 def _signalled(at: TracebackType | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from rods.errors import RodsError
@@ -53,19 +53,23 @@ def inside(value: object) -> tuple[list[str], Iterable[object]]:
     return [], cast("list[object]", value) if isinstance(value, list) else ()
 
 
+def levels(value: object) -> Iterator[list[object]]:
+    """A value, then what is in it, level by level; however deep, no stack is exhausted."""
+    level = [value]
+    while level:
+        yield level
+        level = [item for one in level for item in inside(one)[1]]
+
+
 def size_of(value: object) -> int:
-    """Characters of a value's texts and keys, and of whatever else is in it at least one each."""
-    if not isinstance(value, str | ToolCall | Mapping | list):
-        return 1
-    texts, within = inside(value)
-    return sum(map(len, texts)) + sum(1 + size_of(item) for item in within)
+    """Characters of a value's texts and keys, and one more for each value in it."""
+    return sum(1 + sum(map(len, inside(one)[0])) for level in levels(value) for one in level)
 
 
 def is_finite(value: object) -> bool:
     """Whether no number in a value is infinite or NaN, which JSON cannot say."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return all(map(is_finite, inside(value)[1]))
+    floats = (one for level in levels(value) for one in level if isinstance(one, float))
+    return all(map(math.isfinite, floats))
 
 
 def whole_text(text: str) -> str:

@@ -43,6 +43,7 @@ from rods.env import (
     seconds_ran,
 )
 from rods.errors import EnvError, PolicyError
+from rods.infra.interrupt import shown
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.lockstep import Lockstep, Passage, StagePlaces
@@ -143,8 +144,7 @@ class Episode:
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS and 2 * seconds_ran(self._world) < self._owner.spent:
-            limit = self._limits.seconds
-            failure = f"its world took more than rollout.seconds = {limit:g} seconds"
+            failure = f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
         return self._trajectory(stop, failure)
 
     async def _turns(self) -> StopReason:
@@ -385,8 +385,8 @@ def shortened(content: str, limit: int) -> str:
 
 def _root(error: BaseException) -> str:
     """The error and the cause at its root, in one line."""
-    text = f"{type(error).__name__}: {error}"
-    root = error
-    while root.__cause__ is not None:
+    root, known = error, set[int]()
+    while root.__cause__ is not None and id(root) not in known:  # foreign code may make a circle
+        known.add(id(root))
         root = root.__cause__
-    return text if root is error else f"{text} (caused by {type(root).__name__}: {root})"
+    return shown(error) if root is error else f"{shown(error)} (caused by {shown(root)})"

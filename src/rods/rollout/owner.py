@@ -24,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from rods.env import World
 from rods.errors import EnvError
-from rods.infra.interrupt import unless_ctrl_c
+from rods.infra.interrupt import shown, unless_ctrl_c
 from rods.limits import Limits
 
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ def _contained(method: Callable[[], T]) -> T:
         return method()
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         unless_ctrl_c(error)
-        raise EnvError(f"its world raised {type(error).__name__}: {error}") from error
+        raise EnvError(f"its world raised {shown(error)}") from error
 
 
 _hanging: set[Future[Any]] = set()

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import EnvError
+from rods.infra.interrupt import shown
 
 SECONDS = 60.0
 """How long one question may take; the classes of these suites take milliseconds."""
@@ -105,15 +106,13 @@ class Host:
 
     def _ask(self, what: str, *arguments: object) -> Any:
         with self._lock:
-            if self._pipe is None:
-                self._start()
-            assert self._pipe is not None
+            pipe = self._pipe or self._start()
             try:
-                self._pipe.send((what, arguments))
-                if not self._pipe.poll(SECONDS if what != "catalog" else START_SECONDS):
+                pipe.send((what, arguments))
+                if not pipe.poll(SECONDS if what != "catalog" else START_SECONDS):
                     self._end()
                     raise EnvError(f"{self._suite}: {what} {arguments!r:.120} took too long.")
-                kind, payload = self._pipe.recv()
+                kind, payload = pipe.recv()
             except (EOFError, OSError) as error:
                 self._end()
                 raise EnvError(
@@ -124,7 +123,7 @@ class Host:
             raise RaisedError(payload)
         return payload
 
-    def _start(self) -> None:
+    def _start(self) -> Connection:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -132,6 +131,7 @@ class Host:
         )
         self._process.start()
         theirs.close()
+        return self._pipe
 
     def _end(self) -> None:
         if self._pipe is not None:
@@ -171,7 +171,7 @@ def _serve(pipe: Connection, folder: str) -> None:
             try:
                 answer = ("ok", answers[what](*arguments))
             except BaseException as error:  # noqa: BLE001 - whatever the folder's code raises is reported
-                answer = ("raised", f"{type(error).__name__}: {error}")
+                answer = ("raised", shown(error))
             pipe.send(answer)
 
 

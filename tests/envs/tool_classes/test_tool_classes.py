@@ -448,7 +448,7 @@ def test_a_loader_takes_the_configuration_and_is_no_tool() -> None:
         (Board, {"sise": 2}, r"task: world\.initial_config\.Board: .*'sise'.*Did you mean 'size'"),
         (Board, {"look": 2}, "no attribute 'look'"),
         (Board, {"points": {"a": {}}}, r"initial_config\.Board\.points\.a"),
-        (Loaded, {}, "Loaded cannot be loaded: KeyError: 'rows'"),
+        (Loaded, {}, "Loaded cannot be loaded: KeyError: rows"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_named(kind: Any, config: Any, said: str) -> None:

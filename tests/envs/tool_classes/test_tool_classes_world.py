@@ -169,9 +169,18 @@ def test_failures_of_infrastructure_stay_what_they_are() -> None:
     world.begin_turn(0)
     with pytest.raises(EnvError, match=r"Purse\.bank: ConnectionError: the bank is closed"):
         world.call(call("bank", broken=True))
+
+
+def test_a_call_after_which_the_state_cannot_be_read_makes_another_state() -> None:
+    """Not an invalid trajectory, which a policy could discard."""
+    world = ENVIRONMENT.open(task_of(Turn("put", (PUT,))))
+    world.begin_turn(0)
+    world.call(PUT)
     world.call(call("tie"))
+    verdict = world.end_turn()
+    assert (verdict.state, verdict.executed, verdict.solved) == (False, True, False)
     with pytest.raises(EnvError, match="circular"):
-        world.end_turn()
+        world.public_state()
 
 
 def test_invariant_2_worlds_share_nothing() -> None:

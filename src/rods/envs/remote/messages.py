@@ -26,6 +26,7 @@ from rods.env import (
 )
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
+from rods.infra.interrupt import shown
 from rods.task import Task, call_from_json, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
@@ -200,7 +201,7 @@ def _state_text(value: object) -> str:
 
 def failed(error: BaseException) -> Observation:
     """An error as an answer, so that nobody asks again for what would fail again."""
-    return {"error": f"{type(error).__name__}: {error}", "task": isinstance(error, TaskError)}
+    return {"error": shown(error), "task": isinstance(error, TaskError)}
 
 
 def checked(answer: Observation) -> Observation:

@@ -26,10 +26,10 @@ import uuid
 import zoneinfo
 from array import array
 from collections import deque
-from collections.abc import Mapping, MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
 from functools import partial
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
@@ -37,7 +37,7 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from rods.envs.tool_classes.schema import loads
 from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
-from rods.infra.interrupt import unless_ctrl_c
+from rods.infra.interrupt import said, shown, unless_ctrl_c
 
 _TEXTS: tuple[Any, ...] = (
     *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
@@ -55,15 +55,17 @@ _DEPTH = 150
 _HELD = {"data", "maps"}
 """Attributes in which mappings of the standard library keep what they hold."""
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+Plain = TypeVar("Plain")
 _POINTER = struct.calcsize("P")
+
+
+OUTAGES = (EnvError, ConnectionError, TimeoutError)
+"""What a class raises when something outside it failed: the trajectory is invalid, not wrong. Not
+MemoryError: an agent gets one by asking for too much."""
 
 
 class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
-
-
-class TooDeepError(StateError):
-    """A value that is nested deeper than values of a tool are; what a policy wrote may be so."""
 
 
 def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
@@ -95,7 +97,7 @@ def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
         raise
     except BaseException as error:  # whatever the user's class raises says what is wrong
         unless_ctrl_c(error)
-        raise TaskError(f"{here} cannot be loaded: {type(error).__name__}: {error}.") from error
+        raise TaskError(f"{here} cannot be loaded: {shown(error)}.") from error
     return made
 
 
@@ -167,23 +169,21 @@ def _uncopyable(made: object, error: BaseException) -> str:
     for attribute, value in attributes(made).items():
         try:
             copy.deepcopy(value)
-        except Exception as fault:  # noqa: BLE001 (copying runs the user's code)
+        except BaseException as fault:  # noqa: BLE001 (copying runs the user's code)
+            unless_ctrl_c(fault)
             return (
                 f"class {name}, attribute {attribute}: a {type(value).__name__} cannot be copied "
-                f"({fault}), and each world needs its own copy. Keep plain values; make "
+                f"({said(fault)}), and each world needs its own copy. Keep plain values; make "
                 "connections, locks and files where they are used."
             )
-    return f"class {name}: its objects cannot be copied ({error}); each world needs a copy."
+    return f"class {name}: its objects cannot be copied ({shown(error)}); each world needs a copy."
 
 
 def plain_state(made: object) -> dict[str, Any]:
-    """Public state as plain values that share nothing with the object.
-
-    Raises:
-        StateError: an attribute holds itself, or what has no plain form; names class and place.
-    """
+    """Public state as plain values that share nothing with the object; raises as `plain`."""
     where, home = type(made).__name__, package_of(made)
-    return {key: plain(v, f"{where}.{key}", home=home) for key, v in public(made).items()}
+    state = _guarded(lambda: public(made), where)
+    return {key: plain(value, f"{where}.{key}", home) for key, value in state.items()}
 
 
 class Record(dict[str, Any]):
@@ -201,18 +201,36 @@ class Record(dict[str, Any]):
         return not self == other
 
 
-def plain(value: Any, where: str, above: tuple[int, ...] = (), home: str = "") -> Any:
+def plain(value: Any, where: str, home: str = "") -> Any:
     """A value as JSON could say it: objects become dictionaries, sets sorted lists.
 
     `home` is the package of the tools: private attributes of its objects are no state.
 
     Raises:
-        StateError: it holds itself, or has no plain form; names `where`.
+        StateError: it holds itself, has no plain form, or its own code fails; names `where`.
+        EnvError: something outside of it failed.
     """
+    return _guarded(lambda: _plain(value, where, (), home), where)
+
+
+def _guarded(read: Callable[[], Plain], where: str) -> Plain:
+    try:
+        return read()
+    except StateError:
+        raise
+    except OUTAGES as error:
+        raise EnvError(f"{where}: {shown(error)}") from error
+    except BaseException as error:  # reading runs the user's code: iterators, properties
+        unless_ctrl_c(error)
+        raise StateError(f"{where}: it cannot be read: {shown(error)}.") from error
+
+
+def _plain(value: Any, where: str, above: tuple[int, ...], home: str) -> Any:
     if value is None or type(value) in (str, bool, int):
         return value
     if isinstance(value, enum.Enum):  # a member may stand for nothing but itself
-        return plain(value.name if type(value.value) is object else value.value, where, above, home)
+        named = value.name if type(value.value) is object else value.value
+        return _plain(named, where, above, home)
     if isinstance(value, _SCALARS):
         _expect_no_more(value, _SCALARS, where)
         return _scalar(value)
@@ -222,7 +240,7 @@ def plain(value: Any, where: str, above: tuple[int, ...] = (), home: str = "") -
             "Refer to other objects by an id instead."
         )
     if len(above) > _DEPTH:
-        raise TooDeepError(f"{where[:80]}: it is nested more than {_DEPTH} deep.")
+        raise StateError(f"{where[:80]}: it is nested more than {_DEPTH} deep.")
     return _container(value, where, (*above, id(value)), home)
 
 
@@ -257,7 +275,7 @@ def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> Non
 
 
 def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any:
-    inner = partial(plain, above=above, home=home)
+    inner = partial(_plain, above=above, home=home)
     if isinstance(value, Mapping):
         _expect_no_more(value, (dict, Mapping), where)
         items = list(cast("Mapping[Any, Any]", value).items())

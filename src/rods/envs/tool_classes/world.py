@@ -23,8 +23,8 @@ from rods.envs.class_world import ClassTasks, ToolClassWorld
 from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
+    OUTAGES,
     StateError,
-    TooDeepError,
     attributes,
     copied,
     hides,
@@ -35,14 +35,11 @@ from rods.envs.tool_classes.state import (
 )
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
-from rods.infra.interrupt import unless_ctrl_c
+from rods.infra.interrupt import said, shown, unless_ctrl_c
 from rods.task import Task
-from rods.types import Json, ToolCall, ToolResult
+from rods.types import ToolCall, ToolResult
 
 _LOG = logging.getLogger(__name__)
-OUTAGES = (EnvError, ConnectionError, TimeoutError)
-"""What a method raises when something outside it failed: the trajectory is invalid, not wrong. Not
-MemoryError: an agent gets one by asking for too much."""
 
 
 class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
@@ -136,13 +133,13 @@ def _try_out(kind: type[Any]) -> None:
     except BaseException as error:  # the user's constructor may raise anything
         unless_ctrl_c(error)
         raise ConfigError(
-            f"class {kind.__name__}: an object cannot be made: {type(error).__name__}: {error}."
+            f"class {kind.__name__}: an object cannot be made: {shown(error)}."
         ) from error
     try:
-        shown = plain_state(copied(made))
+        state = plain_state(copied(made))
     except StateError as error:
         raise ConfigError(str(error)) from error
-    if attributes(made) and not shown:
+    if attributes(made) and not state:
         _LOG.warning(
             "class %s: all its attributes begin with an underscore, so its state is not compared; "
             "a call is judged only by its result.",
@@ -181,15 +178,22 @@ class Objects:
         """Execute one call of a known tool; the result is JSON, a failure `{"error": ...}`.
 
         Raises:
-            EnvError: something outside the class failed, or its result is not a plain value.
+            EnvError: something outside the class failed.
         """
         tool = self._prepared.tools.get(call.name)
         if tool is None:  # of a ground truth; the policy's calls were looked at before
             return ToolResult(refusal(call.name, self._prepared.tools.keys()), failed=True)
+        if tool.owner not in self._live:
+            self._live[tool.owner] = copied(self._prepared.start[tool.owner])
         try:
             return self._run(tool, call)
-        except (RecursionError, TooDeepError, OverflowError) as error:  # arguments or a result
-            return _failure(_said(error))
+        except StateError as error:  # what a method gave depends on what it was called with
+            return _failure(said(error))
+        except OUTAGES as error:
+            raise EnvError(f"{tool.owner}.{call.name}: {shown(error)}") from error
+        except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
+            unless_ctrl_c(error)
+            return _failure(said(error) if " " in said(error) else shown(error))
 
     def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
         fault = tool.fault(call.arguments)
@@ -199,19 +203,12 @@ class Objects:
         for name, default in tool.defaults.items():  # a mutable default must not be shared
             if isinstance(default, list | dict | set) and name not in arguments:
                 arguments[name] = copy.deepcopy(cast("object", default))
-        if tool.owner not in self._live:
-            self._live[tool.owner] = copied(self._prepared.start[tool.owner])
         method = getattr(self._live[tool.owner], call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
-        try:
-            result = method(**arguments)
-        except OUTAGES as error:
-            raise EnvError(f"{tool.owner}.{call.name}: {type(error).__name__}: {error}") from error
-        except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
-            unless_ctrl_c(error)
-            return _failure(_said(error))
         where, home = f"the result of {tool.owner}.{call.name}", package_of(self._live[tool.owner])
-        return _rendered(plain(result, where, home=home))
+        result = plain(method(**arguments), where, home)
+        failed = isinstance(result, dict) and "error" in result
+        return ToolResult(json.dumps(result, ensure_ascii=False), failed)
 
     def copy_state(self, name: str) -> State:
         """Public state of one class as plain values."""
@@ -225,28 +222,14 @@ class Objects:
             return self._prepared.initial[name] == expected
         try:
             return plain_state(self._live[name]) == expected
-        except TooDeepError:  # the ground truth's state is not
+        except StateError:  # the ground truth's state can be read
             return False
 
     unchanged = same
 
 
-def _said(error: BaseException) -> str:
-    """What an exception tells; its name too where that is a mere key or nothing."""
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return text if " " in text else f"{type(error).__name__}: {text}".removesuffix(": ")
-
-
 def _failure(text: str) -> ToolResult:
     return ToolResult(json.dumps({"error": text}, ensure_ascii=False), True)
-
-
-def _rendered(result: Json) -> ToolResult:
-    failed = isinstance(result, dict) and "error" in result
-    try:
-        return ToolResult(json.dumps(result, ensure_ascii=False), failed)
-    except ValueError as error:  # a number of more digits than Python writes
-        return _failure(str(error))
 
 
 class ToolWorld(MachineWorld[PreparedObjects]):
