@@ -30,7 +30,7 @@ from rods.abilities import ability
 from rods.errors import ConfigError
 from rods.infra.interrupt import shown, unless_ctrl_c
 from rods.infra.pycall import MAX_DEPTH
-from rods.infra.text import is_finite, levels, size_of, whole
+from rods.infra.text import has_numbers_of_json, levels, size_of, whole
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
@@ -109,8 +109,8 @@ def called(world: World, call: ToolCall) -> ToolResult:
     """Execute a call that a policy wrote, with the same result wherever the world is.
 
     The world gets whole characters (`rods.infra.text`). A call or a result of more than `MOST`
-    characters or with an infinite number counts as a failed call. So does a call that is nested
-    deeper than a dialect reads, and one that would have ended the rollout or the program.
+    characters, or with a number that JSON cannot say, counts as a failed call. So does a call that
+    is nested deeper than a dialect reads, and one that would have ended the rollout or the program.
 
     Raises:
         EnvError: the world broke.
@@ -120,8 +120,8 @@ def called(world: World, call: ToolCall) -> ToolResult:
     if deep or size_of(call) > MOST:
         what = f"{MAX_DEPTH} levels" if deep else f"{MOST:,} characters"
         return ToolResult(f"Error: this call has more than {what}; nothing was executed.", True)
-    if not is_finite(call):
-        text = "Error: a number of this call is infinite or NaN; nothing was executed."
+    if not has_numbers_of_json(call):
+        text = "Error: a number of this call is infinite, NaN or too long; nothing was executed."
         return ToolResult(text, failed=True)
     try:
         result = world.call(whole(call))

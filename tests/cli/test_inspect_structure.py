@@ -91,7 +91,7 @@ def test_variants_are_judged_from_a_file_alone(
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("multi_turn_bse_98", "Did you mean multi_turn_base_98"),
+        ("multi_turn_bse_98", "Did you mean 'multi_turn_base_98'"),
         ("2", "a line from 1 to 3"),
         ("c12", "4 digits"),
     ],

@@ -6,10 +6,13 @@ import asyncio
 import dataclasses
 import json
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import reduce
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +20,8 @@ import pytest
 
 from elsewhere_cases import played, served
 from loopback import Loopback
+from repo_cases import environment_as
+from repo_cases import tasks as planted
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge, Environment
 from rods.envs import make_environment
@@ -168,6 +173,13 @@ ODD: dict[str, Any] = {
     "infinite": math.inf,
     "not a number": math.nan,
     "long number": 10**400,
+    "longer than Python writes": 10**5000,
+    "longer in a call": ToolCall("ls", {"a": [-(10**5000)]}),
+    "deep": reduce(lambda inner, _: [inner], range(30), 1),
+    "deep keys": reduce(lambda inner, _: {"k": inner}, range(700), 1),
+    "deep calls": reduce(lambda inner, _: ToolCall("ls", {"a": inner}), range(700), 1),
+    "deeper than any stack": reduce(lambda inner, _: [inner], range(100_000), 1),
+    "as deep as it may be": reduce(lambda inner, _: ToolCall("ls", {"a": inner}), range(23), 1),
     "in a list": [["\ud800"]],
     "as a key": {"\ud800": {"$call": LS}},
     "none": None,
@@ -193,15 +205,29 @@ PLACES: dict[str, tuple[Callable[[], Environment], str, str]] = {
         "code_interpreter",
         "code",
     ),
+    "repo": (lambda: environment_as("plain", Path(), seconds=10), "bash", "command"),
+    "repo editor": (lambda: environment_as("plain", Path()), "str_replace_editor", "path"),
+    "mcp": (
+        lambda: make_environment("mcp", {"command": SERVER, "state": "items"}),
+        "echo",
+        "value",
+    ),
     "tool_classes": (lambda: ECHO, "say", "text"),
     "notes": (NotesEnvironment, "note", "text"),
 }
 """Environments, one of their tools and its argument."""
 
 
+SERVER = f"{sys.executable} -S {Path(__file__).parent / 'mcp' / 'plain_server.py'}"
+
+
 def a_task(name: str, environment: Environment) -> Task:
     if name == "tool_classes":
         return TASK
+    if name == "mcp":
+        return Task("mcp", "base", (Turn("u", (ToolCall("add", {"name": "x"}),)),), {})
+    if name.startswith("repo"):
+        return planted()[0]
     if name == "notes":
         return notes_task([("u", [])])
     tasks = environment.tasks(0.25)
@@ -215,12 +241,15 @@ def seen(environment: Environment, task: Task, calls: list[ToolCall], text: str)
     play.heard(text)
     for _ in task.turns:
         play.end(answered=True)
+    play.close()
     return [*found, play.progress()]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLACES)
 def test_odd_text_gets_the_same_verdict_here_and_behind_http(name: str) -> None:
+    if name == "mcp" and find_spec("mcp") is None:
+        pytest.skip("the extra mcp is missing")
     make, tool, argument = PLACES[name]
     environment = make()
     task = a_task(name, environment)

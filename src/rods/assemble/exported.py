@@ -69,14 +69,13 @@ def _card(title: str, run: RunDirectory | None) -> str:
     lines += ["---", "", f"# {title}", "", "A language model that calls tools, exported by RODS."]
     if run is None:
         return "\n".join([*lines, ""])
-    data, config = load_run(run.path), run.config
-    base = config.model
+    data, base, environment = load_run(run.path), run.config.model, run.config.env.name
     adapters = f", LoRA adapters of rank {base.lora_rank}, merged" if base.lora_rank else ""
     lines += [
         "",
         f"* Trained by `{data.manifest.get('command', 'rods train')}`.",
         f"* Base model: `{Path(base.name).name}`{adapters}; {len(data.steps)} updates.",
-        f"* Environment: `{config.env.name}`. Tools are described to the model, and its calls are",
+        f"* Environment: `{environment}`. Tools are described to the model, and its calls are",
         f"  read, in the dialect `{base.dialect}`; other programs have to write prompts likewise.",
         "",
         "## Held-out results",

@@ -36,13 +36,12 @@ def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None
     plain: list[Json] = []
     for task in tasks:
         traced = trace(environment, task)
-        arguments = sources(task, traced.steps, all_tools(environment, task))
-        found = profile(environment, task, traced.steps, arguments, state=True)
+        given = sources(task, traced.steps, all_tools(environment, task))
+        found = profile(environment, task, traced.steps, given, state=True)
         if as_json:
             plain.append(to_json(task, found))
         else:
-            drawn = tree(task, traced.steps, arguments, found)
-            out().print(drawn, highlight=False, soft_wrap=False)
+            out().print(tree(task, traced.steps, given, found), highlight=False, soft_wrap=False)
             out().print(Text(figures(found)))
         for index, verdict in enumerate(traced.verdicts):
             if not verdict.solved:

@@ -229,8 +229,7 @@ def _regions(choice: SeedChoice) -> Table:
         mine = categories if category == "all" else [category]
         regions = [sum(found[c, r] for c in mine) for r in ("hard", "boundary", "mastered")]
         others = [sum(count[c] for c in mine) for count in (unjudged, chosen)]
-        tasks = sum(regions) + others[0]
-        table.add_row(category, str(tasks), *map(str, regions), *map(str, others))
+        table.add_row(category, str(sum(regions) + others[0]), *map(str, [*regions, *others]))
     return table
 
 
@@ -309,9 +308,8 @@ def _run(collection: Collection, target: Path) -> None:
 
 
 def _kept(collection: Collection) -> str:
-    if not collection.accepted:
-        return "No variant was made yet."
-    return f"{len(collection.accepted)} variants are kept. Continue with --resume."
+    kept = f"{len(collection.accepted)} variants are kept. Continue with --resume."
+    return kept if collection.accepted else "No variant was made yet."
 
 
 def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:

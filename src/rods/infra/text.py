@@ -10,12 +10,15 @@ that people give are refused, since no other program could have written them as 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from typing import cast
 
 from rods.errors import RodsError
+from rods.infra.pycall import MAX_BITS
 from rods.types import ToolCall, Value
+
+_PLAIN = frozenset({int, float, bool, type(None)})  # most of what there is, and nothing in it
 
 
 def encoded(text: str) -> bytes:
@@ -58,18 +61,19 @@ def levels(value: object) -> Iterator[list[object]]:
     level = [value]
     while level:
         yield level
-        level = [item for one in level for item in inside(one)[1]]
+        level = [item for one in level if type(one) not in _PLAIN for item in inside(one)[1]]
 
 
 def size_of(value: object) -> int:
     """Characters of a value's texts and keys, and one more for each value in it."""
-    return sum(1 + sum(map(len, inside(one)[0])) for level in levels(value) for one in level)
+    every = [one for level in levels(value) for one in level]
+    return len(every) + sum(sum(map(len, inside(o)[0])) for o in every if type(o) not in _PLAIN)
 
 
-def is_finite(value: object) -> bool:
-    """Whether no number in a value is infinite or NaN, which JSON cannot say."""
-    floats = (one for level in levels(value) for one in level if isinstance(one, float))
-    return all(map(math.isfinite, floats))
+def has_numbers_of_json(value: object) -> bool:
+    """Whether JSON can say every number in a value: finite ones that are not too long."""
+    numbers = (one for level in levels(value) for one in level if isinstance(one, int | float))
+    return all(n.bit_length() <= MAX_BITS if isinstance(n, int) else isfinite(n) for n in numbers)
 
 
 def whole_text(text: str) -> str:
