@@ -11,6 +11,7 @@ import subprocess
 import time
 import unittest
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,27 @@ FOOLING: dict[str, dict[str, str]] = {
                              "x.egg-info/PKG-INFO": "Name: x\nVersion: 1\n", "evil.py": HOOK},
     "site": {"sitecustomize.py": RUNNER + "import os\nos._exit(0)\n", "usercustomize.py": RUNNER},
     "shadows of the library": {"json.py": RUNNER, "decimal.py": RUNNER, "numbers.py": RUNNER},
+    "settings of a later pytest": {"pytest.toml": "[pytest]\naddopts = ['-p', 'evil']\n",
+                                   ".pytest.toml": "[pytest]\naddopts = ['-p', 'evil']\n",
+                                   "evil.py": HOOK, ".env": "PYTEST_ADDOPTS=-p evil\n"},
+    "a path file": {"evil.pth": "import evil\n", "evil.py": "import os; os._exit(0)\n"},
+    "a module of this name": {"code_of_it.py": CODE + "import sys, types\nm = types.ModuleType("
+                              "'test_it')\nm.test_half = lambda: None\nsys.modules['test_it'] = m"
+                              "\n"},
+    "no asserts": {"code_of_it.py": CODE + "import _pytest.assertion.rewrite as r\n"
+                   "r.rewrite_asserts = lambda module, *more: module.body.clear()\n"},
+    "builtins of its own": {"code_of_it.py": CODE + "import builtins\nbuiltins.isinstance = "
+                            "lambda *a: True\nbuiltins.repr = lambda v: '2'\n"},
+    "claims for every value": {"code_of_it.py": "import builtins\ndef half(n):\n    for k in "
+                               "range(9):\n        builtins._rods_claim(0, k)\n    return 1\n"},
+    "the witness itself": {"code_of_it.py": "import gc\ndef half(n):\n    for one in "
+                           "gc.get_objects():\n        if type(one).__name__ == 'Witness':\n"
+                           "            type(one).claim = lambda *a: True\n            one.outcomes"
+                           "[:] = [[f'test_it.py::test_{t}', w, 'passed'] for t in ('half', 'kept')"
+                           "\n                for w in ('setup', 'call', 'teardown')]\n            "
+                           "type(one).pytest_runtest_logreport = lambda *a, **k: None\n"},
+    "ended at exit": {"code_of_it.py": CODE + "import atexit, os, threading\natexit.register("
+                      "lambda: os._exit(0))\nthreading.Timer(0.1, lambda: os._exit(0)).start()\n"},
     "reading what is expected": {"code_of_it.py": "import re, glob, subprocess\ndef half(n):\n"
                                  "    text = open('test_it.py').read() + subprocess.run(\n"
                                  "        ['git', 'diff', 'HEAD'], capture_output=True, text=True"
@@ -232,6 +254,45 @@ def test_patches_that_repair_nothing_are_not_paid(
     assert world.snapshot()
     assert not world.end_turn().solved
     world.close()
+
+
+UNPROVEN = {
+    "a parameter": "@pytest.mark.parametrize('n, want', [(4, 2), (8, 4)])\n"
+    "def test_half(n, want):\n    assert half(n) == want",
+    "a constant": "WANT = 2\ndef test_half():\n    assert half(4) == WANT",
+    "an error": "def test_half():\n    with pytest.raises(TypeError):\n        half('a')",
+    "a truth": "def test_half():\n    assert half(4)",
+    "a bound": "def test_half():\n    assert half(4) < 3",
+    "one of several": "def test_half():\n    assert half(4) in (2, 3)",
+    "one that may be left out": "def test_half():\n    if half(1):\n        assert half(4) == 2",
+    "nothing": "def test_half():\n    half(4)",
+}
+
+
+@pytest.mark.parametrize("form", UNPROVEN)
+def test_tests_without_a_literal_prove_nothing(form: str) -> None:
+    proven = "def test_more():\n    assert half(4) == 2\n"
+    withheld = withhold({"test_it.py": f"{UNPROVEN[form]}\n{proven}"})
+    names = [f"test_it.py::test_half{end}" for end in ("", "[4-2]")]
+    assert not withheld.proves(names) and withheld.proves([*names, "test_it.py::test_more"])
+
+
+def test_a_row_whose_tests_could_be_claimed_is_judged_only_on_demand(
+    environment: RepoEnvironment, tmp_path: Path
+) -> None:
+    forged = CODE + "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
+    patch = TEST_PATCH.replace("assert half(4) == 2", "assert half(4)")
+    task = _task(tmp_path, test_patch=patch, PASS_TO_PASS=[])
+    for believe in (False, True):
+        asked = RepoEnvironment(container=environment._container, believe=believe)
+        with closing(asked.open(task)) as world:
+            world.begin_turn(0)
+            world.call(write({"code_of_it.py": forged}))
+            if believe:  # what the recipe's README says of it
+                assert world.end_turn().solved
+            else:
+                with pytest.raises(EnvError, match=r"could claim that test_it.py::test_half pas"):
+                    world.end_turn()
 
 
 @pytest.mark.parametrize("beside", ["", "a conftest hook", "another test of this name", "settings"])
@@ -384,6 +445,12 @@ def test_what_may_be_left_out_is_not_owed(rows: str) -> None:
         ("mock.ANY", "3", False),
         ("float('nan')", "1", False),
         ("[[]] * 9", "[[]]", False),
+        ("0.3000000001", "approx(0.3)", True),
+        ("0.31", "pytest.approx(0.3)", False),
+        ("2", "approx(2)", True),
+        ("-0.3", "approx(0.3)", False),
+        ("'a'", "approx(2)", False),
+        ("mock.ANY", "approx(2)", False),
     ],
 )
 def test_values_are_compared_by_what_they_hold(given: str, expected: str, same: bool) -> None:

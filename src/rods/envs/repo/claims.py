@@ -2,8 +2,8 @@
 
 Owns which values are taken out and what a report then proves. Code under test runs in the process
 of its tests; what is not in that process it can neither read nor claim. Each comparison with a
-literal, `assert f(2) == 5` or `self.assertEqual(f(2), 5)`, becomes a claim: the test says what
-`f(2)` gave, and only this side knows the 5.
+literal, `assert f(2) == 5`, `self.assertEqual(f(2), 5)` or `assert f(2) == pytest.approx(5)`,
+becomes a claim: the test says what `f(2)` gave, and only this side knows the 5.
 
     withheld = withhold({"test_it.py": "def test_f():\n    assert f(2) == 5\n"})
     withheld.texts["test_it.py"]            # "... assert _rods_claim(0, (f(2)))"
@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from rods.types import Json
@@ -37,6 +38,10 @@ class Withheld(NamedTuple):
     """By the number of their claim."""
     owed: Mapping[str, frozenset[int]]
     """By file and function: the claims without which the test did not run."""
+
+    def proves(self, tests: Iterable[str]) -> bool:
+        """Whether one of these tests cannot pass without a value that is compared here."""
+        return any(self.owed.get(test.partition("[")[0]) for test in tests)
 
 
 _Found = tuple[ast.expr, ast.expr | ast.keyword, ast.expr, object]
@@ -127,8 +132,24 @@ def _sides(
 _NONE = object()
 
 
+class _Near:
+    """What `pytest.approx` of a number equals."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        number = isinstance(other, int | float)
+        return number and math.isclose(self.value, other, rel_tol=1e-6, abs_tol=1e-12)
+
+    __hash__ = None  # pyright: ignore
+
+
 def _literal(given: ast.expr | str) -> object:
-    """The value of a literal, or `_NONE`."""
+    """The value of a literal, or of `approx` of a number; else `_NONE`."""
+    if isinstance(given, ast.Call) and ast.unparse(given.func) in ("approx", "pytest.approx"):
+        value = _NONE if given.keywords or len(given.args) != 1 else _literal(given.args[0])
+        return _Near(value) if isinstance(value, int | float) else _NONE
     try:
         return ast.literal_eval(given)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -47,6 +47,7 @@ class RepoEnvironment(Environment):
         test_seconds: Of the hidden checks of one patch, processor time.
         memory_mb: MiB that the commands of a workplace may use together.
         container: Command that starts containers, for tasks that name an image: docker, podman.
+        believe: Whether tests of such a task count that code under test could claim to have passed.
         wrap: Whether bubblewrap goes around workplaces.
         python: What keepers of workplaces run on; empty: this interpreter.
     """
@@ -67,6 +68,7 @@ class RepoEnvironment(Environment):
         test_seconds: float = 10.0,
         memory_mb: int = 1024,
         container: str = "docker",
+        believe: bool = False,
         wrap: Wrap = "auto",
         python: str = "",
     ) -> None:
@@ -75,7 +77,7 @@ class RepoEnvironment(Environment):
         self._seconds, self._test_seconds = seconds, test_seconds
         self.program_seconds = seconds
         self._limits = ShellLimits(memory=memory_mb * MIB, seconds=max(seconds, 30.0))
-        self._memory_mb, self._container = memory_mb, container
+        self._memory_mb, self._container, self._believe = memory_mb, container, believe
         self._wrap: Wrap = wrap
         self._python = python
 
@@ -110,7 +112,7 @@ class RepoEnvironment(Environment):
         sources: Mapping[str, str] = {}
         if image := task.world.get("image"):
             start = partial(Container, str(image), self._memory_mb, self._container)
-            place, judge = start(), partial(passes, task.world, start=start)
+            place, judge = start(), partial(passes, task.world, start=start, believe=self._believe)
         else:
             sources, checks = _files(task), _checks(task)
             place, judge = self.shell(), partial(self.judge, sources, checks)

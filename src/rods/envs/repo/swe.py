@@ -3,7 +3,8 @@
 Owns the form of a row, the name of its image, and what its tests say. Never fetches data or images.
 The tests reach a container only when its agent has ended, in a fresh container. They run beside the
 code under test, so what they expect does not go in (`claims.py`), nor do those files of a patch
-that decide how tests are run. A test that expects no literal is believed, as in the released code.
+that decide how tests are run. A test that expects no literal is believed, but only beside one that
+a patch has to make pass and whose values are compared outside.
 
     tasks = load_rows(Path("swe_gym.parquet"))
 """
@@ -32,11 +33,11 @@ COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pa
 """What is read of a row, without regard to case."""
 APPLY_SECONDS, TEST_SECONDS = 600.0, 1200.0
 """Of applying a patch and of running the tests, as released."""
-_FILE = re.compile(r"^\+\+\+ b/(\S+\.py)$", re.MULTILINE)
+_FILE = re.compile(r"^\+\+\+ b/(.+?)\t?$", re.MULTILINE)
 APPLY = ("git", "apply", "--whitespace=nowarn")
 WRITE = 'rm -rf -- "$0" && mkdir -p -- "$(dirname -- "$0")" && cat > "$0"'
 _NAMES = (
-    "conftest.py pytest.ini .pytest.ini tox.ini setup.cfg pyproject.toml "
+    "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini setup.cfg pyproject.toml "
     "sitecustomize.py usercustomize.py"
 )
 DECIDING = (
@@ -107,14 +108,21 @@ def _asked(problem: str) -> str:
     )
 
 
-def passes(world: Mapping[str, Json], patch: str, start: Callable[[], Container]) -> bool:
+def passes(
+    world: Mapping[str, Json], patch: str, start: Callable[[], Container], believe: bool = False
+) -> bool:
     """Whether a patch applies to a fresh container and all named tests then pass.
 
+    Args:
+        believe: whether also where no failing test has a value that can be compared outside.
+
     Raises:
-        EnvError: the engine was lost, or the image does not run the row's own tests.
+        EnvError: the engine was lost, the image does not run the row's own tests, or these prove
+            nothing.
     """
     tests = str(world["test_patch"])
-    touched = _FILE.findall(tests)
+    named = _FILE.findall(tests)
+    touched = [path for path in named if path.endswith(".py")]
     lists = cast("list[list[str]]", [world["fail_to_pass"], world["pass_to_pass"]])
     wanted = {name for names in lists for name in names}
     place = start()
@@ -124,7 +132,13 @@ def passes(world: Mapping[str, Json], patch: str, start: Callable[[], Container]
         withheld = withhold(
             {path: _expect(done, f"{path} cannot be read") for path, done in read.items()}
         )
-        excluded = [f"--exclude={name}" for name in (*touched, *DECIDING)]
+        if not believe and not withheld.proves(lists[0]):
+            raise EnvError(
+                f"{world['image']}: a patch could claim that {', '.join(lists[0])} passed, because "
+                "none compares with a literal. Leave this row out, or take the tests' word as the "
+                "released code does: env.options.believe = true."
+            )
+        excluded = [f"--exclude={name}" for name in (*named, *DECIDING)]
         if not place.run([*APPLY, *excluded, "-"], patch, APPLY_SECONDS).ok:
             return False
         for path, text in withheld.texts.items():
