@@ -11,7 +11,6 @@ Owns the socket and the connections of a service. Never knows what it answers, n
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import resource
 import socket
@@ -32,6 +31,8 @@ SPARE = 256 + ROOM
 """Open files beside the connections."""
 YOUNG = 1.0
 """Seconds for which a connection may wait for a request where others are refused."""
+LOOKS = 8
+"""Looks at a connection until it has waited too long."""
 _BODIED = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -71,58 +72,46 @@ def protocol(connections: int, seconds: float = SECONDS, room: int = ROOM) -> ty
     class Connection(H11Protocol):
         """One of them."""
 
-        _timer: asyncio.TimerHandle | None = None
-        """While it waits for a head, or for its client to read."""
+        _since, _unread = 0.0, 0
+        """When it began to wait, and bytes that its client had not read when it was looked at."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self._since = self.loop.time()
             if len(self.connections) > connections and not self._took_a_place():
                 self.app = _busy
                 if len(self.connections) > connections + room:
                     transport.abort()
-            self._watch()
+            self._look()
+
+        def _waits(self) -> bool:
+            cycle: Any = self.cycle
+            return cycle is None or cycle.response_complete
 
         def _took_a_place(self) -> bool:
-            mine: Any = self.connections
-            ends = {one._timer.when(): one for one in mine if getattr(one, "_timer", None)}
-            first = min(ends, default=math.inf)
-            if first > self.loop.time() + seconds - YOUNG:
+            rest = [one for one in self.connections if isinstance(one, Connection) and one._waits()]
+            first = min(rest, key=lambda one: one._since)
+            if first._since > self.loop.time() - YOUNG:
                 return False
-            self.connections.discard(ends[first])
-            ends[first].transport.abort()
+            self.connections.discard(first)
+            first.transport.abort()
             return True
+
+        def _look(self) -> None:
+            """End it where it has waited too long: for a request, or for its client to read."""
+            now, unread = self.loop.time(), self.transport.get_write_buffer_size()
+            if not self._waits() and (not unread or unread != self._unread):
+                self._since = now
+            self._unread = unread
+            if now - self._since >= seconds:
+                self.transport.abort()
+            elif self in self.connections:
+                self.loop.call_later(seconds / LOOKS, self._look)
 
         def _should_upgrade(self) -> bool:
             # What speaks WebSockets would wait for ever for the end of a body.
             whole = _BODIED.isdisjoint(name for name, _ in self.headers)
             return whole and self.app is not _busy and super()._should_upgrade()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch()
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._watch()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._watch()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            self._watch()
-
-        def _watch(self) -> None:
-            """Let a connection end that keeps its place for nothing."""
-            cycle: Any = self.cycle
-            works = cycle is not None and not cycle.response_complete
-            if self not in self.connections or (works and not self.flow.write_paused):
-                if self._timer is not None:
-                    self._timer.cancel()
-                self._timer = None
-            elif self._timer is None:
-                self._timer = self.loop.call_later(seconds, self.transport.abort)
 
     return Connection
 

@@ -39,7 +39,9 @@ def file_rows(
         yield from enumerate((row for _, row in found), 1)
         return
     text = text_of(path, what, error) if path.suffix == ".json" else ""
-    if text and not _is_lines(text):
+    first = [line for line in text.split("\n") if line.strip()][:2]
+    # Exports may be called .json although they are JSON lines.
+    if text and (len(first) < 2 or not all(row[0] + row[-1] == "{}" for row in first)):
         for number, row in enumerate(_list(path, text, error), 1):
             require_whole(row, f"{path}, row {number}", error)
             yield number, row
@@ -116,12 +118,6 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise error(f"{where}: {key}: {expected}, got {value!r:.60}.")
     return value
-
-
-def _is_lines(text: str) -> bool:
-    """Whether a file is JSON lines although its name ends in .json, as exports may be called."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    return len(lines) > 1 and all(line.startswith("{") and line.endswith("}") for line in lines[:2])
 
 
 def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:
