@@ -13,6 +13,7 @@ from pretrain import repo
 from pretrain.conversations import DIALECT
 from pretrain.repairs import (
     DIFFICULTIES,
+    WIDE,
     Rehearsals,
     bug_of,
     calls_of,
@@ -27,7 +28,7 @@ from rods.config.bundled import TINY_REPO
 from rods.dialects import get_dialect, structured
 from rods.envs import make_environment
 from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.mutations import WIDE, mutations
+from rods.envs.repo.mutations import mutations
 from rods.envs.repo.plant import REPOSITORIES, plant, repository
 from rods.policies.ground_truth import rehearse
 from rods.rollout.episode import RolloutContext

@@ -22,7 +22,7 @@ from pretrain.conversations import DIALECT, Conversation
 from rods.config import RolloutSettings
 from rods.dialects import structured
 from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.mutations import WIDE, Mutation, mutations
+from rods.envs.repo.mutations import Changes, Mutation, any_other, mutations
 from rods.envs.repo.plant import REPOSITORIES, Bug, plant, planted, repository
 from rods.envs.repo.world import PATCH, SPECS, START, RepoWorld
 from rods.policies.ground_truth import rehearse
@@ -38,6 +38,14 @@ DIFFICULTIES = (1, 2)
 """Those whose function is told."""
 ALL = 2_000
 """More bugs than there are."""
+WIDE = Changes(
+    any_other("< <= > >= == !=") | {"in": ["not in"], "not in": ["in"]},
+    any_other("+ - * // %"),
+    any_other("and or"),
+    any_other("max min len sum") | any_other("any all"),
+    (1, -1, 2, -2, 3, 5, 10),
+)
+"""Whatever could stand there."""
 NUMBERS = 100
 """A wrong number is below."""
 
@@ -47,7 +55,7 @@ def tasks_apart(
 ) -> list[Task]:
     """Tasks whose bugs are none of those: whatever could stand in a place, not slips alone."""
     kept = {bug_of(task) for task in apart}
-    return [t for t in plant(ALL, DIFFICULTIES, seed, names, wide=True) if bug_of(t) not in kept]
+    return [t for t in plant(ALL, DIFFICULTIES, seed, names, WIDE) if bug_of(t) not in kept]
 
 
 def with_another_bug(task: Task, kept: Set[str], rng: random.Random) -> Task:

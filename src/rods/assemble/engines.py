@@ -76,7 +76,10 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         return config, ""
     size = f"{parameters / 1e9:.1f} billion parameters"
     if parameters <= LARGE or not on_gpu:
-        return with_name(config, "hf" if on_gpu else _on_cpu(config, parameters)), ""
+        # A process with one thread pays only where `model.threads` is left open.
+        small = parameters <= SMALL and config.model.dtype != "bfloat16"
+        alone = on_gpu or not small or config.model.threads or processes_of(config.rollout) < 2
+        return with_name(config, "hf" if alone else "processes"), ""
     # vLLM takes LoRA adapters alone.
     if config.model.lora_rank and shutil.which(config.engine.vllm.command):
         said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
@@ -86,13 +89,6 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         "LoRA adapters: the engine in this process samples instead (engine.name, "
         "engine.vllm.command, model.lora_rank; docs/guides/engines.md)"
     )
-
-
-def _on_cpu(config: RunConfig, parameters: int) -> str:
-    """A process with one thread pays only where `model.threads` is left open."""
-    small = parameters <= SMALL and config.model.dtype != "bfloat16"
-    many = processes_of(config.rollout) > 1
-    return "processes" if small and many and not config.model.threads else "hf"
 
 
 def with_name(config: RunConfig, name: str) -> RunConfig:

@@ -41,7 +41,11 @@ def with_objects(
     if environment is not None:
         words.append(f"env.name={json.dumps(_address(environment))}")
     if tasks is not None:
-        words.append(f"env.tasks={json.dumps([_kept(tasks)])}")
+        text = "".join(json_text(task.to_json()) for task in tasks)
+        path = Path("runs") / f"tasks-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        write_tasks(path, tasks)
+        words.append(f"env.tasks={json.dumps([str(path)])}")
     return with_overrides(config, words) if words else config
 
 
@@ -63,11 +67,3 @@ def _address(environment: Environment) -> str:
         f"environment: this {type(environment).__name__} is not at the top of a module, so other "
         "processes cannot import it. Assign it to a name there."
     )
-
-
-def _kept(tasks: Sequence[Task]) -> str:
-    text = "".join(json_text(task.to_json()) for task in tasks)
-    path = Path("runs") / f"tasks-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    write_tasks(path, tasks)
-    return str(path)

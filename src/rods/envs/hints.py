@@ -109,17 +109,14 @@ def call_hint(call: ToolCall, offered: Mapping[str, ToolSpec]) -> str:
     """What is wrong with a call, nested ones included, by the descriptions of tools alone."""
     for one in nested(call):
         spec = offered.get(one.name)
-        found = _nearest_tools(one.name, offered) if spec is None else _argument_hint(one, spec)
-        if found or spec is None:
+        if spec is None:
+            folded = {other.casefold(): other for other in offered}
+            near = difflib.get_close_matches(one.name[:MOST_CHARS].casefold(), folded, 2, CUTOFF)
+            tools = " and ".join(signature(offered[folded[other]]) for other in near)
+            return f"The nearest that can be called now: {tools}." if near else ""
+        if found := _argument_hint(one, spec):
             return found
     return ""
-
-
-def _nearest_tools(name: str, offered: Mapping[str, ToolSpec]) -> str:
-    folded = {other.casefold(): other for other in offered}
-    near = difflib.get_close_matches(name[:MOST_CHARS].casefold(), folded, 2, CUTOFF)
-    tools = " and ".join(signature(offered[folded[other]]) for other in near)
-    return f"The nearest that can be called now: {tools}." if near else ""
 
 
 def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:

@@ -17,7 +17,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.turns import TurnWorld, require_env
@@ -222,15 +222,6 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         return right
 
 
-@runtime_checkable
-class Closable(Protocol):
-    """A machine that holds something, such as a process."""
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
-
-
 class MachineWorld(JudgedWorld[Ready]):
     """One single-use world whose calls go to the machine of its prepared task."""
 
@@ -267,8 +258,8 @@ class MachineWorld(JudgedWorld[Ready]):
             super().close()
             machine = self._machine
             del self._machine, self._judge
-            if isinstance(machine, Closable):
-                machine.close()
+            if close := getattr(machine, "close", None):  # it may hold a process
+                close()
 
 
 _verdict = lru_cache(256)(TurnVerdict)

@@ -108,7 +108,8 @@ def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any])
     if literal and kind is dict:
         right = _object_among(value, accepted)
     elif literal and kind is list and inner is dict:
-        right = _objects_among(value, accepted)
+        same = (zip(value, one, strict=True) for one in accepted if len(one) == len(value))
+        right = any(all(_object_among(item, [its]) for item, its in pairs) for pairs in same)
     elif literal and kind is str:
         right = _bare(value) in [_bare(one) for one in accepted if isinstance(one, str)]
     elif literal and kind is list:
@@ -147,14 +148,6 @@ def _object_fits(value: object, wanted: Mapping[str, Sequence[Any]]) -> bool:
         if key not in wanted or _bare(found) not in [_bare(one) for one in wanted[key]]:
             return False
     return all(key in given or LEFT_OUT in options for key, options in wanted.items())
-
-
-def _objects_among(value: Sequence[Any], accepted: Sequence[Any]) -> bool:
-    return any(
-        len(value) == len(one)
-        and all(_object_among(item, [wanted]) for item, wanted in zip(value, one, strict=True))
-        for one in accepted
-    )
 
 
 def _bare(value: Any) -> Any:

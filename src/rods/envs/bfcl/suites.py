@@ -153,14 +153,11 @@ def _task(
         "functions": functions,
         "accepted": accepted,
     }
-    turn, origin = (Turn(last.content),), Provenance(name, _scenario(category, name))
-    return Task(NAME, category, turn, world, origin, tuple(dialogue))
-
-
-def _scenario(category: str, name: str) -> str:
-    """Live entries are called `CATEGORY_NUMBER-FUNCTIONS-QUESTION`: those of the same functions."""
+    # Live entries are called CATEGORY_NUMBER-FUNCTIONS-QUESTION: those of the same functions.
     numbers = name.rsplit("_", 1)[-1].split("-")
-    return f"{category}-{numbers[1] if len(numbers) == 3 else numbers[0]}"
+    scenario = f"{category}-{numbers[1] if len(numbers) == 3 else numbers[0]}"
+    turn, origin = (Turn(last.content),), Provenance(name, scenario)
+    return Task(NAME, category, turn, world, origin, tuple(dialogue))
 
 
 def _messages(rows: Sequence[Any], where: str) -> list[Message]:

@@ -89,7 +89,10 @@ def _steps(value: object) -> ReadRow:
     if row.get("answers") is not None and row.get("query") is not None:
         return ReadRow([_asked(row)], [])
     if row.get("answer") is not None and row.get("conversations") is not None:
-        return ReadRow([_answered(row)], [])
+        calls = _calls(_loaded(row["answer"], "answer"))
+        tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
+        said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
+        return ReadRow([_last_apart(tools, said, calls)], [])
     if row.get("system") is not None and row.get("conversations") is not None:
         return _conversation(row)
     if row.get("instruction") is not None:
@@ -129,13 +132,6 @@ def _asked(row: dict[str, Any]) -> SingleStep:
     calls = _calls(_loaded(row["answers"], "answers"))
     tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
     return SingleStep(tools, (), _text(row["query"], "query"), calls, not calls)
-
-
-def _answered(row: dict[str, Any]) -> SingleStep:
-    calls = _calls(_loaded(row["answer"], "answer"))
-    tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
-    said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
-    return _last_apart(tools, said, calls)
 
 
 def _verl(prompt: list[Any], truth: str) -> SingleStep:

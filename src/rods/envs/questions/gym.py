@@ -61,7 +61,10 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
             f"env.questions.families: reasoning-gym has no family {family!r}; it has "
             f"{', '.join(sorted(factory.DATASETS))}."
         )
-    if _has_many_answers(family, factory):
+    # By the package's own word: its scorer is replaced where a single answer is not enough.
+    plain: Any = importlib.import_module("reasoning_gym.dataset").ProceduralDataset
+    replaced = factory.DATASETS[family][0].score_answer is not plain.score_answer
+    if replaced and family not in ONE_ANSWER:
         raise ConfigError(
             f"env.questions.families: reasoning_gym:{family} has items with several right answers, "
             "or judges them by its own code, so a text cannot be compared with one answer. Take "
@@ -79,13 +82,6 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
     curriculum.set_global_level(difficulty - 1)  # it stops at a family's last level
     made, _ = factory.DATASETS[family]
     return made(config=curriculum.generate_configuration(fixed))
-
-
-def _has_many_answers(family: str, factory: Any) -> bool:
-    """By the package's own word: its scorer is replaced where a single answer is not enough."""
-    made: Any = factory.DATASETS[family][0]
-    plain: Any = importlib.import_module("reasoning_gym.dataset").ProceduralDataset
-    return family not in ONE_ANSWER and made.score_answer is not plain.score_answer
 
 
 @lru_cache(maxsize=1)

@@ -143,12 +143,12 @@ class _Routes:
 
     def _make_sides(self, held_out: float) -> asyncio.Future[str]:
         """Let a thread make the tasks of both sides; the latest few stay for who asks again."""
-        oldest = next(iter(self._sides.values()), None)
-        if oldest is not None and len(self._sides) == SIDES:
-            if not oldest.done():
+        if len(self._sides) == SIDES:
+            oldest = next(iter(self._sides))
+            if not self._sides[oldest].done():
                 why = f"tasks of {SIDES} other shares are being made: ask again"
                 raise HTTPException(503, why, {"Retry-After": "5"})
-            del self._sides[next(iter(self._sides))]
+            del self._sides[oldest]
         loop = asyncio.get_running_loop()
         made = self._sides[held_out] = loop.run_in_executor(self._maker, self._tasks, held_out)
         return made

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from rods.env import Environment
 from rods.envs.repo.checks import Check, Job, failing, outcomes
@@ -114,7 +114,11 @@ class RepoEnvironment(Environment):
             start = partial(Container, str(image), self._memory_mb, self._container)
             place, judge = start(), partial(passes, task.world, start=start, believe=self._believe)
         else:
-            sources, checks = _files(task), _checks(task)
+            sources = cast("Any", task.world.get("files"))
+            rows = cast("list[list[str]]", task.world.get("checks"))
+            if not isinstance(sources, dict) or not sources or not rows:
+                raise TaskError(f"task {task.id}: its world has no files, or no checks of them.")
+            checks = [Check(call, expected) for call, expected in rows]
             place, judge = self.shell(), partial(self.judge, sources, checks)
         try:
             if isinstance(place, Shell):
@@ -138,17 +142,3 @@ class RepoEnvironment(Environment):
             job = Job(None, [check.call for check in checks])
             got = outcomes(shell, [job], self._test_seconds)[0]
         return not failing(checks, got)
-
-
-def _files(task: Task) -> Mapping[str, str]:
-    found = task.world.get("files")
-    if not isinstance(found, dict) or not found:
-        raise TaskError(f"task {task.id}: its world has no files; expected texts by path.")
-    return cast("dict[str, str]", found)
-
-
-def _checks(task: Task) -> list[Check]:
-    found = cast("list[list[str]]", task.world.get("checks") or [])
-    if not found:
-        raise TaskError(f"task {task.id}: its world has no checks; expected [call, value] pairs.")
-    return [Check(call, expected) for call, expected in found]

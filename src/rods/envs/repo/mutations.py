@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 
-class Changes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Changes:
     """What may stand in a word's or a number's place."""
 
     compared: Mapping[str, Sequence[str]]
@@ -26,27 +28,19 @@ class Changes(NamedTuple):
     """By how much a number is wrong; below 0 is none."""
 
 
-def _any_other(words: str) -> dict[str, list[str]]:
+def any_other(words: str) -> dict[str, list[str]]:
+    """For each of these words all the others."""
     return {one: [other for other in words.split() if other != one] for one in words.split()}
 
 
 PLAIN = Changes(
     {"<": ["<="], "<=": ["<"], ">": [">="], ">=": [">"], "==": ["!="], "in": ["not in"]},
     {"+": ["-"], "-": ["+"], "*": ["+"], "//": ["%"], "%": ["//"]},
-    _any_other("and or"),
-    _any_other("max min") | _any_other("any all"),
+    any_other("and or"),
+    any_other("max min") | any_other("any all"),
     (1, -1),
 )
 """Slips: one step beside what is right."""
-WIDE = Changes(
-    _any_other("< <= > >= == !=") | {"in": ["not in"], "not in": ["in"]},
-    _any_other("+ - * // %"),
-    _any_other("and or"),
-    _any_other("max min len sum") | _any_other("any all"),
-    (1, -1, 2, -2, 3, 5, 10),
-)
-"""Whatever could stand there."""
-
 
 _Change = tuple[int, str, str]
 """Start, old text, new text."""
@@ -111,18 +105,12 @@ def _within(tree: ast.AST, source: str, starts: list[int], changes: Changes) -> 
             for left, right in pairwise(node.values):
                 yield from between(left, right, changes.joined)
         elif isinstance(node, ast.Constant) and isinstance(node.value, int):
-            yield from _constant(begin(node), node.value, changes.steps)
+            steps = [not node.value]
+            if not isinstance(node.value, bool):
+                steps = [node.value + step for step in changes.steps if node.value + step >= 0]
+            yield from ((begin(node), str(node.value), str(new)) for new in steps)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             yield begin(node), "-", ""
         elif isinstance(node, ast.Name):
             for new in changes.called.get(node.id, ()):
                 yield begin(node), node.id, new
-
-
-def _constant(start: int, value: int, steps: Sequence[int]) -> Iterator[_Change]:
-    if isinstance(value, bool):
-        yield start, str(value), str(not value)
-        return
-    for step in steps:
-        if value + step >= 0:
-            yield start, str(value), str(value + step)

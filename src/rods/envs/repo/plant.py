@@ -26,7 +26,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from rods.envs.repo.checks import Check, Job, failing, outcomes, read_checks, require_pass
-from rods.envs.repo.mutations import PLAIN, WIDE, Mutation, mutations
+from rods.envs.repo.mutations import PLAIN, Changes, Mutation, mutations
 from rods.errors import ConfigError
 from rods.sandbox.execution import MIB
 from rods.sandbox.shell import Shell, ShellLimits
@@ -108,11 +108,9 @@ def plant(
     difficulties: tuple[int, ...] = (1, 2, 3, 4, 5),
     seed: int = 0,
     names: tuple[str, ...] = REPOSITORIES,
-    wide: bool = False,
+    changes: Changes = PLAIN,
 ) -> tuple[Task, ...]:
     """Tasks, their difficulties and repositories in turn; fewer where there are no more bugs.
-
-    With `wide` a bug may be whatever could stand in its place, not a slip alone.
 
     Raises:
         ConfigError: a difficulty is none of 1 to 5.
@@ -124,7 +122,7 @@ def plant(
     rng = random.Random(f"rods-repo-{seed}")
     found: dict[str, Task] = {}
     with Shell(LIMITS) as shell:
-        planter = _Planter(shell, names, rng, TRIED * math.ceil(count / len(names)), wide)
+        planter = _Planter(shell, names, rng, TRIED * math.ceil(count / len(names)), changes)
         for number in range(count):
             turn, place = divmod(number, len(difficulties))
             at = (turn + place) % len(names)
@@ -139,10 +137,9 @@ class _Planter:
     """Bugs of repositories that were tried, and tasks made of them."""
 
     def __init__(
-        self, shell: Shell, names: Sequence[str], rng: random.Random, tried: int, wide: bool
+        self, shell: Shell, names: Sequence[str], rng: random.Random, tried: int, changes: Changes
     ) -> None:
-        self._shell, self._rng, self._tried = shell, rng, tried
-        self._changes = WIDE if wide else PLAIN
+        self._shell, self._rng, self._tried, self._changes = shell, rng, tried, changes
         self._bugs = {name: self._try(repository(name)) for name in names}
         self._used: set[tuple[Bug, ...]] = set()
 

@@ -113,12 +113,9 @@ def passes(
 ) -> bool:
     """Whether a patch applies to a fresh container and all named tests then pass.
 
-    Args:
-        believe: whether also where no failing test has a value that can be compared outside.
-
     Raises:
-        EnvError: the engine was lost, the image does not run the row's own tests, or these prove
-            nothing.
+        EnvError: the engine was lost, the image does not run the row's own tests, or (unless they
+            are to be believed) these prove nothing.
     """
     tests = str(world["test_patch"])
     named = _FILE.findall(tests)
