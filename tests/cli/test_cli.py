@@ -81,17 +81,23 @@ def test_a_model_of_your_own_takes_the_full_setting(
     assert "Name a folder with the model's config.json to get a plan." in printed.err
 
 
-@pytest.mark.parametrize(("words", "status"), [([], 0), (["--memory", "24"], 2)])
-def test_a_plan_that_was_asked_for_and_cannot_be_made_is_an_error(
+@pytest.mark.parametrize("way", ["--model", "--model.name"])
+@pytest.mark.parametrize("name", ["a/b", "./cold", "cold"], ids=["hub", "path", "word"])
+@pytest.mark.parametrize("words", [[], ["--memory", "24"]], ids=["", "memory"])
+def test_a_dry_run_of_a_model_that_training_would_not_find_is_an_error(
     words: list[str],
-    status: int,
+    name: str,
+    way: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    asked = ["train", "--model.name", "a/b", "--dry-run", *words]
-    assert rods(*asked, monkeypatch=monkeypatch) == status
-    assert "memory was not planned: model 'a/b'" in capsys.readouterr().err
+    assert rods("train", way, name, "--dry-run", *words, monkeypatch=monkeypatch) == 2
+    printed = capsys.readouterr()
+    assert f"memory was not planned: model '{name}'" in printed.err
+    assert json.loads(printed.out)["model"]["name"] == name, "the settings are printed"
 
 
 @pytest.mark.parametrize(

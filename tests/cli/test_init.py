@@ -86,8 +86,13 @@ def test_the_tasks_can_be_trained_on(
     assert rods("check", "--recipe", "recipe.toml", monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in shown
-    assert rods("train", "--recipe", "recipe.toml", "--dry-run", monkeypatch=monkeypatch) == 0
-    assert '"name": "./tools.py:bistro"' in capsys.readouterr().out
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    words = ["train", "--recipe", "recipe.toml", "--dry-run"]
+    assert rods(*words, monkeypatch=monkeypatch) == 2, "as training: `rods sft` wrote no model yet"
+    printed = capsys.readouterr()
+    assert '"name": "./tools.py:bistro"' in printed.out and "model 'cold'" in printed.err
+    there = ["--profile", "smollm2", "--model.name", "smollm2-bfcl"]
+    assert rods(*words, *there, monkeypatch=monkeypatch) == 0, capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -82,16 +82,13 @@ def train(
             "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
         )
     if dry_run:
-        _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
+        _plan(config, folder, resume)
     else:
         _run(config, folder, resume, start, drift)
 
 
-def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
-    """Print the settings and the planned memory; raises `ConfigError` if it does not fit.
-
-    Unknown sizes of the model are an error if a plan was `asked_for`, and a notice otherwise.
-    """
+def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
+    """Print the settings and the planned memory; raises what training would raise at its start."""
     from rods.assemble.refusals import require_known_tools, require_named
     from rods.assemble.tasks import sides_of
     from rods.envs import make_environment
@@ -102,7 +99,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
         environment = make_environment(config.env.name, config.env.arguments)
         require_known_tools(config, environment, sides_of(config).originals)
     try:
-        _plan_memory(config, folder, resume, asked_for)
+        _plan_memory(config, folder, resume)
     finally:  # behind the answer, and only for a file or another program
         if out().is_terminal:
             say("--dry-run > FILE writes all settings.")
@@ -110,7 +107,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
             out().print_json(config.model_dump_json())
 
 
-def _plan_memory(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
+def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
     from rods.assemble.engines import with_engine, with_room
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.plan import plan_of, require_fit, table
@@ -121,10 +118,7 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None, asked_for:
     except PolicyError as error:
         how = "Name a folder with the model's config.json to get a plan."
         said = f"memory was not planned: {str(error).rstrip('.')}. {how}"
-        if asked_for:
-            raise PolicyError(said) from error
-        say(said)
-        return
+        raise PolicyError(said) from error
     device = device_of(config, here=False)
     require_context(config, shape.positions)
     config, said = with_engine(config, shape.parameters, device.on_gpu)
