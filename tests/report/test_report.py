@@ -539,6 +539,44 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
     assert compare_runs([other, other]).notes == ()
 
 
+def evaluated(finished: Path, to: Path) -> Path:
+    """The last evaluation of a run as `rods eval --json > FILE` prints it."""
+    lines = (finished / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    (last,) = [line for line in lines if '"when": "after"' in line]
+    to.write_text(json.dumps(json.loads(last)["rows"], indent=2), encoding="utf-8")
+    return to
+
+
+@pytest.mark.parametrize("kinds", ["run json", "json run", "json json"])
+def test_evaluations_alone_are_compared_with_runs_and_with_each_other(
+    kinds: str, finished: Path, tmp_path: Path
+) -> None:
+    paths = {"run": finished, "json": evaluated(finished, tmp_path / "a.json")}
+    comparison = compare_runs([paths[kind] for kind in kinds.split()])
+    cells = [arm.cells[TaskSubset("variant"), "progress"] for arm in comparison.arms]
+    assert cells[0].after == cells[1].after and cells[1].against is not None
+    assert cells[1].against.mean == 0
+    assert "a.json" in " ".join(arm.name for arm in comparison.arms)
+    said = "rods eval: its settings, training and first evaluation are not known."
+    assert sum(said in note for note in comparison.notes) == kinds.count("json")
+    assert not [note for note in comparison.notes if "differ" in note], "nothing to compare with"
+    comparison.write(tmp_path / "p.html")
+
+
+SUITE_ROW = {"task_id": "a", "origin": "a", "category": "c", "scenario": "s", "right": [True]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "3", "null", "[1]", '[{"task_id": "a"}]', "[" * 5000, json.dumps([SUITE_ROW])],
+    ids=["empty", "no rows", "object", "number", "null", "numbers", "no values", "deep", "suite"],
+)
+def test_a_file_that_is_no_evaluation_is_refused(text: str, finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(StoreError, match=r"a\.json: expected the rows of `rods eval --json`"):
+        compare_runs([finished, tmp_path / "a.json"])
+
+
 def test_a_run_that_is_not_finished_is_compared_by_its_last_evaluation(
     finished: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,8 @@ from rods.cli.common import out, say
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Two or more folders of runs, or summary files.")
+        list[Path],
+        typer.Argument(help="Two or more: folders of runs, summaries, eval --json > a.json."),
     ],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
 ) -> None:

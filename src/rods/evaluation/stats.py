@@ -96,10 +96,6 @@ def paired_difference(
     Raises:
         ValueError: the sequences have different lengths or hold values that are not finite.
     """
-    if len(before) != len(after):
-        raise ValueError(
-            f"{len(before)} values before and {len(after)} after: pairs need the same tasks."
-        )
     return mean_ci([b - a for a, b in zip(before, after, strict=True)], clusters)
 
 

@@ -130,9 +130,8 @@ def _structured() -> Sequence[tuple[str, Dialect]]:
 def _instead(template: ChatTemplate) -> str:
     """Advice to take a dialect whose results are messages of the user, where the template joins."""
     others = [name for name, dialect in _structured() if _joins(template, dialect)]
-    if not others:
-        return ""
-    return f" Or take a dialect that writes results as a user's messages: {', '.join(others)}."
+    said = f" Or take a dialect that writes results as a user's messages: {', '.join(others)}."
+    return said if others else ""
 
 
 def _joins(template: ChatTemplate, dialect: Dialect) -> bool:

@@ -36,7 +36,7 @@ SHOWN = 3
 
 
 def compare_runs(paths: Sequence[Path]) -> Experiment:
-    """Read runs and summaries of runs and set them side by side; the first is the baseline.
+    """Set runs, summaries and evaluations side by side; the first is the baseline.
 
     Raises:
         StoreError: fewer than two runs were given, or one cannot be read.
@@ -44,7 +44,8 @@ def compare_runs(paths: Sequence[Path]) -> Experiment:
     runs = [run for path in paths for run in runs_at(path)]
     if len(runs) < 2:
         raise StoreError(f"a comparison needs two runs or more, got {len(runs)}.")
-    labels = [f"{_letter(i)}: {run.name}" for i, run in enumerate(runs)]
+    letters = (f"{ascii_uppercase[i % 26]}{i // 26 or ''}" for i in range(len(runs)))
+    labels = [f"{letter}: {run.name}" for letter, run in zip(letters, runs, strict=True)]
     differing = _differing(runs)
     arms = [
         ArmResult.of(
@@ -60,23 +61,24 @@ def compare_runs(paths: Sequence[Path]) -> Experiment:
 
 
 def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
-    """Settings whose values differ: dotted key, one text a run."""
+    """Settings whose values differ between runs that have any: dotted key, one text a run."""
     configs = [run.manifest.get("config") for run in runs]
     settings = [details(c) if isinstance(c, dict) else {} for c in configs]
     names = sorted({key for s in settings for key in s})
-    found = {key: tuple(s.get(key, "-") for s in settings) for key in names}
-    return {key: values for key, values in found.items() if len(set(values)) > 1}
+    known = {key: {s.get(key, "-") for s in settings if s} for key in names}
+    return {k: tuple(s.get(k, "-") for s in settings) for k in names if len(known[k]) > 1}
 
 
 def _warnings(
     runs: Sequence[RunData], labels: Sequence[str], differing: Mapping[str, Sequence[str]]
 ) -> list[str]:
     found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
-    found += heldout.uneven_budgets("runs", [[run] for run in runs], [""] * len(runs))
+    trained = [[run] for run in runs if run.manifest] or [runs]
+    found += heldout.uneven_budgets("runs", trained, [""] * len(trained))
     if any(key.startswith("stages.") for key in differing):
         found.append("the stages of the curriculum differ.")
     for name in ("seed", "profile", "split_hash", "template_hash", "rods"):
-        values = [str(run.manifest.get(name, run.setting(name))) for run in runs]
+        values = [str(r.manifest.get(name, r.setting(name))) for r in runs if r.manifest]
         if len(set(values)) > 1:
             found.append(f"{name.replace('_', ' ')} differs: {', '.join(values)}.")
     if any(key.startswith("evaluation.") for key in differing):
@@ -116,7 +118,3 @@ def _named(keys: Set[Key]) -> str:
         for name, ids in sorted(sets.items())
     ]
     return " and ".join(listed) or "none"
-
-
-def _letter(index: int) -> str:
-    return f"{ascii_uppercase[index % 26]}{index // 26 or ''}"

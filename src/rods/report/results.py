@@ -35,8 +35,9 @@ REASONS = 5
 def summary(path: Path) -> Group:
     """What `rods train` ends with: results, and what the buffer did."""
     run = load_run(path)
+    lines = [f"{fact.label.capitalize()}: {fact.value}, {fact.detail}." for fact in facts(run)]
     notes = [Text(note, style="yellow") for note in run.notes]
-    return Group(summary_table(run), *map(Text, summary_lines(run)), *notes)
+    return Group(summary_table(run), *map(Text, lines), *notes)
 
 
 def summary_table(run: RunData) -> Table:
@@ -157,11 +158,6 @@ def change(found: Interval | None) -> Text:
         return Text("-", style="dim")
     colour = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
     return Text(f"{found.mean:+.3f}{reach(found, -1.0)}", style=colour)
-
-
-def summary_lines(run: RunData) -> list[str]:
-    """What training, buffer and synthesis did, a sentence each."""
-    return [f"{fact.label.capitalize()}: {fact.value}, {fact.detail}." for fact in facts(run)]
 
 
 def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) -> Group:

@@ -36,12 +36,13 @@ from rods.report.run_data import (
     Made,
     RunData,
     StepRow,
+    evaluation_of,
     load_run,
 )
 
 Table: TypeAlias = dict[str, Any]
 """Nested tables, as JSON has them; columns are lists of one length."""
-SUFFIX, FORMAT = ".jsonl", 1
+SUFFIX, EVALUATED, FORMAT = ".jsonl", ".json", 1
 FIGURES = (
     *("reward_mean", "zero_variance", "entropy", "trajectories"),
     *("tokens_generated", "buffer.seed_emitted", "buffer.quota_filtered"),
@@ -55,9 +56,21 @@ LETTERS = {name[:1] or "-": name for name in ("", *REGIONS)}
 
 
 def runs_at(path: Path) -> list[RunData]:
-    """Read a run directory, or all runs of a summary; raises `StoreError` where it is neither."""
-    is_summary = path.suffix == SUFFIX and not path.is_dir()
-    return read_summary(path) if is_summary else [load_run(path)]
+    """Read a run, the runs of a summary or what `rods eval --json` printed; else `StoreError`."""
+    if path.is_dir() or path.suffix not in (SUFFIX, EVALUATED):
+        return [load_run(path)]
+    return read_summary(path) if path.suffix == SUFFIX else [_evaluation_at(path)]
+
+
+def _evaluation_at(path: Path) -> RunData:
+    try:
+        found = evaluation_of("after", json.loads(text_of(path, "evaluations", StoreError)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found = None
+    if found is None or not any(row.values for row in found.rows):
+        raise StoreError(f"{path}: expected the rows of `rods eval --json`, without --suite.")
+    said = "an evaluation by rods eval: its settings, training and first evaluation are not known."
+    return RunData(path, {}, evaluations=(found,), notes=(said,))
 
 
 def read_summary(path: Path) -> list[RunData]:
