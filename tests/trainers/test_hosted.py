@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -121,21 +122,62 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
 
 
 def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "trl", None)
-    assert rods("trl", "--dry-run", monkeypatch=monkeypatch) == 2
-    assert "the TRL adapter needs trl: pip install" in capsys.readouterr().err
+    words = ["--profile", "quick", "--train.lr", "3e-4", "--trl.save_steps", "7"]
+    assert rods("trl", "--dry-run", *words, monkeypatch=monkeypatch) == 2
+    printed = capsys.readouterr()
+    assert "the TRL adapter needs trl: pip install" in printed.err
+    shown = json.loads(printed.out)
+    assert (shown["learning_rate"], shown["save_steps"]) == (3e-4, 7), "what TRL would be given"
+    assert rods("trl", *words, "--out", str(tmp_path / "x"), monkeypatch=monkeypatch) == 2
+    assert not capsys.readouterr().out
 
 
 def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "verl", None)
-    assert rods("verl", "--dry-run", monkeypatch=monkeypatch) == 2
-    assert "`rods verl` needs verl: pip install" in capsys.readouterr().err
+    words = ["--profile", "quick", "--train.lr", "3e-4", "--gpus", "3"]
+    assert rods("verl", "--dry-run", *words, monkeypatch=monkeypatch) == 2
+    printed = capsys.readouterr()
+    assert "`rods verl` needs verl: pip install" in printed.err
+    shown = json.loads(printed.out)
+    given = shown["actor_rollout_ref.actor.optim.lr"], shown["trainer.n_gpus_per_node"]
+    assert given == (3e-4, 3), "what verl would be given"
+    assert rods("verl", *words, monkeypatch=monkeypatch) == 2
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("host", ["trl", "verl"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--trajectories", "64"], "trajectories"),
+        (["--train.lr", "fast"], "train.lr"),
+        (["--rollout.context_tokens", "18192"], "positions for 4,096 tokens"),
+        (["--model.name", "./cold"], "there is no folder ./cold"),
+    ],
+    ids=["not known to it", "wrong type", "positions", "no model"],
+)
+def test_a_dry_run_refuses_settings_where_the_host_is_missing(
+    host: str,
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, host, None)
+    asked = [host, "--dry-run", "--profile", "quick", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == 2
+    printed = capsys.readouterr()
+    assert said in printed.err and "pip install" not in printed.err
+    assert not printed.out
 
 
 def test_a_changed_recipe_goes_on_where_drift_is_allowed(tmp_path: Path) -> None:

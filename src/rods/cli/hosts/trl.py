@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, overrides, profile_for, say
+from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, say
 from rods.config import load_config
-from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
+from rods.errors import ConfigError, Interrupted, PrerequisiteError, StoreError
 from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
@@ -45,15 +45,15 @@ def trl(
     from rods.infra.checkpoints import require_unfinished
     from rods.trainers.memory.plan import trl_memory
 
-    try:
-        planned = trl_memory(config, int(theirs.get(ROWS, config.rollout.k)))
-    except PolicyError as error:
-        if not dry_run:  # which does without the model's config
-            raise
-        planned = [f"memory was not planned: {error}"]
-    from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
-    from rods.integrations.trl.args import require_same
+    planned = trl_memory(config, int(theirs.get(ROWS, config.rollout.k)))
+    from rods.integrations.trl.args import given_to, require_same
 
+    try:
+        from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
+    except PrerequisiteError:
+        if dry_run:
+            out().print_json(data=given_to(config, folder, **theirs))
+        raise
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
     for line in planned:

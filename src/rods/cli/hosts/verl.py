@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, say
+from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for
 from rods.config import load_config
-from rods.errors import Interrupted, PolicyError
+from rods.errors import Interrupted, PrerequisiteError
 
 
 def verl(
@@ -36,18 +36,18 @@ def verl(
     asked = overrides([word for word in context.args if word.startswith("--")], model)
     config = load_config(recipe, profile_for(profile, asked), asked)
     from rods.assemble.refusals import require_named
-    from rods.integrations.verl.config import compose
+    from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.shape import positions_of, require_context
 
     require_named(config)  # here, not minutes later in a process of Ray's
+    require_context(config, positions_of(load_architecture(config.model)))
     try:
-        require_context(config, positions_of(load_architecture(config.model)))
-    except PolicyError as error:
-        if not dry_run:  # which does without the model's config
-            raise
-        say(f"the length of the context was not checked: {error}")
-    cfg = compose(config, folder, theirs, nodes, gpus, drift)
+        cfg = compose(config, folder, theirs, nodes, gpus, drift)
+    except PrerequisiteError:
+        if dry_run:  # what verl would get beside its own defaults
+            out().print_json(data=for_engine(given_to(config, folder, nodes, gpus), theirs))
+        raise
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
         out().print(text, markup=False, highlight=False)

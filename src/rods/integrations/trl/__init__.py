@@ -5,7 +5,13 @@ Owns nothing beside the parts in `trainer.py` and `args.py`. Nothing else of our
     from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
 """
 
-from rods.integrations.trl.args import grpo_args
-from rods.integrations.trl.trainer import CurriculumGRPOTrainer
+from importlib import import_module
+from typing import Any
 
-__all__ = ["CurriculumGRPOTrainer", "grpo_args"]
+from rods.integrations.trl.args import grpo_args as grpo_args
+
+
+def __getattr__(name: str) -> Any:  # the trainer needs TRL, what it is given does not
+    if name != "CurriculumGRPOTrainer":
+        raise AttributeError(name)
+    return import_module("rods.integrations.trl.trainer").CurriculumGRPOTrainer

@@ -62,13 +62,23 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how
             long to train, or the processes cannot share a batch evenly.
     """
+    given = given_to(config, output_dir, **others)
+    kind: Any = importlib.import_module("trl").GRPOConfig
+    known = [field.name for field in fields(kind) if field.init]
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{kind.__name__} has no argument {name!r}.{nearest(name, known)}")
+    return kind(**given)
+
+
+def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any]:
+    """TRL's names and the values that a recipe and `others` give them; no TRL is needed."""
     require_host(config, HOST)
     share = others.get("per_device_train_batch_size", config.rollout.k)
-    from_settings = _of_settings(config, share)
     device = pick_device(config.model)
     if not (config.updates or "max_steps" in others):
         raise ConfigError("updates = 0: TRL needs a number of updates. Set updates.")
-    given: dict[str, Any] = {
+    return {
         "output_dir": output_dir,
         "seed": config.seed,
         "per_device_train_batch_size": share,
@@ -80,15 +90,9 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         "project": config.section(TrackSettings).project,
         "disable_dropout": True,
         "shuffle_dataset": False,
-        **from_settings,
+        **_of_settings(config, share),
         **others,
     }
-    kind: Any = importlib.import_module("trl").GRPOConfig
-    known = [field.name for field in fields(kind) if field.init]
-    for name in given:
-        if name not in known:
-            raise ConfigError(f"{kind.__name__} has no argument {name!r}.{nearest(name, known)}")
-    return kind(**given)
 
 
 def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, int]:
@@ -160,14 +164,16 @@ def require_same(config: RunConfig, args: Any) -> None:
     require_host(config, HOST)
     rollout = config.rollout
     theirs = {f.name: f.default for f in fields(args) if f.default is not MISSING}
+    rows = rollout.k * rollout.tasks_per_step
+    same: dict[str, tuple[str, Any]] = {
+        "num_generations": ("rollout.k", rollout.k),
+        "temperature": ("rollout.temperature", rollout.temperature),
+        "top_p": ("rollout.top_p", rollout.top_p),
+        "max_completion_length": ("rollout.generated_tokens", rollout.generated_tokens),
+        "generation_batch_size": ("rollout.k * rollout.tasks_per_step", rows),
+    }
     pairs: dict[str, tuple[Any, Any]] = {
-        "num_generations (rollout.k)": (args.num_generations, rollout.k),
-        "temperature (rollout.temperature)": (args.temperature, rollout.temperature),
-        "top_p (rollout.top_p)": (args.top_p, rollout.top_p),
-        "max_completion_length (rollout.generated_tokens)": (
-            args.max_completion_length,
-            rollout.generated_tokens,
-        ),
+        **{f"{name} ({of})": (getattr(args, name), value) for name, (of, value) in same.items()},
         "eval_strategy (rods eval evaluates a checkpoint)": (args.eval_strategy, "no"),
         "auto_find_batch_size (an update has a size)": (args.auto_find_batch_size, False),
         # It saves between a batch's judgement and its update.
@@ -177,10 +183,6 @@ def require_same(config: RunConfig, args: Any) -> None:
             for name, default in theirs.items()
             if name in PLAYED_BY_US or name.startswith("vllm_")
         },
-        "generation_batch_size (rollout.k * rollout.tasks_per_step)": (
-            args.generation_batch_size,
-            rollout.k * rollout.tasks_per_step,
-        ),
         'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
         "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
     }

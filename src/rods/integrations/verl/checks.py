@@ -91,11 +91,8 @@ def require_same(config: RunConfig, given: Mapping[str, object], cfg: Any) -> No
 def _require_estimator(config: RunConfig, estimator: str) -> None:
     """Raises `ConfigError` where an estimator of verl's own would leave settings out."""
     train = config.train
-    lost = {
-        f'train.filter = "{train.filter}"': train.filter != "none",
-        f'train.credit = "{train.credit}"': train.credit != "trajectory",
-    }
-    wrong = [name for name, given in lost.items() if given]
+    wrong = [f'train.filter = "{train.filter}"'] * (train.filter != "none")
+    wrong += [f'train.credit = "{train.credit}"'] * (train.credit != "trajectory")
     if estimator != ESTIMATOR and wrong:
         raise ConfigError(
             f"algorithm.adv_estimator={estimator} trains on all that was sampled and knows no "

@@ -143,10 +143,10 @@ def _of_rollout(config: RunConfig, nodes: int) -> dict[str, object]:
 
 def _of_actor(config: RunConfig) -> dict[str, object]:
     train, actor = config.train, "actor_rollout_ref.actor"
-    source = path_or_name(config.model.name)
     groups = config.rollout.tasks_per_step
+    step = max(1, train.minibatch // config.rollout.k)  # groups of one; verl counts prompts
     own: dict[str, object] = {
-        "actor_rollout_ref.model.path": source,
+        "actor_rollout_ref.model.path": path_or_name(config.model.name),
         "actor_rollout_ref.model.lora_rank": config.model.lora_rank,
         "actor_rollout_ref.model.lora_alpha": 2 * config.model.lora_rank or 16,
         "actor_rollout_ref.model.enable_gradient_checkpointing": train.local.gradient_checkpointing,
@@ -157,7 +157,7 @@ def _of_actor(config: RunConfig) -> dict[str, object]:
         f"{actor}.optim.clip_grad": train.local.grad_clip,
         f"{actor}.grad_clip": train.local.grad_clip,
         f"{actor}.strategy": "fsdp2",
-        f"{actor}.ppo_mini_batch_size": _groups_of(train.minibatch, config.rollout.k, groups),
+        f"{actor}.ppo_mini_batch_size": min(groups, step) if train.minibatch else groups,
         f"{actor}.ppo_epochs": train.epochs,
         f"{actor}.shuffle": bool(train.minibatch),
         f"{actor}.data_loader_seed": config.seed,
@@ -184,11 +184,6 @@ def _of_actor(config: RunConfig) -> dict[str, object]:
         own["actor_rollout_ref.ref.fsdp_config.dtype"] = "float32"
         own["critic.fsdp.dtype"] = "float32"
     return own
-
-
-def _groups_of(minibatch: int, k: int, groups: int) -> int:
-    """Groups of one step of the optimiser; verl counts prompts."""
-    return groups if not minibatch else min(groups, max(1, minibatch // k))
 
 
 def _of_algorithm(config: RunConfig) -> dict[str, object]:
