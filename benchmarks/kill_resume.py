@@ -25,7 +25,7 @@ from rods.infra.checkpoints import Checkpoints
 
 SMALL = [
     *("--rollout.k", "2", "--rollout.tasks-per-step", "2"),
-    *("--env.train-tasks", "4", "--evaluation.tasks", "2", "--evaluation.variants", "2"),
+    *("--env.train-tasks", "4", "--evaluation.tasks", "1", "--evaluation.variants", "1"),
     *("--evaluation.samples", "1", "--boundary.low", "0.0", "--boundary.high", "1.0"),
     *("--replay.inject", "1.0", "--replay.retire", "[0.0, 0.95]"),
     *("--train.local.checkpoint-steps", "1"),

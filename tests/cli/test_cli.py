@@ -465,6 +465,7 @@ def test_resume_with_an_edited_recipe_names_what_was_edited(
     assert json.loads(capsys.readouterr().out)["train"]["lr"] == 1e-3, "by its own settings"
 
 
+@pytest.mark.slow
 def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
     started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -484,6 +485,7 @@ def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
     assert RunDirectory.open(folder / "mine").config.updates == 3
 
 
+@pytest.mark.slow
 def test_the_template_is_checked_in_a_dialect(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -355,6 +355,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
         assert sorted(p.name for p in folder.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_seeds_of_a_log_make_the_data_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

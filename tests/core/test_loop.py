@@ -123,6 +123,7 @@ def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> No
     assert judged and all(j["origin"] == "original" for j in judged)
 
 
+@pytest.mark.slow
 def test_a_budget_of_trajectories_ends_a_run_resumed_or_not(tmp_path: Path) -> None:
     config = settings(trajectories=50)
     with pytest.raises(Killed):
@@ -245,6 +246,7 @@ def test_a_finished_run_goes_on_to_a_higher_limit_as_if_it_had_been_given_at_onc
     assert [str(c["setting"]).split(":")[0] for c in longer.manifest["changes"]] == [changed]  # type: ignore[index, union-attr]
 
 
+@pytest.mark.slow
 def test_groups_of_stages_with_hints_are_played_under_the_layer(tmp_path: Path) -> None:
     under: list[World] = []
 

@@ -18,7 +18,7 @@ from synthesis_cases import ENVIRONMENT, sides
 UPDATES = 3
 SMALL = [
     *("--updates", str(UPDATES), "--rollout.k", "2", "--rollout.tasks-per-step", "3"),
-    *("--env.train-tasks", "6", "--evaluation.tasks", "2", "--evaluation.variants", "3"),
+    *("--env.train-tasks", "6", "--evaluation.tasks", "2", "--evaluation.variants", "1"),
     *("--evaluation.samples", "1", "--model.threads", "1", "--stages.0.tasks", "3"),
     *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
     *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
@@ -72,9 +72,8 @@ def test_invariant_9_the_same_seed_is_the_same_run_and_other_verbs_take_it(tmp_p
 @pytest.mark.slow
 def test_invariant_8_the_real_run_survives_kills(tmp_path: Path) -> None:
     script = BENCHMARKS / "kill_resume.py"
-    played = subprocess.run(
-        [sys.executable, str(script), "--kills", "3", "--updates", "5"], capture_output=True, text=True, timeout=580
-    )
+    words = [sys.executable, str(script), "--kills", "2", "--updates", "4"]
+    played = subprocess.run(words, capture_output=True, text=True, timeout=580)
     assert played.returncode == 0, played.stdout + played.stderr
 
 
@@ -83,7 +82,7 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
     author = ScriptedAuthor(sides().train, ENVIRONMENT)
     with Loopback(author) as server:
         made = rods(
-            *("train", "--out", "run", *SMALL, "--updates", "4", "--curriculum", "rods"),
+            *("train", "--out", "run", *SMALL, "--updates", "6", "--curriculum", "rods"),
             *("--writer", "llm", "--writer-url", server.url, "--synthesis.llm.planner", "graph"),
             *("--synthesis.resample.share", "0.0", "--synthesis.drain-seconds", "60"),
             folder=tmp_path,
@@ -98,7 +97,7 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> None:
     made = rods(
-        *("train", "--out", "run", *SMALL, "--curriculum", "rods"),
+        *("train", "--out", "run", *SMALL, "--updates", "5", "--curriculum", "rods"),
         *("--writer", "llm", "--writer-url", "http://127.0.0.1:9/v1"),
         *("--synthesis.drain-seconds", "60", "--engine.name", "processes"),
         folder=tmp_path,
@@ -107,4 +106,5 @@ def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> 
     assert "synthesis pauses" in made.stderr
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["finished"]
     gaps = [float(str(row["gap_p99"])) for row in records(tmp_path / "run", "step")]
-    assert len(gaps) == UPDATES and max(gaps) < 1e-4  # the weights of each update reach the processes
+    assert len(gaps) == 5
+    assert max(gaps) < 1e-4  # the weights of each update reach the processes

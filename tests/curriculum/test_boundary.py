@@ -103,6 +103,7 @@ def test_scores_and_trajectories_must_match():
         judge(one, scores[:1], S, 0)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=16))
 def test_popoviciu_and_interval(values):

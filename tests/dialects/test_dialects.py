@@ -69,6 +69,7 @@ def offer(calls: list[ToolCall]) -> dict[str, ToolSpec]:
     return {n: ToolSpec(n, "", {"type": "object", "properties": p}) for n, p in names.items()}  # type: ignore[dict-item]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(calls=CALLS)
 def test_parse_is_the_inverse_of_write(calls: list[ToolCall]) -> None:

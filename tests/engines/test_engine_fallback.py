@@ -21,6 +21,7 @@ FAMILIES = ["llama", "moe", "gpt_neox"]
 FAMILIES += slow("gemma3", "mistral", "qwen2", "qwen3", "mistral-window")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_rows_of_any_family_are_batched_and_exact(kind: str) -> None:
     model = odd(kind)

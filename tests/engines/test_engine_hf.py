@@ -47,6 +47,7 @@ def test_an_attention_kernel_may_lay_out_its_result_as_it_likes(
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mistral-window", "moe"])
 def test_other_architectures_go_to_the_fallback_and_say_so(
     kind: str, caplog: pytest.LogCaptureFixture
@@ -83,6 +84,7 @@ def test_a_sample_does_not_depend_on_its_batch(rows: int, alone: list[Played]) -
     assert [p.ids for p in together] == [p.ids for p in alone]
 
 
+@pytest.mark.slow
 def test_the_same_run_twice_is_bitwise_the_same() -> None:
     policy = HFPolicy(build("qwen3"), [5], rows=5, max_context=128)
     assert play_many(policy, 8) == play_many(policy, 8)
@@ -291,6 +293,7 @@ def test_a_cancelled_generation_frees_its_row_and_others_go_on() -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 def test_cancelling_at_any_moment_hurts_nobody_else() -> None:
     """The canceller runs right before the driver, which must not resolve a cancelled future."""
     policy = HFPolicy(build("qwen3"), [], rows=2, max_context=64)
@@ -372,6 +375,7 @@ def test_training_mode_of_the_model_is_kept() -> None:
     assert model.training
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
 def test_lora_adapters_count_as_merged() -> None:
     from peft import LoraConfig, get_peft_model

@@ -83,6 +83,7 @@ def test_the_plan_of_the_cache_is_what_is_allocated(half: bool, dtype: torch.dty
 # -- fewer rows than sessions want -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1.5, 3, *slow(5.5)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_samples_do_not_depend_on_the_memory(

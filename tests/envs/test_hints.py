@@ -204,6 +204,7 @@ def test_a_withheld_tool_is_not_the_nearest() -> None:
     assert seen > 100
 
 
+@pytest.mark.slow
 def test_of_a_withheld_tool_the_name_alone_is_looked_at() -> None:
     seen = 0
     for task in load_tasks()[200:400]:

@@ -188,6 +188,8 @@ ODD: dict[str, Any] = {
     "many": [1] * 2_000_000,
 }
 """What a policy can put into arguments."""
+HUGE = {"ten million", "many"}
+"""They try the wire, which is the same for all environments: two of them get these."""
 PLACES: dict[str, tuple[Callable[[], Environment], str, str]] = {
     "bfcl": (lambda: make_environment("bfcl"), "echo", "content"),
     "function_call": (
@@ -256,6 +258,8 @@ def test_odd_text_gets_the_same_verdict_here_and_behind_http(name: str) -> None:
     with served(environment) as url:
         remote = RemoteEnvironment(url)
         for kind, value in ODD.items():
+            if kind in HUGE and name not in ("bfcl", "tool_classes"):
+                continue
             calls = [ToolCall(tool, {argument: value}), ToolCall("no\ud800 such", {"a": value})]
             text = f"\\boxed{{{value}}}" if isinstance(value, str) and len(value) < 99 else "x"
             ours, theirs = (seen(where, task, calls, text) for where in (environment, remote))

@@ -202,6 +202,7 @@ def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: 
     assert found.arms[1].ahead == "2 of 2"
 
 
+@pytest.mark.slow
 def test_what_seeds_differ_by_has_an_interval_of_its_own(grid: Grid, runs: Path) -> None:
     fixed, rods = Experiment.of(grid, runs).arms
     assert fixed.by_seed == {} and fixed.over_seeds("greedy_progress") is None
@@ -220,6 +221,7 @@ def test_what_seeds_differ_by_has_an_interval_of_its_own(grid: Grid, runs: Path)
     assert "seed by seed" in text_of(Experiment.of(grid, runs))
 
 
+@pytest.mark.slow
 def test_any_arm_may_be_compared_with(tmp_path: Path, grid: Grid, runs: Path) -> None:
     file = str(tmp_path / "small.toml")
     turned = load_grid(file, arms=["fixed"], baseline="rods")
@@ -336,7 +338,7 @@ rollout.tasks_per_step = 2
 rollout.generated_tokens = 96
 rollout.step_tokens = 48
 evaluation.tasks = 2
-evaluation.variants = 2
+evaluation.variants = 1
 evaluation.samples = 1
 model.threads = 1
 stages = [{name = "all", epochs = 50, expand = true}]
@@ -347,9 +349,6 @@ curriculum = "static"
 [arms.offline]
 curriculum = "static"
 static_variants = 1
-
-[arms.dapo]
-curriculum = "static"
 train.filter = "dapo"
 train.filtering.redraw = 1
 """
@@ -362,11 +361,11 @@ def test_a_real_grid_runs_and_is_kept(tmp_path: Path) -> None:
     made = [forked.run(words, tmp_path) for _ in range(2)]
     logs = "".join(path.read_text() for path in (tmp_path / "runs").glob("*.log"))
     assert [run.returncode for run in made] == [0, 0], made[0].stderr + logs
-    assert "0 of 3 runs are finished" in made[0].stderr
-    assert "3 of 3 runs are finished" in made[1].stderr and made[0].stdout == made[1].stdout
+    assert "0 of 2 runs are finished" in made[0].stderr
+    assert "2 of 2 runs are finished" in made[1].stderr and made[0].stdout == made[1].stdout
     offline = load_run(tmp_path / "runs" / "offline-0")
     assert {j.origin for _, j in offline.judgements} == {"original", "variant"}
-    spent = {name: load_run(tmp_path / "runs" / f"{name}-0") for name in ("fixed", "dapo")}
+    spent = {name: load_run(tmp_path / "runs" / f"{name}-0") for name in ("fixed", "offline")}
     assert all(16 <= run.total("trajectories") <= 28 for run in spent.values())
 
 
@@ -390,6 +389,7 @@ def without_evaluations(path: Path) -> None:
     (path / "metrics.jsonl").write_text("".join(kept))
 
 
+@pytest.mark.slow
 def test_the_level_of_the_baseline_is_reached_after_so_many_trajectories(
     grid: Grid, runs: Path
 ) -> None:

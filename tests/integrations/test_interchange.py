@@ -156,6 +156,7 @@ def test_the_verb_goes_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [t.category for t in read_tasks(Path("e.jsonl"))] == ["base", "miss_param", "base"]
 
 
+@pytest.mark.slow
 def test_the_verb_says_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, Any], words: str) -> 
         judged(path)
 
 
+@pytest.mark.slow
 def test_the_verb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

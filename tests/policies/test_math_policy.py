@@ -114,6 +114,7 @@ def test_only_what_the_policy_writes_is_taught() -> None:
         assert str(inner)[1:-1] in str(tokenizer.encode(text))
 
 
+@pytest.mark.slow
 def test_demonstrate_writes_what_sft_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

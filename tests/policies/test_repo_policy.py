@@ -74,6 +74,7 @@ def test_no_bug_that_is_asked_about_is_pretrained() -> None:
     assert all(len(task.turns[0].ground_truth) == 2 for task in pretrained)
 
 
+@pytest.mark.slow
 def test_conversations_are_functions_of_seed_and_number() -> None:
     made = conversations(0.5, 3, range(6))
     assert made == conversations(0.5, 3, range(6))

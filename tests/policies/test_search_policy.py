@@ -113,12 +113,14 @@ def test_ways_are_what_they_are_called(hops: int) -> None:
         assert choose_queries(asked, only("none"), rng) == []
 
 
+@pytest.mark.slow
 def test_another_world_has_no_name_of_the_bundled_one(other: OtherWorld) -> None:
     known = {name for province in make_atlas().provinces for name in province.kinds}
     for row in search_demonstrations(other, SearchPlan(), 0, range(60)):
         assert not any(f" {name}" in text for text, _ in row.pieces for name in known), row
 
 
+@pytest.mark.slow
 def test_only_what_can_be_known_is_taught(other: OtherWorld) -> None:
     tokenizer = search_tokenizer(other, seed=0, corpus=60)
     template = ChatTemplate(tokenizer)

@@ -127,6 +127,7 @@ def test_an_answer_is_respelt_as_torl_respells_it(text: str, plain: str) -> None
     assert rewritten(text) == plain
 
 
+@pytest.mark.slow
 def test_random_answers_are_respelt_as_torl_respells_them() -> None:
     rng = random.Random(1)
     rules = [r.partition(" >")[0].strip() for r in re.split(r"\s\s\|\s\s|\n", SPELLINGS.strip())]
@@ -269,6 +270,7 @@ def test_a_generated_question_wants_its_value() -> None:
     assert score(get_reward("torl"), task, play(r"\boxed{13}")).parts["correct"] == 1.0
 
 
+@pytest.mark.slow
 def test_floods_of_boxes_cost_linear_time() -> None:
     for flood in ("\\boxed{", "\\boxed{x", "\\boxed{}", "\\boxed{{", "\\boxed{\\{", "\\{", "{"):
         torl_box(flood * 10_000)

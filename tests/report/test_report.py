@@ -164,6 +164,7 @@ def test_names_and_settings_of_a_run_stay_text(tmp_path: Path) -> None:
     assert not [t for t, _ in compared.tags if t == "img"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_says_what_is_missing(stopped: Path) -> None:
     words = " ".join(read(build_report(stopped)).words)
     assert "not finished" in words
@@ -173,6 +174,7 @@ def test_a_run_that_was_stopped_says_what_is_missing(stopped: Path) -> None:
     assert "nan" not in words.lower().split()
 
 
+@pytest.mark.slow
 def test_an_almost_empty_run_still_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     words = " ".join(read(build_report(tmp_path)).words)
@@ -180,6 +182,7 @@ def test_an_almost_empty_run_still_has_a_report(tmp_path: Path) -> None:
     assert "No evaluation is recorded in this run." in words
 
 
+@pytest.mark.slow
 def test_a_broken_report_leaves_the_old_one(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "gone" / "report.html"
     with pytest.raises(StoreError, match="cannot be written"):
@@ -240,6 +243,7 @@ def test_the_pool_counts_originals_and_variants(tmp_path: Path) -> None:
 # -- results -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_results_pair_the_same_tasks(tmp_path: Path) -> None:
     def rows(values: dict[str, float]) -> list[dict[str, Any]]:
         return [
@@ -289,6 +293,7 @@ def test_runs_without_answers_have_no_meters_of_tools(finished: Path) -> None:
     assert tool_curves(load_run(finished)) == []
 
 
+@pytest.mark.slow
 def test_meters_of_tools_are_drawn(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run")
     rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
@@ -323,6 +328,7 @@ def with_meters(path: Path, meters: dict[str, Any], *more: dict[str, Any]) -> Pa
     return path
 
 
+@pytest.mark.slow
 def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Path) -> None:
     path = with_meters(write_run(tmp_path / "run"), METERS)
     drawn = {f.title: f for f in schedule_curves(load_run(path))}
@@ -336,6 +342,7 @@ def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Pat
     assert "<h2>Schedule</h2>" in page and "Trainer idle" not in page and "trainer idle" in page
 
 
+@pytest.mark.slow
 def test_runs_without_a_schedules_meters_have_no_such_part(finished: Path, tmp_path: Path) -> None:
     assert schedule_curves(load_run(finished)) == []
     assert "<h2>Schedule</h2>" not in build_report(finished, tmp_path / "b.html").read_text()

@@ -131,6 +131,7 @@ def test_rewards_of_0_and_1_need_no_variance(runs: Path, tmp_path: Path, summari
     assert [j.variance for _, j in back.judgements] == [j.variance for _, j in run.judgements]
 
 
+@pytest.mark.slow
 def test_a_comparison_takes_summaries(runs: Path, summaries: Path) -> None:
     compared = compare_runs([summaries / "fixed.jsonl", summaries / "rods.jsonl"])
     names = [run.name for arm in compared.arms for run in arm.runs.values()]

@@ -27,7 +27,7 @@ COMMANDS = (
     *("turn_outcomes", "update_step", "view", "whole_step"),
 )
 ELSEWHERE = {
-    "kill_resume": "tests/core/test_main_job.py runs it with three kills",
+    "kill_resume": "tests/core/test_main_job.py runs it with two kills",
     "suites_verdicts": "needs checkouts of the suites",
     "tool_rewards": "needs the released scorers",
 }

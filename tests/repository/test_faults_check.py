@@ -95,6 +95,7 @@ def played(
     return run.path
 
 
+@pytest.mark.slow
 def test_a_run_in_which_nothing_is_wrong(faults: Any, tmp_path: Path) -> None:
     assert faults.check(played(tmp_path)) == faults.Counts(2, 3, 3, 0, 0, 4, 0, 0)
     assert faults.check(tmp_path / "nothing") == faults.Counts()

@@ -152,6 +152,7 @@ def _compares_engines(tree: ast.AST) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_only_engines_are_told_apart_by_name() -> None:
     """Everybody else asks for a capability: `config.engine.traits`, `engine.capabilities`."""
     for text in ('config.engine.name == "hf"', '"hf" != engine.name', 'v["engine.name"] in ("a",)'):

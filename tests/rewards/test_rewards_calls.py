@@ -275,6 +275,7 @@ def test_tool_n1(task: Task, text: str, expected: tuple[float, ...]) -> None:
 SAMPLES = [*slow(2_000), 500]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES)
 @pytest.mark.parametrize("grain", ["jaccard", "refined", "intermediate", "coarse"])
 def test_toolrl_is_its_formula_on_drawn_responses(grain: str, samples: int) -> None:
@@ -290,6 +291,7 @@ def test_toolrl_is_its_formula_on_drawn_responses(grain: str, samples: int) -> N
     assert len(seen) > (min(30, samples // 40) if grain != "coarse" else 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES)
 def test_tool_n1_is_its_formula_on_drawn_responses(samples: int) -> None:
     rng, seen = random.Random("tool_n1"), set[tuple[float, ...]]()

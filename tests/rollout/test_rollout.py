@@ -137,6 +137,7 @@ def test_invariant_5_too_many_failures_stop_the_run() -> None:
     assert not any(t.valid for t in groups[0].trajectories)
 
 
+@pytest.mark.slow
 def test_same_seed_same_trajectories_whatever_arrives_first() -> None:
     tasks = [TASK, notes_task([("other", [ADD])] * 3), notes_task([("third", [])])]
     runs = [

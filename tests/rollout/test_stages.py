@@ -95,6 +95,7 @@ def test_no_stage_has_more_than_it_may() -> None:
     assert 2 <= policy.most <= 3
 
 
+@pytest.mark.slow
 def test_bounds_change_no_trajectory() -> None:
     def played(**bounds: int) -> list[object]:
         policy = NoisyPolicy(waits=1)

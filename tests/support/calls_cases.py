@@ -334,11 +334,11 @@ SPOIL: tuple[Callable[[str, random.Random], str], ...] = (
 )
 
 
-FEW = "evaluation.variants=4"
+FEW = "evaluation.variants=1"
 """Of 96, where nothing is asked of them."""
 SMALL = (
     *("updates=1", "model.threads=1", "model.device=cpu"),
     *("rollout.k=4", "rollout.tasks_per_step=2"),
-    *("evaluation.tasks=2", "evaluation.samples=0", "env.train_tasks=8"),
+    *("evaluation.tasks=1", "evaluation.samples=0", "env.train_tasks=8"),
 )
 """One small update of a smoke profile."""

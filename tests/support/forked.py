@@ -37,7 +37,12 @@ def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.Comp
         asked = {"words": words, "folder": str(folder), "files": files, "env": dict(os.environ)}
         server.stdin.write(json.dumps({**asked, "timeout": timeout}) + "\n")
         server.stdin.flush()
-        status = int(server.stdout.readline())
+        try:
+            status = int(server.stdout.readline())
+        except BaseException:  # a timeout of the test, or Ctrl-C: its answer is not the next one's
+            os.killpg(server.pid, signal.SIGKILL)
+            _server.cache_clear()
+            raise
         out, err = (Path(file).read_text(encoding="utf-8") for file in files)
     if status == -signal.SIGALRM:
         raise subprocess.TimeoutExpired(words, timeout, out, err)
@@ -47,7 +52,8 @@ def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.Comp
 @functools.cache
 def _server() -> subprocess.Popen[str]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    server = subprocess.Popen([sys.executable, __file__], **pipes)  # type: ignore[call-overload]
+    words = [sys.executable, __file__]
+    server = subprocess.Popen(words, start_new_session=True, **pipes)  # type: ignore[call-overload]
     atexit.register(server.communicate)
     return server
 

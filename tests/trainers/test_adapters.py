@@ -174,6 +174,7 @@ def test_eval_takes_adapters_by_each_documented_way(
     assert torch.allclose(logits(model), said(tmp_path), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["trl", "ours"])
 @pytest.mark.parametrize("way", ["path", "model", "model.name"])
 def test_a_checkpoint_is_evaluated_with_the_settings_it_was_trained_with(

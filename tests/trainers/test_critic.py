@@ -182,6 +182,7 @@ def test_the_first_update_by_hand():
     assert (report.version, report.skipped) == (1, None)
 
 
+@pytest.mark.slow
 def test_it_learns_what_to_expect():
     model = make_model()
     trainer = ppo(model, critic_warmup=100)
@@ -363,6 +364,7 @@ def test_settings_that_go_together():
     parse_config({"train": {"loss": "gspo", "advantage": "gae"}}, "here")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 2])
 def test_bfloat16_keeps_float32_weights_and_values(rank):
     groups = make_groups(make_model())
@@ -376,6 +378,7 @@ def test_bfloat16_keeps_float32_weights_and_values(rank):
     assert {v.dtype for v in critic_weights(trainer).values()} == {torch.float32}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, *slow(4)])
 def test_ppo_learns_a_bandit(rank):
     settings = CPU.model_copy(update={"lora_rank": rank})

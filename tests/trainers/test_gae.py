@@ -68,6 +68,7 @@ def test_one_token():
 unit = st.floats(0, 1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=12), st.floats(-2, 2), unit, unit)
 def test_it_is_the_weighted_sum_of_its_definition(values, reward, gamma, lam):
     n = len(values)

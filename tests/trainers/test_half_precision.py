@@ -185,6 +185,7 @@ def test_adapters_without_peft_name_the_line_that_installs_it(tmp_path, monkeypa
         load_adapters(build("qwen3"), tmp_path)
 
 
+@pytest.mark.slow
 def test_adapters_of_another_model_are_refused(tmp_path):
     _, run, _ = saved_run(tmp_path, 2)
     checkpoint = run.latest_checkpoint()

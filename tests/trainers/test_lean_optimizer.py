@@ -161,6 +161,7 @@ def test_states_in_the_hosts_memory_change_nothing() -> None:
                 assert torch.allclose(value, weights(b)[name], atol=1e-6), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eight")
 @pytest.mark.parametrize("mode", ["full", "8bit"])
 def test_slices_change_nothing(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,6 +195,7 @@ def test_a_zero_variance_group_changes_nothing_beside_others():
     assert report.zero_variance == pytest.approx(1 / 3) and report.trained == 8
 
 
+@pytest.mark.slow
 def test_minibatches_and_epochs():
     model = make_model()
     trainer = make_trainer(model, minibatch=4, epochs=2)
@@ -370,6 +371,7 @@ def test_weights_are_handed_over_as_transformers_names_them(tmp_path, rank):
     assert (tmp_path / "w" / "adapter_model.safetensors").is_file() == bool(rank)
 
 
+@pytest.mark.slow
 def test_adapters_load_with_transformers_and_start_as_nothing(tmp_path):
     make_model().save_pretrained(tmp_path / "base")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()

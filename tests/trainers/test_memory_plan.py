@@ -158,6 +158,7 @@ def test_checkpoints_and_offloaded_states_need_room_too() -> None:
         require(0, 135, 1)
 
 
+@pytest.mark.slow
 def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -184,6 +184,7 @@ def test_shared_batches_count_a_prefix_once():
 sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @given(sequences, st.integers(1, 5))
 def test_a_tree_gives_every_sequence_back(rows, least):
     arrays = [np.array(r, dtype=np.int64) for r in rows]
@@ -198,6 +199,7 @@ def test_a_tree_gives_every_sequence_back(rows, least):
         assert node.path[:-1] == (tree.nodes[node.path[-2]].path if len(node.path) > 1 else ())
 
 
+@pytest.mark.slow
 @given(sequences)
 def test_without_a_threshold_nothing_is_computed_twice(rows):
     tree = grow([np.array(r, dtype=np.int64) for r in rows], 1)

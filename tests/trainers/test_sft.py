@@ -233,6 +233,7 @@ def test_every_example_is_seen_once_an_epoch(tmp_path: Path, policy: Path) -> No
     assert figures[-1].step == figures[-1].total == len(figures) > 2
 
 
+@pytest.mark.slow
 def test_loss_falls(tmp_path: Path, policy: Path) -> None:
     mine = trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES[:6], CHAT), epochs=10, lr=0.03)
     seen = [f.loss for f in mine.updates()]

@@ -57,6 +57,7 @@ def test_a_given_wheel_is_extracted_once(wheel: Path):
     assert [p.name for p in folder.parent.iterdir()] == [folder.name]
 
 
+@pytest.mark.slow
 def test_concurrent_extraction_leaves_one_complete_folder(wheel: Path):
     found: list[Path] = []
     threads = [

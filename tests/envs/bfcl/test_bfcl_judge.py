@@ -62,6 +62,7 @@ def test_parity_on_8000_mutated_trajectories():
     assert all(counts[f"{kind} invalid"] > 100 for kind in KINDS)
 
 
+@pytest.mark.slow
 def test_expressions_are_refused_and_never_reach_a_judge():
     expressions = ["1 + 1", "f'{x}'", "[i for i in 'ab']", "lambda: 1", "open", "().__class__"]
     refused = 0
@@ -83,6 +84,7 @@ def test_all_800_ground_truths_pass_the_official_checker():
     assert all(v.valid for v in official_verdicts([(task, truth(task)) for task in tasks]))
 
 
+@pytest.mark.slow
 def test_a_variant_is_judged_against_its_own_ground_truth():
     calls = (ToolCall("add", {"a": 1, "b": 2}),)
     world = {"classes": ["MathAPI"], "initial_config": {}, "long_context": False}
@@ -147,6 +149,7 @@ def test_rendered_calls_read_back_as_they_were():
     assert render(ToolCall("divide", {"a": float("inf"), "b": 1}), known) == "divide(a=1e999, b=1)"
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_says_why():
     config = {"VehicleControlAPI": 3}
     world = {"classes": ["VehicleControlAPI"], "initial_config": config, "long_context": False}

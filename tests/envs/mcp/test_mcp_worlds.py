@@ -131,6 +131,7 @@ def test_sixteen_concurrent_worlds_of_a_task_end_in_sixteen_states(made: Any) ->
     assert not servers()
 
 
+@pytest.mark.slow
 def test_servers_that_can_be_reset_are_used_again(made: Any) -> None:
     environment = made(reset="reset")
     task = task_of(add("milk"), world={"reset": {"items": ["tea"]}})
@@ -199,6 +200,7 @@ def test_a_task_of_another_environment_is_refused(made: Any) -> None:
         made().open(Task("bfcl", "base", (Turn("x"),), {}, Provenance("a", "a")))
 
 
+@pytest.mark.slow
 def test_what_a_tool_answers_is_the_agent_s(made: Any) -> None:
     with closing(made().open(task_of())) as world:
         world.begin_turn(0)
@@ -284,6 +286,7 @@ def test_a_tool_that_draws_is_named(made: Any) -> None:
     assert "results of two replays differ: draw()" in unstable.detail and not report.ok
 
 
+@pytest.mark.slow
 def test_a_resource_can_show_the_state(made: Any) -> None:
     environment = made(state="shelf://items")
     with closing(environment.open(task_of(add("milk")))) as world:

@@ -38,6 +38,7 @@ def world(environment: RepoEnvironment) -> Iterator[RepoWorld]:
     world.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH_KIND)
 def test_the_repair_is_solved(kind: str, tmp_path: Path) -> None:
     environment = environment_as(kind, tmp_path)

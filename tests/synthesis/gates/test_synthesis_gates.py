@@ -98,6 +98,7 @@ def test_one_held_out_sentence_is_caught() -> None:
     assert verdict(seed, with_turn(variant, 0, turn)) == "held_out_overlap"
 
 
+@pytest.mark.slow
 def test_common_phrases_are_no_overlap() -> None:
     corpus = Corpus(sides().train, sides().held_out)
     assert not any(corpus.overlap(prints(task)) for task in sides().train)

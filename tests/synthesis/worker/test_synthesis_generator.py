@@ -166,6 +166,7 @@ def test_an_error_in_a_thread_reaches_the_caller_and_loses_nothing(tmp_path: Pat
     assert again.accepted == made(tmp_path / "k.sqlite").accepted
 
 
+@pytest.mark.slow
 def test_variants_of_two_seeds_that_are_alike_are_one(tmp_path: Path) -> None:
     class Stubborn(Scribe):
         def propose(self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()) -> Any:
