@@ -62,16 +62,16 @@ WAYS = [
 ]
 
 
-def make_groups(share: float, count: int) -> list[Group]:
+def make_groups(share: float, count: int, context: int) -> list[Group]:
     """Random groups whose trajectories are all of full context."""
     rng = np.random.default_rng(0)
-    sampled = int(CONTEXT * share)
+    sampled = int(context * share)
     made: list[Group] = []
     for index in range(count):
         task = Task("none", "base", (Turn(f"task {index}"),), {})
         members: list[Trajectory] = []
         for member in range(ROWS):
-            ids = [tuple(int(i) for i in rng.integers(5, 49_000, n)) for n in (CONTEXT, sampled)]
+            ids = [tuple(int(i) for i in rng.integers(5, 49_000, n)) for n in (context, sampled)]
             spans = (Span(ids[0][sampled:], None), Span(ids[1], (-8.0,) * sampled))
             members.append(
                 Trajectory(task.id, member, 0, member, (), (), (), 1, spans, StopReason.DONE)
@@ -80,8 +80,9 @@ def make_groups(share: float, count: int) -> list[Group]:
     return made
 
 
-def measure(way: Way) -> None:
+def measure(way: Way, shrink: int) -> None:
     """Train in this process, and print estimate, peak and their ratio."""
+    context, tokens = CONTEXT // shrink, way.tokens // shrink
     width, layers = MODELS[way.model]
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -91,12 +92,12 @@ def measure(way: Way) -> None:
         )
     )  # fmt: skip
     config = load_config("rods", "quick", [
-        "engine.name=hf", "model.device=cpu", f"rollout.context_tokens={CONTEXT}",
-        f"train.local.microbatch_tokens={way.tokens}", *way.overrides,
+        "engine.name=hf", "model.device=cpu", f"rollout.context_tokens={context}",
+        f"train.local.microbatch_tokens={tokens}", *way.overrides,
     ])  # fmt: skip
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0})))
     trainer = LocalTrainer(model, tokenizer, config.train, config.model, 100, 0)
-    groups = make_groups(SAMPLED[way.rows], max(1, way.tokens // (CONTEXT * ROWS)))
+    groups = make_groups(SAMPLED[way.rows], max(1, tokens // (context * ROWS)), context)
     scores = [[Score(float(i % 2)) for i in range(ROWS)] for _ in groups]
     for _ in range(2):
         assert trainer.update(groups, scores).trained
@@ -104,7 +105,7 @@ def measure(way: Way) -> None:
     needed = plan_of(shape_of(model.config), config, on_gpu=False).needed
     size = sum(p.numel() for p in model.parameters()) / 1e6
     print(
-        f"{size:5.1f}M  {way.rows:5}  {way.tokens:,} tokens  {' '.join(way.overrides):66}"
+        f"{size:5.1f}M  {way.rows:5}  {tokens:,} tokens  {' '.join(way.overrides):66}"
         f"  {needed / GIB:5.2f}  {peak / GIB:5.2f}  {needed / peak:.2f}",
         flush=True,
     )
@@ -112,14 +113,16 @@ def measure(way: Way) -> None:
 
 def main() -> int:
     """Measure each way in a process of its own."""
-    parser = Options(__doc__, {})
+    parser = Options(__doc__, {"shrink": 8})
     parser.add_argument("--way", type=int, help="measure this one in this process")
+    parser.add_argument("--shrink", type=int, default=1, help="divides the tokens")
     options = parser.parse_args()
     if options.way is not None:
-        measure(WAYS[options.way])
+        measure(WAYS[options.way], options.shrink)
         return 0
     for number in range(1 if options.quick else len(WAYS)):
-        subprocess.run([sys.executable, __file__, "--way", str(number)], check=True)
+        words = ["--way", str(number), "--shrink", str(options.shrink)]
+        subprocess.run([sys.executable, __file__, *words], check=True)
     return 0
 
 

@@ -331,9 +331,9 @@ baseline = "fixed"
 
 [settings]
 updates = 2
-trajectories = 16
+trajectories = 8
 env.train_tasks = 4
-rollout.k = 4
+rollout.k = 2
 rollout.tasks_per_step = 2
 rollout.generated_tokens = 96
 rollout.step_tokens = 48
@@ -366,7 +366,7 @@ def test_a_real_grid_runs_and_is_kept(tmp_path: Path) -> None:
     offline = load_run(tmp_path / "runs" / "offline-0")
     assert {j.origin for _, j in offline.judgements} == {"original", "variant"}
     spent = {name: load_run(tmp_path / "runs" / f"{name}-0") for name in ("fixed", "offline")}
-    assert all(16 <= run.total("trajectories") <= 28 for run in spent.values())
+    assert all(8 <= run.total("trajectories") <= 14 for run in spent.values())
 
 
 # -- on the way ----------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
     from rods.assemble.tasks import held_out_tasks, sides_of
     from rods.envs.remote.processes import ProcessEnvironment, environment_of, local
 
-    told = ["evaluation.tasks=1", "evaluation.variants=6"]
+    told = ["evaluation.tasks=1", "evaluation.variants=3"]
     config = load_config("rods", "quick", told)
     environment, sides = environment_of(config), sides_of(config)
     plain = held_out_tasks(config, environment, sides)

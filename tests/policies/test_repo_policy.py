@@ -150,7 +150,7 @@ def test_it_repairs_and_leaves_something_to_learn() -> None:
         engine, dialect = engine_of(config, model, theirs), get_dialect(DIALECT)
         how = config.rollout.model_copy(update={"k": 4})
         context = RolloutContext(RepoEnvironment(), engine, dialect, theirs, how)
-        made = run_groups(context, repo.asked()[:12])
+        made = run_groups(context, repo.asked()[:6])
         return [group async for group in made]
 
     played = [t for group in asyncio.run(groups()) for t in group.trajectories]
