@@ -72,7 +72,7 @@ def test_invariant_9_the_same_seed_is_the_same_run_and_other_verbs_take_it(tmp_p
 @pytest.mark.slow
 def test_invariant_8_the_real_run_survives_kills(tmp_path: Path) -> None:
     script = BENCHMARKS / "kill_resume.py"
-    words = [sys.executable, str(script), "--kills", "2", "--updates", "4"]
+    words = [sys.executable, str(script), "--kills", "2", "--updates", "8"]
     played = subprocess.run(words, capture_output=True, text=True, timeout=580)
     assert played.returncode == 0, played.stdout + played.stderr
 
