@@ -21,6 +21,7 @@ from rods.infra.install import VERSION
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
 from rods.trainers.loading import require_found
+from sweeps import slow
 from verbs import rods
 
 
@@ -318,7 +319,7 @@ def test_settings_may_stand_before_an_argument(
 
 
 @pytest.mark.parametrize("verb", ["", *program._VERBS])
-@pytest.mark.parametrize("word", ["-h", "--help"])
+@pytest.mark.parametrize("word", ["-h", *slow("--help")])
 def test_help_has_a_short_name(
     verb: str, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

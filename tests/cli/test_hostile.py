@@ -17,6 +17,7 @@ from rods.errors import ConfigError, RewardError, StoreError, TaskError
 from rods.rewards import get_reward
 from rods.store import RunDirectory, new_run_dir
 from rods.task import read_tasks, write_tasks
+from sweeps import slow
 from verbs import rods
 
 POOL = "pool.jsonl"
@@ -44,7 +45,7 @@ def made(where: Path) -> RunDirectory:
     return RunDirectory.create(new_run_dir(where, "mine"), load_config(*start), start=start)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*[*FILES][:2], *slow(*[*FILES][2:])])
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
 def test_a_file_that_holds_no_tasks_is_named(
     name: str,

@@ -36,6 +36,7 @@ from rods.trainers.examples import read_examples
 from rods.trainers.loading import load_model
 from rods.trajectory import Group, Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
+from sweeps import slow
 from tir_cases import play, question
 from verbs import rods
 
@@ -190,7 +191,7 @@ def last_name(question: HopQuestion) -> str:
     return question.steps[0].subject
 
 
-@pytest.mark.parametrize("reward", ["outcome", "otc_ppo", "otc_grpo", "otc_ppo_additive"])
+@pytest.mark.parametrize("reward", ["outcome", *slow("otc_ppo", "otc_grpo", "otc_ppo_additive")])
 @pytest.mark.parametrize(
     "answer",
     [
