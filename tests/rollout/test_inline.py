@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import json
 import time
@@ -19,7 +20,7 @@ from tokenizers.processors import TemplateProcessing
 from calculator_world import SPEC, Calculator, CalculatorWorld
 from pretrain.tokenizer import train_tokenizer
 from rods.config import RolloutSettings, TrainSettings
-from rods.dialects import get_dialect, structured
+from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.dialects.fences import ReTool, Torl, ZeroTir
 from rods.dialects.programs import printed
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
@@ -33,7 +34,7 @@ from rods.trainers.examples import encode_row
 from rods.trainers.losses import LossInputs, objective
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
-from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
+from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
 
 TASK = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
 NAMES = ("torl", "zerotir", "retool", "artist")
@@ -529,3 +530,26 @@ def test_a_raw_prompt_begins_as_the_tokenizer_begins_a_text(name: str) -> None:
         assert row.count(tokenizer.bos_token_id) == 1
     assert begun().raw_prompt("x") == [tokenizer.bos_token_id, *begun().encode("x")]
     assert template().raw_prompt("x") == template().encode("x")
+
+
+def test_every_inline_dialect_is_tried() -> None:
+    inline = {name for name in DIALECTS if isinstance(get_dialect(name), InlineDialect)}
+    assert inline == {*NAMES, "search_r1"}
+
+
+@pytest.mark.parametrize("shown", [False, True], ids=["without a BOS", "with a BOS"])
+@pytest.mark.parametrize(
+    "name", [name for name in DIALECTS if not isinstance(get_dialect(name), InlineDialect)]
+)
+def test_a_chat_prompt_begins_as_transformers_begins_it(name: str, shown: bool) -> None:
+    """The template says whether a BOS stands there; no later round has one."""
+    tokenizer: Any = copy.deepcopy(begun().tokenizer)
+    if shown:
+        tokenizer.chat_template = "{{ bos_token }}" + tokenizer.chat_template
+    one, dialect = ChatTemplate(tokenizer), structured(name)
+    said = [Message("system", dialect.system_prompt()), *dialect.opening((), "What?")]
+    rows = [{"role": message.role, "content": message.content} for message in said]
+    theirs = tokenizer.apply_chat_template(rows, add_generation_prompt=True, return_dict=True)
+    assert one.prompt(said) == list(theirs["input_ids"])
+    assert one.prompt(said).count(tokenizer.bos_token_id) == shown
+    assert tokenizer.bos_token_id not in one.increment([Message("user", "more")])
