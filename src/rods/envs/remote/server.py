@@ -82,7 +82,7 @@ class _Routes:
     def __init__(self, environment: Environment, limits: ServerLimits) -> None:
         self._environment, self._limits = environment, limits
         self._open: dict[str, _Session] = {}
-        self._maker = ThreadPoolExecutor(1)
+        self._thread = ThreadPoolExecutor(1)
         self._sides: dict[float, asyncio.Future[str]] = {}
         """By share held out, oldest first; a text of megabytes each."""
 
@@ -150,7 +150,7 @@ class _Routes:
                 raise HTTPException(503, why, {"Retry-After": "5"})
             del self._sides[oldest]
         loop = asyncio.get_running_loop()
-        made = self._sides[held_out] = loop.run_in_executor(self._maker, self._tasks, held_out)
+        made = self._sides[held_out] = loop.run_in_executor(self._thread, self._tasks, held_out)
         return made
 
     def _tasks(self, held_out: float) -> str:
@@ -181,7 +181,7 @@ class _Routes:
 
     def end(self) -> None:
         """Close all sessions."""
-        self._maker.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
         for name in list(self._open):
             self._end(name)
 
