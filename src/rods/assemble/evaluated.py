@@ -48,7 +48,6 @@ def evaluation_of(
         ConfigError: the engine cannot be given the run's weights.
     """
     require_found(config.model.name)
-    set_threads(config.model.threads)
     with closing(environment_of(config)) as environment:
         sides = sides_of(config, environment)
         what = (held_out_tasks(config, environment, sides), config.evaluation)
