@@ -14,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 import forked
+from page_commands import commands
 from places import ROOT
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
@@ -32,24 +33,6 @@ GUIDE, FROM_PYTHON, COLD, MCP_GUIDE = (
 )
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
-
-
-def commands(page: Path) -> list[list[str]]:
-    """The words of each indented line that begins with a program; variables are put in."""
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    lines = re.findall(r"^    ((?:rods |python |[A-Z]+=).*(?:\\\n.*)*)$", text, re.MULTILINE)
-    values: dict[str, str] = {}
-    found: list[list[str]] = []
-    for line in lines:
-        line = line.replace("\\\n", " ")
-        for name, value in values.items():
-            line = line.replace(f"${name}", value)
-        words = shlex.split(line, comments=True)
-        if named := re.fullmatch(r"([A-Z]+)=(.*)", words[0]):
-            values[named[1]] = named[2]
-        else:
-            found.append(words)
-    return found
 
 
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_example_commands import EXAMPLE, commands
 
 import forked
+from page_commands import commands
 from places import ROOT
 from rods.config import load_config
 from rods.rewards import get_reward
@@ -101,7 +101,9 @@ def test_the_stand_in_for_a_chat_server_writes_variants(
         here = {"http://127.0.0.1:8123/v1": address, "5": "3"}
         for words in (synth, inspect):
             words = [here.get(word, word) for word in words[1:]]
-            words = [w.replace("examples/library_loans", str(EXAMPLE)) for w in words]
+            words = [
+                w.replace("examples/library_loans", str(GALLERY / "library_loans")) for w in words
+            ]
             assert rods(*words, monkeypatch=monkeypatch) == 0
         running.terminate()
     tasks = list(read_tasks(tmp_path / "written.jsonl"))
