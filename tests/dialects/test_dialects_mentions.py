@@ -247,3 +247,24 @@ def test_time_grows_with_the_length_of_a_text(name: str) -> None:
             begin = time.process_time()
             READERS[name](text)
             assert time.process_time() - begin < 3, (piece, end)
+
+
+CALL_OF_LS = '{"name": "ls", "arguments": {"a": "x"}}'
+FENCED = f"<tool_call>\nOPEN\n{CALL_OF_LS}\n```\n</tool_call>"
+
+
+@pytest.mark.parametrize("opened", ["```json", "``` json", "```  JSON ", "```", "``` "])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes", FENCED),
+        ("toolrl", f"<think>x</think>{FENCED}"),
+        ("tool_n1", f"<think>x</think>{FENCED.replace(CALL_OF_LS, f'[{CALL_OF_LS}]')}"),
+        ("llama", f"OPEN\n{CALL_OF_LS}\n```"),
+        ("llama", f"OPEN\n[{CALL_OF_LS}]\n```"),
+        ("pythonic", "OPEN\n[ls(a='x')]\n```"),
+    ],
+)
+def test_a_fence_is_one_with_blanks_before_its_language(name: str, text: str, opened: str) -> None:
+    text = text.replace("arguments", "parameters") if name in ("llama", "toolrl") else text
+    assert parse(name, text.replace("OPEN", opened)) == (ParseVerdict.CALLS, (LS,))

@@ -384,6 +384,10 @@ FENCES = 'x = """\n```python\ny\n```\n"""\nprint(x)'
         ("artist", "<python>    a = 1\n    b</python>", "a = 1\nb"),
         # other fences
         ("torl", "```py\na\n```\n```output", "a"),
+        ("torl", "``` python\na\n```\n```output", "a"),
+        ("torl", "So: ```  py\na\n```\n```output", "a"),
+        ("retool", "<code>\n``` python\na\n```\n</code>", "print(a)"),
+        ("artist", "<python>\n``` py\na\n```\n</python>", "a"),
         ("torl", "```\na\n```\n```output", "a"),
         ("torl", "```json\n{}\n```\nand\n```\na\n```\n```output", "a"),
         ("torl", "```json\n{}\n```\n```output", ""),

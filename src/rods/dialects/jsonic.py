@@ -23,7 +23,7 @@ from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _BLANK = re.compile(r"\s*")
-_FENCE = re.compile(r"\s*```\w*\s*")
+_FENCE = re.compile(r"\s*```[ \t]*\w*\s*")
 _ABSTAIN = (
     "When the request is done, answer in words. If a function or a value is missing, call nothing "
     "and say what is missing."

@@ -12,9 +12,9 @@ import re
 from functools import cache
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"```\w*[ \t\r]*(?=[\n\[{<])")
+_FENCE = re.compile(r"```[ \t]*\w*[ \t\r]*(?=[\n\[{<])")
 _WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<]")
-_HELD = re.compile(r"\s*(?:```\w*\s*)?[{\[<]")
+_HELD = re.compile(r"\s*(?:```[ \t]*\w*\s*)?[{\[<]")
 _JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\.\.\.|…)?\s*")
 _WINDOW = 200
 """Characters of a line before and after a tag that are looked at."""

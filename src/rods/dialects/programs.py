@@ -17,11 +17,9 @@ import warnings
 from rods.dialects.marks import quoted
 from rods.infra.pycall import MAX_CHARACTERS
 
-_PYTHON = re.compile(
-    r"^[ \t]*(?:(?:[-*+>]|\d+[.)])[ \t]*)?```(?:python3?|py)\b|```(?:python3?|py)[ \t]*$",
-    re.MULTILINE | re.IGNORECASE,
-)
-_AMID_WORDS = re.compile(r"```(?:python3?|py)\b", re.IGNORECASE)
+_BEGINS = r"```[ \t]*(?:python3?|py)"
+_PYTHON = re.compile(rf"(?im)^[ \t]*(?:(?:[-*+>]|\d+[.)])[ \t]*)?{_BEGINS}\b|{_BEGINS}[ \t]*$")
+_AMID_WORDS = re.compile(rf"{_BEGINS}\b", re.IGNORECASE)
 _LINE_START = re.compile(r"^[ \t]*```(\w*)", re.MULTILINE)
 _TRIES = 8
 """Openings, counted from the last, that may begin the program."""
