@@ -300,8 +300,8 @@ def test_a_round_is_read_as_its_opening_and_what_was_sampled(
     world = Calculator(lambda code: ToolResult("13244"))
     task = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
     policy = ScriptedPolicy([*script, *[[one.end_id]] * 8])
-    rollout = run_episode(task, world, policy, dialect, one, RolloutSettings(max_invalid=1.0))
-    played = asyncio.run(rollout)
+    context = RolloutContext(world, policy, dialect, one, RolloutSettings(max_invalid=1.0))
+    played = asyncio.run(run_episode(context, task))
     assert played.failure is None
     offered = {spec.name: spec for spec in world.open(task).offered()}
     for step, text, ids in zip(played.steps, whole, script, strict=False):

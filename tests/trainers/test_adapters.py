@@ -240,15 +240,19 @@ def test_a_server_does_not_begin_with_the_base_alone(adapter: Path, engine: str)
 
 @pytest.mark.parametrize("lora", [True, False])
 def test_a_server_gets_the_adapters_of_the_run_that_is_evaluated(
-    lora: bool, base: Path, adapter: Path, tmp_path: Path
+    lora: bool, base: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, _ = load_model(settings(base))
+    adapted = load_adapters(model, adapter)
+    monkeypatch.setattr(evaluated, "_evaluated", lambda *_: (adapted, None))
     script, way = Scripted(), "lora" if lora else "folder"
     with serving(script.app()) as url:
         engine = remote(url, weights=way, folder=str(tmp_path / "w"))
 
+        monkeypatch.setattr(evaluated, "engine_of", lambda *_, engine=engine: engine)
+
         async def start() -> str:
-            async with evaluated._started(engine, load_adapters(model, adapter)):
+            async with evaluated.ready_policy(RunConfig(), None):
                 return engine.model
 
         name = asyncio.run(start())

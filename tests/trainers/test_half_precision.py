@@ -151,8 +151,8 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
     config, run, trainer = saved_run(tmp_path, rank)
     seen = []
 
-    async def tasks_evaluated(tasks, settings, environment, policy, *_):
-        seen.append(await policy.open(1).generate([1, 2, 3], 6, 0.0))
+    async def tasks_evaluated(tasks, settings, context, *_):
+        seen.append(await context.policy.open(1).generate([1, 2, 3], 6, 0.0))
 
     environment = Mock()
     monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)

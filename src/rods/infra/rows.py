@@ -86,7 +86,7 @@ def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
         raise TypeError(f"{what} must be a list, got {json.dumps(found, default=str):.80}")
     entries = [opened(item, f"an entry of {what}") for item in cast("list[Any]", found or [])]
     for entry in entries:
-        if not isinstance(entry, kind):
+        if not isinstance(entry, (list, tuple) if kind is list else kind):
             raise TypeError(f"an entry of {what} is {entry!r:.60}, expected {NAMES[kind]}")
     return entries
 
