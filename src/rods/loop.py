@@ -94,8 +94,6 @@ class _Loop:
         self.schedule = Schedule(self._player(), plan, self.trainer.step, state)
         self.sampled = run.sampled()
         """Number of trajectories that updates were made with so far."""
-        self._ahead = False
-        """A new epoch began after the last draw, so the next draw begins no other."""
 
     @property
     def over(self) -> bool:
@@ -140,9 +138,7 @@ class _Loop:
 
     async def _draw(self, n: int) -> list[DrawnTask]:
         """Draw the next `n` tasks; fewer at the end of the last epoch."""
-        if not self._ahead:
-            await self._next_epoch(n)
-        self._ahead = False
+        await self._next_epoch(n)
         hints = self.components.hints
         return [
             DrawnTask(task, epoch, hints if self.curriculum.hints(epoch) else None)
@@ -182,13 +178,12 @@ class _Loop:
 
         A variant made in one epoch is drawn from the next one on.
         """
-        if not self.curriculum.short_of(n):
+        if self.curriculum.untouched or not self.curriculum.short_of(n):
             return
         # It may wait for synthesis, which must not hold up what is rolled out.
         await asyncio.to_thread(self.curriculum.ingest_variants)
         self.curriculum.retire()
         report = self.curriculum.lay_out_epoch()
-        self._ahead = True
         record = epoch_record(self.components, self.curriculum, report)
         self._log(record)
         patience = self.run.config.synthesis.drain_seconds

@@ -180,6 +180,21 @@ def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
     assert played(tmp_path / "killed") == played(whole.path)
 
 
+@pytest.mark.parametrize("at", [2, 3, 4])
+def test_invariant_8_holds_where_an_epoch_has_fewer_tasks_than_a_step_draws(
+    tmp_path: Path, at: int
+) -> None:
+    """The next epoch has begun at the checkpoint, and is short itself: a resume begins no other."""
+    few = [{"name": "few", "tasks": 1, "epochs": 6}, {"name": "all", "epochs": 1}]
+    config = settings(stages=few, train={"local": {"checkpoint_steps": 1}})
+    assert config.rollout.tasks_per_step > 1
+    run(tmp_path / "whole", config)
+    with pytest.raises(Killed):
+        run(tmp_path / "killed", config, Screen(at, kill))
+    run(tmp_path / "killed", config)
+    assert played(tmp_path / "killed") == played(tmp_path / "whole")
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path) -> None:
     config, before = settings(), signal.getsignal(signal.SIGINT)

@@ -28,11 +28,11 @@ class Budget(NamedTuple):
 HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
-    "loop and components": Budget(HEART, 400, 426),
+    "loop and components": Budget(HEART, 400, 421),
     "other modules at the top": Budget(TOP, 2_800, 3_021),
     "config": Budget(("config",), 1_500, 1_648),
     "rollout": Budget(("rollout",), 1_800, 1_945),
-    "curriculum": Budget(("curriculum",), 1_200, 1_662),
+    "curriculum": Budget(("curriculum",), 1_200, 1_672),
     "synthesis": Budget(("synthesis",), 5_300, 7_756),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_491),
     "trainers": Budget(("trainers",), 4_000, 4_796),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_447),
     "integrations": Budget(("integrations",), 4_000, 3_446),
     "suites": Budget(("suites",), 1_900, 1_782),
-    "all of src/rods": Budget((".",), 56_000, 65_609, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 65_614, ("envs/repo/repositories",)),
 }
 
 

@@ -148,6 +148,11 @@ class Draws:
         """Draws of any epoch that are not out and not done."""
         return sum(len(e.due) for e in self._epochs.values())
 
+    def untouched(self, epoch: int) -> bool:
+        """Return true if an epoch has draws and all of them are due."""
+        draws = self._epochs.get(epoch, _NONE)
+        return 0 < len(draws.order) == len(draws.due)
+
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
         draws = self._epochs.get(epoch, _NONE)

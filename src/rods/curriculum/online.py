@@ -122,6 +122,11 @@ class OnlineCurriculum:
         return self.buffer.draws.due < n and not self.last
 
     @property
+    def untouched(self) -> bool:
+        """Return true if the epoch has begun and none of its tasks was drawn."""
+        return self.buffer.draws.untouched(self.epoch)
+
+    @property
     def done(self) -> bool:
         """Return true if all epochs of all stages are over."""
         return self.last and self.epoch_done
