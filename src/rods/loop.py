@@ -174,7 +174,7 @@ class _Loop:
     # -- ingest variants, retire ------------------------------------------------------------
 
     async def _next_epoch(self, n: int) -> None:
-        """Begin the next epoch where this one has fewer than `n` tasks left to draw.
+        """Begin the next epoch where this one was drawn from and fewer than `n` tasks are left.
 
         A variant made in one epoch is drawn from the next one on.
         """

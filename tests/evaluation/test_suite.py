@@ -123,12 +123,12 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
     from rods.assemble.tasks import held_out_tasks, sides_of
     from rods.envs.remote.processes import ProcessEnvironment, environment_of, local
 
-    told = ["evaluation.tasks=1", "evaluation.variants=3"]
-    config = load_config("rods", "quick", told)
+    small = ["evaluation.tasks=1", "evaluation.variants=3"]
+    config = load_config("rods", "quick", small)
     environment, sides = environment_of(config), sides_of(config)
     plain = held_out_tasks(config, environment, sides)
     alone = ["synthesis.resample.share=0.0", 'synthesis.writer="llm"']
-    other = load_config("rods", "quick", [*told, *alone])
+    other = load_config("rods", "quick", [*small, *alone])
     assert held_out_tasks(other, environment, sides) == plain
     elsewhere = ProcessEnvironment(environment, local("bfcl", {}), processes=1, seconds=30)
     assert held_out_tasks(config, elsewhere, sides) == plain  # without a world elsewhere

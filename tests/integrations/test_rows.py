@@ -151,10 +151,10 @@ def _columns(value: Any, kind: Any) -> Any:
 def maps_of_texts(rows: Sequence[Row]) -> Any:
     """Objects as maps whose values are texts: those that are none as JSON."""
 
-    def told(value: Any) -> Any:
+    def as_text(value: Any) -> Any:
         if isinstance(value, dict):
             return [(k, v if isinstance(v, str) else json.dumps(v)) for k, v in value.items()]
-        return [told(item) for item in value] if isinstance(value, list) else value
+        return [as_text(item) for item in value] if isinstance(value, list) else value
 
     columns: Row = {}
     for name in dict.fromkeys(key for row in rows for key in row):
@@ -164,7 +164,7 @@ def maps_of_texts(rows: Sequence[Row]) -> Any:
             kind = pyarrow.list_(kind)
         elif not any(isinstance(value, dict) for value in values):
             kind = None
-        columns[name] = pyarrow.array([told(value) for value in values], kind)
+        columns[name] = pyarrow.array([as_text(value) for value in values], kind)
     return pyarrow.table(columns)
 
 

@@ -170,7 +170,7 @@ def test_an_update_of_minutes_does_not_leave_a_log_silent(
         display.rollout(8, 8)
         time.sleep(0.2)
     said = text(shown)
-    assert "0 of 8 trajectories, 0:00:0" in said and "updating, 0:00:0" in said
+    assert "0 of 8 trajectories, 0:00:0" in said and "working, 0:00:0" in said
     after = len(said)
     time.sleep(0.2)
     assert len(text(shown)) == after, "the end of the run ends it"

@@ -179,11 +179,14 @@ def test_python_of_the_first_pages_works_and_keeps_the_profile_s_rate(
     assert configs[0].train.lr == load_config("torl").train.lr
 
 
+DESK = textwrap.dedent(README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0])
+"""README's class."""
+
+
 def test_the_readme_s_class_and_task_pass_the_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    block = README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0]
-    (tmp_path / "desk.py").write_text(textwrap.dedent(block))
+    (tmp_path / "desk.py").write_text(DESK)
     [row] = re.findall(r"^    (\{.*\})$", README, re.M)
     (tmp_path / "tasks.jsonl").write_text(row)
     [command] = re.findall(r"^    rods (check --env.name .*)$", README, re.M)
@@ -197,8 +200,7 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They have no provenance: each is its own scenario."""
-    block = README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0]
-    (tmp_path / "desk.py").write_text(textwrap.dedent(block))
+    (tmp_path / "desk.py").write_text(DESK)
     [row] = re.findall(r"^    (\{.*\})$", README, re.M)
     rooms = ", ".join(f'"R-{number}": {{}}' for number in range(3, 11))
     world = row.replace('"rooms": {"R-3": {}}', f'"rooms": {{{rooms}}}')
@@ -218,9 +220,8 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
 
 
 def test_the_readme_s_desk_refuses_a_room_that_is_taken() -> None:
-    block = README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0]
     names: dict[str, Any] = {}
-    exec(textwrap.dedent(block), names)
+    exec(DESK, names)
     desk = names["Desk"]({"R-1": {}})
     assert desk.book_room("R-1", hours=2) == {"room_id": "R-1", "hours": 2}
     with pytest.raises(ValueError, match="R-1 is taken"):

@@ -98,9 +98,8 @@ class TrainDisplay:
         if record["kind"] == "step":
             self._rollout = (0, 0)
             self._ends.append((_whole(record, "step"), self._clock()))
-        if self._live is None:
-            for line in self._lines(record):
-                self._print(line)
+        for line in self._lines(record) if self._live is None else ():
+            self._print(line)
 
     def resume(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take over the records of the run so far, so that its counts go on; draws nothing."""
@@ -137,11 +136,11 @@ class TrainDisplay:
         self._console.print(Text(text), soft_wrap=True)
 
     def _watch(self) -> None:
-        """Say where long work stands while nothing else does, such as during an update."""
+        """Say that work goes on where nothing else does, such as during an update."""
         while not self._left.wait(QUIET):
             if self._clock() - self._printed >= QUIET:
                 done, total = self._rollout
-                doing = f"{done} of {total} trajectories" if done < total else "updating"
+                doing = f"{done} of {total} trajectories" if done < total else "working"
                 self._print(f"{doing}, {_span(self._clock() - self._started)} since the start")
 
     def seconds_left(self) -> float | None:

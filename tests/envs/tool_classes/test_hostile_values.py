@@ -71,7 +71,7 @@ class Shy:
 
 
 class Twisted(str):
-    """A text that is another one for whoever asks in another way."""
+    """A text that is another one for those who ask in another way."""
 
     __slots__ = ()
 

@@ -9,7 +9,7 @@ becomes a claim: the test says what `f(2)` gave, and only this side knows the 5.
     withheld.texts["test_it.py"]            # "... assert _rods_claim(0, (f(2)))"
     passed(report, withheld)                # {"test_it.py::test_f"}
 
-What this cannot see: a test that compares with no literal is believed, if pytest reports it.
+What this cannot see: a test that compares with no literal. `proves` says whether another does.
 """
 
 from __future__ import annotations
@@ -141,8 +141,6 @@ class _Near:
     def __eq__(self, other: object) -> bool:
         number = isinstance(other, int | float)
         return number and math.isclose(self.value, other, rel_tol=1e-6, abs_tol=1e-12)
-
-    __hash__ = None  # pyright: ignore
 
 
 def _literal(given: ast.expr | str) -> object:

@@ -6,9 +6,12 @@ Owns nothing beside the parts in `trainer.py` and `args.py`. Nothing else of our
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rods.integrations.trl.args import grpo_args as grpo_args
+
+if TYPE_CHECKING:
+    from rods.integrations.trl.trainer import CurriculumGRPOTrainer as CurriculumGRPOTrainer
 
 
 def __getattr__(name: str) -> Any:  # the trainer needs TRL, what it is given does not

@@ -144,7 +144,7 @@ def _of_rollout(config: RunConfig, nodes: int) -> dict[str, object]:
 def _of_actor(config: RunConfig) -> dict[str, object]:
     train, actor = config.train, "actor_rollout_ref.actor"
     groups = config.rollout.tasks_per_step
-    step = max(1, train.minibatch // config.rollout.k)  # groups of one; verl counts prompts
+    step = max(1, train.minibatch // config.rollout.k)  # of the optimizer, in groups
     own: dict[str, object] = {
         "actor_rollout_ref.model.path": path_or_name(config.model.name),
         "actor_rollout_ref.model.lora_rank": config.model.lora_rank,
