@@ -86,14 +86,17 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     environment.close.assert_called_once()
 
 
-def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
+def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow(caplog):
     assert total_steps(run(), tasks(9)) == 2 * 2 + 3 * 3
     assert total_steps(run(updates=7), tasks(9)) == 7
     assert total_steps(run(updates=70), tasks(9)) == 13
+    assert "end after 13 updates, updates = 70" in caplog.text and "stages.1.epochs" in caplog.text
+    caplog.clear()
     growing = (StageSettings(name="a", expand=True),)
     assert total_steps(run(stages=growing, curriculum="static"), tasks(9)) == 5 * 3
     assert total_steps(run(stages=growing), tasks(9)) == 0
     assert total_steps(run(stages=growing, updates=70), tasks(9)) == 70
+    assert not caplog.text
 
 
 def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):

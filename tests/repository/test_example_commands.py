@@ -131,7 +131,9 @@ def test_the_example_runs(
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
 @pytest.mark.parametrize(
-    "page", [EXAMPLE / "README.md", ROOT / "src" / "rods" / "recipes" / "torl" / "README.md"]
+    "page",
+    [EXAMPLE / "README.md", ROOT / "src/rods/recipes/torl/README.md", GUIDES / "smollm2.md"],
+    ids=["library", "torl", "own tools"],
 )
 def test_a_language_model_starts_as_the_page_says(
     page: Path, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +143,10 @@ def test_a_language_model_starts_as_the_page_says(
     copied.mkdir(parents=True)
     for file in (*EXAMPLE.glob("*.py"), *EXAMPLE.glob("*.toml"), *EXAMPLE.glob("*.jsonl")):
         (copied / file.name).write_text(file.read_text(encoding="utf-8"))
+    desk, tasks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[:2]
+    (place / "desk.py").write_text(desk)
+    (place / "tasks.py").write_text(tasks)
+    assert forked.run(["tasks.py"], place).returncode == 0
     [block] = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     if "R=" in block:
         named, _, block = block.partition("\n")

@@ -7,6 +7,8 @@ print(page())
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 from collections.abc import Iterator
 from types import UnionType
@@ -14,17 +16,20 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rods.config import RunConfig
+from rods.config import RunConfig, load_config
 from rods.config.base import Settings
 
 START = """# Which settings are there?
 
 Every setting with its default, its allowed values and its meaning. Give one as an option
-(`--train.lr 1e-5`), or in a recipe of your own (`lr = 1e-5` under `[train]`).
+(`--rollout.k 16`), or in a recipe of your own (`k = 16` under `[rollout]`).
 
-The defaults are those of the program. A recipe and its profile set other values:
-`rods train --recipe NAME --dry-run > FILE` writes the values of a run.
+The first value is the default of the program. Where the recipe `rods` sets another one, it follows:
+`small` is what `rods train` uses, `full` is the paper's size. `rods train --recipe NAME --dry-run >
+FILE` writes all values of a run. Constants of a reward and keys of `env.options` are on the pages
+of the [recipes](../recipes/index.md) and the [environments](../guides/tools.md) that read them.
 """
+PROFILES = ("small", "full")
 HEAD = "| setting | default | values | meaning |\n|---|---|---|---|"
 KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 BOUNDS = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
@@ -49,7 +54,9 @@ def _section(annotation: Any) -> type[Settings] | None:
 def _tables(section: type[Settings], prefix: str) -> Iterator[str]:
     """Yield meaning and settings of the section, then those of the sections in it."""
     prefix += ".N" * (prefix == "stages")
-    yield section.__doc__ or ""
+    if "." in prefix:
+        yield f"### {prefix}"
+    yield inspect.cleandoc(section.__doc__ or "")
     yield _table(section, f"{prefix}.")
     for name, field in section.model_fields.items():
         if inner := _section(field.annotation):
@@ -68,9 +75,26 @@ def _table(section: type[Settings], start: str) -> str:
 
 def _row(key: str, field: FieldInfo) -> str:
     default = "" if field.is_required() else _value(field.get_default(call_default_factory=True))
-    cells = [f"`{default}`" if default else "none", _kind(field.annotation, field.metadata)]
+    others = [f"{profile}: `{value}`" for profile, value in _set(key) if value != default]
+    shown = "; ".join([f"`{default}`" if default else "none", *others])
+    cells = [shown, _kind(field.annotation, field.metadata)]
     meaning = " ".join((field.description or "").split())
     return " | ".join([f'| <a id="{key}"></a>`{key}`', *map(_cell, [*cells, meaning])]) + " |"
+
+
+def _set(key: str) -> Iterator[tuple[str, str]]:
+    """Yield the value of the setting in each profile of the recipe `rods`."""
+    for profile in PROFILES:
+        value: Any = _settings(profile)
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            yield profile, _value(value)
+
+
+@functools.cache
+def _settings(profile: str) -> dict[str, Any]:
+    return load_config("rods", profile).model_dump(mode="json")
 
 
 def _cell(text: str) -> str:

@@ -3,12 +3,13 @@
 Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
 here decides anything during training.
 
-    run = rods.train(load_config("rods", "quick"))           # all of it, as `rods train` does
+    run = rods.train(load_config("rods", "small"))           # all of it, as `rods train` does
     with assemble(config, start_run(config, folder="")) as components: ...
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -51,6 +52,8 @@ from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
 from rods.types import Json
 from rods.writers.assembly import PIPELINE
+
+_LOG = logging.getLogger(__name__)
 
 
 def train(
@@ -164,6 +167,11 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     pools = [len(stage_tasks(s, originals, config.seed)) for s in config.stages]
     epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
     steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
+    if steps < config.updates:
+        _LOG.warning(
+            f"the stages of this fixed pool end after {steps} updates, updates = {config.updates}: "
+            f"to train as long, raise stages.{len(config.stages) - 1}.epochs"
+        )
     return min(steps, config.updates or steps)
 
 

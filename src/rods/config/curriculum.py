@@ -16,9 +16,9 @@ class BoundarySettings(Settings):
     """Where the boundary of the policy's capability lies (arXiv 2606.19047)."""
 
     low: float = Field(default=0.20, ge=0, le=1)
-    """A task with a mean reward below it is hard."""
+    """A task with a mean progress below it is hard."""
     high: float = Field(default=0.85, ge=0, le=1)
-    """A task with a mean reward above it is mastered."""
+    """A task with a mean progress above it is mastered; it gets no variants."""
     priority: Literal["phi", "variance", "thompson", "random"] = "phi"
     """Order in which boundary tasks become seed tasks. `random` is an ablation: it takes judged
     tasks of any region."""
@@ -38,8 +38,8 @@ class ReplaySettings(Settings):
     inject: float = Field(default=0.20, ge=0, le=1)
     """Largest share of the active pool that new variants add at an epoch's start, beta."""
     retire: tuple[Share, Share] | tuple[()] = (0.20, 0.95)
-    """A variant retires when its mean reward is below the first number (too hard) or above the
-    second (mastered). A new variant is evicted if its first judged mean reward is below the first
+    """A variant retires when its mean progress is below the first number (too hard) or above the
+    second (too easy). A new variant is evicted if its first judged mean is below the first
     number (burn-in). Empty: the ablation without both."""
     retest: float = Field(default=0.0, ge=0, le=1)
     """Share of an epoch's draws that re-test retired tasks."""

@@ -65,8 +65,8 @@ class Sections(Extended):
     seed: int = Field(default=0, ge=0)
     """Seed of everything random: draws, samples, adapters, synthesis; 0 or more."""
     updates: int = Field(default=0, ge=0)
-    """Stop after this many updates, so that two curricula get the same budget; 0: complete all
-    stages."""
+    """Stop after this many updates at the latest; stages that are complete earlier end the run.
+    0: complete all stages."""
     trajectories: int = Field(default=0, ge=0)
     """Stop after the update that reaches this many sampled trajectories; 0: no limit."""
     curriculum: Literal["rods", "static", "envtuning"] = "rods"
