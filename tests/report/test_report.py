@@ -118,7 +118,7 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path
         "Official verdict, greedy",
         "human-written messages",
         "Where new variants land",
-        "Variance against mean reward",
+        "Variance against mean progress",
         "Regions over training",
         "Entropy and KL",
         "Retired variants, by reason",

@@ -178,7 +178,7 @@ def _stacked(
 
 
 def mechanism_figures(run: RunData) -> list[Figure]:
-    """Where variants land, variance against mean reward, regions over steps."""
+    """Where variants land, variance against mean progress, regions over steps."""
     return [_landing(run), _variance(run), _regions(run)]
 
 
@@ -192,7 +192,7 @@ def first_visits(run: RunData) -> list[JudgedGroup]:
 
 
 class Landing(NamedTuple):
-    """The mean rewards of new variants."""
+    """The mean progress of new variants."""
 
     values: Sequence[float]
     median: float
@@ -226,7 +226,7 @@ def _landing(run: RunData) -> Figure:
     ]
     low, high = min(0.0, *values), max(1.0, *values)
     edges = [low + (high - low) * i / 20 for i in range(21)]
-    axes, marker = Axes("mean reward at the first visit"), (median, f"median {median:.2f}")
+    axes, marker = Axes("mean progress at the first visit"), (median, f"median {median:.2f}")
     chart = plots.histogram(groups, edges, axes, band, marker)
     return Figure(
         title,
@@ -239,7 +239,7 @@ def _landing(run: RunData) -> Figure:
 
 
 def _variance(run: RunData) -> Figure:
-    title, band = "Variance against mean reward", boundary_band(run)
+    title, band = "Variance against mean progress", boundary_band(run)
     judged = [j for _, j in run.judgements]
     if not judged:
         return Figure(title, "No judgement is recorded in this run.", None)
@@ -248,13 +248,13 @@ def _variance(run: RunData) -> Figure:
         mine = [(round(j.rbar, 3), round(j.variance, 4)) for j in judged if j.origin == name]
         groups.append((name, [(*at, n) for at, n in sorted(Counter(mine).items())], css))
     curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
-    axes = Axes("mean reward")
+    axes = Axes("mean progress")
     on, without = boundary_without_variance(run)
     caption = (
         f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
         f"Popoviciu's bound r(1 - r) for rewards in [0, 1]. Of {on} judgements on the boundary "
         f"{without}{f' ({without / on:.0%})' if on else ''} have no variance: "
-        "the mean reward says boundary, yet they give no gradient."
+        "the mean progress says boundary, yet they give no gradient."
     )
     legend = [(n, c) for n, g, c in groups if g]
     return Figure(title, caption, plots.scatter(groups, axes, band, curve), legend)
@@ -321,7 +321,7 @@ def facts(run: RunData) -> list[Tile]:
         found.append(Tile(change, "groups without variance", when))
     if landing := landing_of(run):
         inside = f"{landing.share:.0%} of {len(landing.values)} on the boundary"
-        found.append(Tile(f"{landing.median:.2f}", "mean reward of new variants, median", inside))
+        found.append(Tile(f"{landing.median:.2f}", "mean progress of new variants, median", inside))
     on, without = boundary_without_variance(run)
     if on:
         share, of = f"{without / on:.0%}", f"{without} of {on} judgements"

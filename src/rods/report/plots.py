@@ -131,7 +131,7 @@ def scatter(
     for name, group, css in groups:
         sizes = [3.8 + growth * math.sqrt(n) for _, _, n in group]
         dots = {"size": sizes, "color": colour(css), "opacity": 0.45, "line": {"width": 0}}
-        form = f"{escape(name)}: %{{customdata}} at mean reward %{{x:.3f}}, variance %{{y:.4f}}"
+        form = f"{escape(name)}: %{{customdata}} at mean progress %{{x:.3f}}, variance %{{y:.4f}}"
         traces.append(
             _points(name, [p[:2] for p in group], "markers")
             | {"marker": dots, "customdata": [n for _, _, n in group]}

@@ -13,20 +13,22 @@ from rods.report.plots import Axes, Plot, Series, colour
 from rods.report.run_data import Made, RunData
 from rods.view.runs import RunView
 
+STEPS, SHARES = Axes("step"), Axes("step", (0.0, 1.0))
 LINES = 400
 """Tasks whose course is drawn as a line; of more, only points are drawn."""
 CURVES = {
-    "reward_mean": ("Reward", "Mean reward of the trajectories of a step."),
-    "zero_variance": ("Groups without variance", "Share of groups whose rewards are all equal."),
-    "trajectories_per_s": ("Speed", "Trajectories sampled in a second."),
+    "reward_mean": ("Reward", "Mean reward of the trajectories of a step.", STEPS),
+    "zero_variance": ("Groups without variance", "Share with equal rewards in the group.", SHARES),
+    "trajectories_per_s": ("Speed", "Trajectories sampled in a second.", STEPS),
 }
 
 
 def overview(runs: Sequence[RunView]) -> list[Figure]:
     """The curves of all runs, over one another."""
     reward, variance, speed = (_steps(runs, key, *CURVES[key]) for key in CURVES)
+    sampled = Axes("trajectories", (0.0, 1.0))
     held_out = [
-        _curve(runs, title, caption, "trajectories", lambda d, of=of: _held_out(d, of))
+        _curve(runs, title, caption, sampled, lambda d, of=of: _held_out(d, of))
         for of, title, caption in (
             ("original", "Held-out score", "Sampled progress on held-out original tasks."),
             ("variant", "Held-out variants", "Sampled progress on held-out variants."),
@@ -37,29 +39,29 @@ def overview(runs: Sequence[RunView]) -> list[Figure]:
         runs,
         "Pool size",
         "Tasks that can be drawn, at each epoch's start.",
-        "step",
+        STEPS,
         lambda d: [(e.step, e.originals + e.generated) for e in d.epochs],
     )
     made = _curve(
-        runs, "Synthesis yield", "Accepted share of all candidates so far.", "step", _yield
+        runs, "Synthesis yield", "Accepted share of all candidates so far.", SHARES, _yield
     )
     return [reward, *held_out, pool, variance, made, speed]
 
 
-def _steps(runs: Sequence[RunView], key: str, title: str, caption: str) -> Figure:
+def _steps(runs: Sequence[RunView], key: str, title: str, caption: str, axes: Axes) -> Figure:
     found = [
         Series(s.name, s.xs, s.ys, css)
         for run, css in zip(runs, _colours(runs), strict=True)
         if (s := step_series(run.data.steps, key, run.label, css))
     ]
-    return overlay(title, caption, found, Axes("step")) if found else _absent(title)
+    return overlay(title, caption, found, axes) if found else _absent(title)
 
 
 def _curve(
     runs: Sequence[RunView],
     title: str,
     caption: str,
-    x_label: str,
+    axes: Axes,
     points: Callable[[RunData], Sequence[tuple[float, float]]],
 ) -> Figure:
     lines: list[Series] = []
@@ -67,7 +69,7 @@ def _curve(
         if found := points(run.data):
             xs, ys = zip(*found, strict=True)
             lines.append(Series(run.label, xs, ys, css))
-    return overlay(title, caption, lines, Axes(x_label)) if lines else _absent(title)
+    return overlay(title, caption, lines, axes) if lines else _absent(title)
 
 
 def _absent(title: str) -> Figure:
@@ -95,11 +97,11 @@ class TaskCourse(NamedTuple):
     origin: str
     """`original` or `variant`."""
     points: list[tuple[int, float]]
-    """Steps and mean rewards."""
+    """Steps and mean progress."""
 
     @property
     def last(self) -> float:
-        """The latest mean reward."""
+        """The latest mean progress."""
         return self.points[-1][1]
 
 
@@ -114,7 +116,7 @@ def courses(data: RunData) -> dict[str, TaskCourse]:
 
 
 def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
-    """Mean reward of every task over steps; dotted lines lead from ancestors to variants."""
+    """Mean progress of every task over steps; dotted lines lead from ancestors to variants."""
     title = "Boundary map"
     if not found:
         return Figure(title, "No task has been judged so far.", None)
@@ -129,7 +131,7 @@ def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
     look = {"fillcolor": "var(--band)", "line": {"width": 0}, "layer": "below"}
     layout: Plot = {
         "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"title": {"text": "mean reward"}, "range": [-0.03, 1.03]},
+        "yaxis": {"title": {"text": "mean progress"}, "range": [-0.03, 1.03]},
         "shapes": [{**band, **look}],
     }
     caption = (
@@ -155,7 +157,7 @@ def _trace(name: str, css: str, mine: Sequence[TaskCourse], lines: bool) -> Plot
         **{"x": xs, "y": ys, "customdata": ids},
         "line": {"color": colour(css), "width": 0.8},
         "marker": {"color": colour(css), "size": 6, "opacity": 0.75},
-        "hovertemplate": "%{customdata}<br>step %{x}, mean reward %{y:.2f}<extra></extra>",
+        "hovertemplate": "%{customdata}<br>step %{x}, mean progress %{y:.2f}<extra></extra>",
     }
 
 
