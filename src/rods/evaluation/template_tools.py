@@ -1,8 +1,7 @@
 """Can a model be used with tools? The answer in words, by its chat template and a dialect.
 
-Owns the verdict in words, the advice, and the recognition of the dialect that a template
-instructs. It looks for the template's example, because many formats share tags. It compares no ids;
-`template_check` does.
+Owns the verdict in words, the advice, and the search for the dialect that reads the calls of a
+template. It compares no ids; `template_check` does.
 
     tools_in_words(template, "hermes", fault="").text
 """
@@ -18,36 +17,6 @@ from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect, structu
 from rods.errors import PolicyError
 from rods.rollout.template import ChatTemplate
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
-
-# An example has a placeholder where a described tool has a JSON text: {"name": <function-name>, ...
-_NAME = r'"name":\s*(?:<|\{|\[|[a-z]+[ ,_-]|"(?:<|function|tool_)[^"]*")'
-_FORMATS = {
-    "xml": re.compile(r"<tool_call>\s*<function=[^<>]+>"),
-    "hermes": re.compile(
-        rf'<tool_call>\s*\[?\{{+\s*(?:{_NAME}[^{{}}]*"arguments"|"arguments":\s*[<{{\w])'
-    ),
-    "llama": re.compile(rf'(?<!>)\{{\s*{_NAME}[^{{}}]*"parameters":\s*(?:<|\{{?[a-z_])'),
-    "pythonic": re.compile(r"\[(?:func|function|tool)\w*\(\w+=[^\[\]]*\)?[^\[\]]*\]"),
-}
-
-
-def instructed_dialect(rendered_system_text: str) -> str | None:
-    """Name the dialect that a template instructs, or None.
-
-    Args:
-        rendered_system_text: what the template renders in front of the first generation, tools
-            shown, with a neutral system message: the instructions of a dialect would be recognised
-            too. Templates that put tools into the user's message need that message as well.
-
-    Returns:
-        A name of `rods.dialects.DIALECTS`. None: the template instructs nothing, or a format that
-        no dialect reads.
-    """
-    for name, example in _FORMATS.items():
-        if example.search(rendered_system_text):
-            return name
-    return None
-
 
 LIST = ToolSpec(
     "list_files",
@@ -78,7 +47,7 @@ def tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
     where = "the chat template shows them" if shown else "the system message describes them"
     advice = ""
     if shown and (written := own_call(template)) and not reads(dialect, written):
-        reader = _reader(template, written)
+        reader = _reader(written)
         if reader is None:
             own = ", ".join(name for name, other in _structured() if other.shows_tools)
             return ToolUse(
@@ -115,11 +84,9 @@ def reads(dialect: Dialect, text: str) -> bool:
     return parsed.verdict is ParseVerdict.CALLS and parsed.calls == (CALL,)
 
 
-def _reader(template: ChatTemplate, written: str) -> str | None:
-    """The dialect that the template instructs, or that reads its own calls."""
-    start = [Message("system", "s"), Message("user", "u")]
-    told = instructed_dialect(template.raw_decode(template.prompt(start, [LIST])))
-    return told or next((name for name, d in _structured() if reads(d, written)), None)
+def _reader(written: str) -> str | None:
+    """The first dialect that reads a template's own call; None where there is none."""
+    return next((name for name, dialect in _structured() if reads(dialect, written)), None)
 
 
 def _structured() -> Sequence[tuple[str, Dialect]]:
