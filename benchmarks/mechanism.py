@@ -130,7 +130,7 @@ def breadth(run: RunData) -> str:
     )
 
 
-RUNS = [ROOT / "experiments" / name for name in ("readme/seed.jsonl", "bfcl/rods.jsonl")]
+RUNS = [ROOT / "experiments" / name for name in ("readme/seed.jsonl.gz", "bfcl/rods.jsonl.gz")]
 """Of a quick run."""
 
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from rods.errors import StoreError
 from rods.infra.files import text_of
@@ -133,7 +133,7 @@ class RunData:
     """All that a report needs but the trajectories."""
 
     path: Path
-    manifest: Mapping[str, Json]
+    manifest: Mapping[str, JsonValue]
     steps: tuple[StepRow, ...] = ()
     epochs: tuple[EpochRow, ...] = ()
     evaluations: tuple[EvaluationPass, ...] = ()
