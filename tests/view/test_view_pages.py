@@ -106,7 +106,7 @@ def test_the_token_is_traded_for_a_cookie_and_leads_nowhere_else(address: str) -
         assert traded.status == 303
         assert traded.getheader("location") == "/evil.example/x?run=shown"
         cookie = str(traded.getheader("set-cookie"))
-        assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+        assert {"HttpOnly", "SameSite=strict"} <= set(cookie.split("; "))
 
 
 @pytest.fixture(params=[(1280, "light"), (400, "dark")], ids=["wide-light", "narrow-dark"])

@@ -12,12 +12,13 @@ from __future__ import annotations
 import hmac
 import socket
 from collections.abc import Sequence
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from nicegui import ui
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse, Response
 
 from rods.infra.guard import LOCAL, App, Receive, Refused, Scope, Send, refuse, require_own
 from rods.infra.listen import serve
@@ -36,7 +37,7 @@ class BrowserDoor:
     """An application that only a browser with the token sees."""
 
     def __init__(self, app: App, token: str, port: int) -> None:
-        self._app, self._token = app, token.encode()
+        self._app, self._token = app, token
         # Cookies do not tell ports apart, so two services on this machine need two names.
         self._cookie = f"rods_view_{port}"
 
@@ -45,15 +46,13 @@ class BrowserDoor:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         try:
-            headers = require_own(scope, LOCAL)
+            require_own(scope, LOCAL)
         except Refused as refused:
             return await refuse(scope, send, refused)
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        shown = [value for key, value in query if key == "token"]
-        if scope["type"] == "http" and shown and self._right(shown[0]):
-            rest = urlencode([(key, value) for key, value in query if key != "token"])
-            return await self._redirect(send, scope["path"] + (f"?{rest}" if rest else ""))
-        if not self._right(self._held(headers.get("cookie", ""))):
+        asked = HTTPConnection(scope)
+        if scope["type"] == "http" and self._right(asked.query_params.get("token", "")):
+            return await self._traded(asked)(scope, receive, send)
+        if not self._right(asked.cookies.get(self._cookie, "")):
             why = Refused(401, "a token is needed: open the address that rods view printed")
             return await refuse(scope, send, why)
         try:
@@ -64,27 +63,16 @@ class BrowserDoor:
                 raise
 
     def _right(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
-    def _held(self, cookies: str) -> str:
-        try:
-            found = SimpleCookie(cookies).get(self._cookie)
-        except CookieError:
-            return ""
-        return found.value if found else ""
-
-    async def _redirect(self, send: Send, where: str) -> None:
-        cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+    def _traded(self, asked: HTTPConnection) -> Response:
+        """The way to the same page without the token, which the cookie now holds."""
+        rest = urlencode([row for row in asked.query_params.multi_items() if row[0] != "token"])
         # A path that begins with two slashes would lead to another site.
-        place = "/" + where.lstrip("/\\")
-        headers = [
-            (b"location", place.encode("latin-1", "replace")),
-            (b"set-cookie", cookie.encode()),
-            (b"referrer-policy", b"no-referrer"),
-            (b"content-length", b"0"),
-        ]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        place = "/" + asked.scope["path"].lstrip("/\\") + (f"?{rest}" if rest else "")
+        answer = RedirectResponse(place, 303, headers={"referrer-policy": "no-referrer"})
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return answer
 
 
 def view_app(runs: Sequence[RunView], token: str, port: int) -> BrowserDoor:
