@@ -20,7 +20,7 @@ from pathlib import Path
 from shared import Options
 
 from rods.envs.search.atlas import BY_NAME, make_atlas
-from rods.envs.search.index import Bm25Index, bar
+from rods.envs.search.index import Bm25Index
 
 SEED = 7
 
@@ -76,7 +76,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     step = max(1, len(every) // options.queries)
     queries.write_text(json.dumps(every[::step][: options.queries]))
     began, cpu = time.perf_counter(), time.process_time()
-    index = Bm25Index.of_file(corpus, progress=bar)
+    index = Bm25Index.of_file(corpus, shown=True)
     built = {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
     files = sum(p.stat().st_size for d in folder.glob("*.bm25-*") for p in d.iterdir())
     print(f"{len(index):,} documents, corpus {corpus.stat().st_size / 2**20:.1f} MiB")

@@ -241,29 +241,17 @@ def test_a_missing_file_or_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Bm25Index.of(DOCUMENTS)
 
 
-def test_progress_never_goes_back_and_ends(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "c.jsonl", [{"id": i, "contents": f"T{i}\nword{i}"} for i in range(2001)]
-    )
-    progress: list[tuple[str, float, int]] = []
-    Bm25Index.of_file(path, progress=lambda *_: lambda *a: progress.append(a))
-    phases = [phase for phase, _, _ in progress]
-    assert list(dict.fromkeys(phases)) == ["reading", "scoring", "writing", "done"]
-    for phase in ("reading", "scoring"):
-        shares = [share for p, share, _ in progress if p == phase]
-        assert shares == sorted(shares) and len(shares) >= 2 and 0 <= shares[0] <= shares[-1] <= 1
-    assert progress[-1] == ("done", 1.0, 2001)
-
-
-def test_the_bar_says_how_much_and_how_fast(
-    corpus: Path, capsys: pytest.CaptureFixture[str]
+def test_how_far_the_building_is_stands_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rods.envs.search.index import bar
-
-    Bm25Index.of_file(corpus, progress=bar)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "c.jsonl" in shown.err and "4 documents" in shown.err and "/s" in shown.err
+    rows = [{"id": i, "contents": f"T{i}\nword{i}"} for i in range(2001)]
+    quiet, shown = (write(tmp_path / name, rows) for name in ("quiet.jsonl", "shown.jsonl"))
+    assert len(Bm25Index.of_file(quiet)) == 2001
+    assert capsys.readouterr() == ("", "")
+    assert len(Bm25Index.of_file(shown, shown=True)) == 2001
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "shown.jsonl" in err and "100%" in err
 
 
 def test_a_document_has_one_of_two_forms() -> None:

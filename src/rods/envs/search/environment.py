@@ -23,7 +23,7 @@ from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, QueryRefused, Retriever
 from rods.envs.search.hops import HopQuestion, question_of, question_task, search_tasks
-from rods.envs.search.index import Bm25Index, bar
+from rods.envs.search.index import Bm25Index
 from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError
 from rods.rewards.answers import judge_answer
@@ -142,7 +142,7 @@ def open_retriever(corpus: str) -> Retriever:
     if "://" in corpus:
         return RemoteRetriever(corpus)
     if corpus:
-        return Bm25Index.of_file(Path(corpus), progress=bar)
+        return Bm25Index.of_file(Path(corpus), shown=True)
     return Bm25Index.of(bundled_corpus())
 
 

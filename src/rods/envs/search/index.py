@@ -1,6 +1,6 @@
 """BM25 over a local corpus: built once, kept beside it, mapped into memory when it is loaded.
 
-Owns the index: its folder, when it is built again, how far that is, and the ranking. The
+Owns the index: its folder, when it is built again, and the ranking. The
 folder's name holds a digest of the corpus, so an index can never belong to another text. Ties go to
 the earlier document. Never talks to a network.
 
@@ -18,25 +18,21 @@ import json
 import logging
 import os
 import shutil
+import sys
 import tempfile
-import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, words
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.install import install_line
 
-PASSES = 3
-"""How often bm25s goes over all documents: lengths, frequencies, scores."""
-READING = 0.5
-"""Share of the work that is reading and splitting into words."""
 K1, B = 1.2, 0.75
 """Saturation of repeated words, and how much the length of a document counts."""
 FORM = "rods-bm25-1"
@@ -66,20 +62,15 @@ class Bm25Index:
             ConfigError: there is no document, or none has a word.
         """
         numbered = _numbered((_text(document) for document in documents), "the corpus")
-        return cls(_built(numbered, silent), documents)
+        return cls(_built(numbered, shown=False), documents)
 
     @classmethod
-    def of_file(
-        cls,
-        corpus: Path,
-        mapped: bool = True,
-        progress: Callable[[Path, int], ProgressCallback] | None = None,
-    ) -> Bm25Index:
+    def of_file(cls, corpus: Path, mapped: bool = True, shown: bool = False) -> Bm25Index:
         """The index of a file, built if there is none of exactly this text.
 
         Args:
             mapped: False: load the index into memory.
-            progress: makes what is called with the progress, from the corpus and its size in bytes.
+            shown: show on standard error how far the building is.
 
         Raises:
             ConfigError: the corpus is missing, empty or broken, or the folder cannot be written.
@@ -92,7 +83,7 @@ class Bm25Index:
             )
         place = _find(corpus)
         if not (place / CARD).is_file():
-            _build(corpus, place, progress)
+            _build(corpus, place, shown)
         try:
             scores = bm25s.BM25.load(place, mmap=mapped)
             starts = np.load(place / STARTS, mmap_mode="r" if mapped else None)
@@ -171,30 +162,31 @@ def _numbered(texts: Iterable[str], where: str) -> _Words:
     return documents, numbers
 
 
-def _built(numbered: _Words, progress: ProgressCallback) -> Any:
-    scores, (documents, numbers) = engine().BM25(k1=K1, b=B, method="lucene"), numbered
-    scores.index((ReportingList(documents, progress), numbers), show_progress=False)
+def _built(numbered: _Words, shown: bool) -> Any:
+    scores = engine().BM25(k1=K1, b=B, method="lucene")
+    # Its bars write many lines where nothing erases them.
+    scores.index(numbered, show_progress=shown and sys.stderr.isatty())
     return scores
 
 
-def _build(
-    corpus: Path, place: Path, progress: Callable[[Path, int], ProgressCallback] | None
-) -> None:
-    """Build in a folder of its own and rename it: what has the right name is whole."""
+def _read(corpus: Path, starts: array[int], shown: bool) -> Iterator[str]:
+    """The texts of a corpus; notes where their lines start."""
     size = corpus.stat().st_size
-    tell = progress(corpus, size) if progress else silent
-    starts = array("Q")
-
-    def texts() -> Iterator[str]:
+    with Progress(console=Console(stderr=True), disable=not shown) as bar:
+        task = bar.add_task(f"reading {corpus.name} ({size / 2**20:,.0f} MiB)", total=size)
         for start, document in read_lines(corpus):
             starts.append(start)
             if not len(starts) % 1000:
-                tell("reading", start / size, len(starts))
+                bar.update(task, completed=start)
             yield _text(document)
+        bar.update(task, completed=size)
 
+
+def _build(corpus: Path, place: Path, shown: bool) -> None:
+    """Build in a folder of its own and rename it: what has the right name is whole."""
+    starts = array("Q")
     try:
-        scores = _built(_numbered(texts(), str(corpus)), tell)
-        tell("writing", 1.0, len(starts))
+        scores = _built(_numbered(_read(corpus, starts, shown), str(corpus)), shown)
         part = Path(tempfile.mkdtemp(prefix=f"{place.name}.part-", dir=place.parent))
         try:
             scores.save(part, show_progress=False)
@@ -211,8 +203,6 @@ def _build(
             f"env.search.corpus: the index of {corpus} cannot be written to {place}: {error}. Make "
             "room or allow writing there."
         ) from error
-    finally:
-        tell("done", 1.0, len(starts))
 
 
 # -- which folder --------------------------------------------------------------------------------
@@ -249,64 +239,3 @@ def digest(corpus: Path) -> str:
     found = hashlib.sha256(f"{FORM} k1={K1} b={B} ".encode())
     with corpus.open("rb") as file:
         return hashlib.file_digest(file, lambda: found).hexdigest()[:16]
-
-
-# -- progress -----------------------------------------------------------------------------------
-
-
-ProgressCallback: TypeAlias = Callable[[str, float, int], None]
-"""Hears how far it is: the phase (reading, scoring, writing or done), its share from 0 to 1, and
-how many documents there are so far."""
-
-
-def silent(phase: str, share: float, documents: int) -> None:
-    """Tells nobody."""
-
-
-class ReportingList(list["array[int]"]):
-    """A list that tells how far those are who go through it."""
-
-    def __init__(self, items: list[array[int]], progress: ProgressCallback):
-        super().__init__(items)
-        self._progress, self._passes = progress, 0
-
-    def __iter__(self) -> Iterator[array[int]]:
-        done, total = min(self._passes, PASSES - 1), PASSES * len(self)
-        self._passes += 1
-        for number, item in enumerate(super().__iter__()):
-            if not number % 1000:
-                self._progress("scoring", (done * len(self) + number) / total, len(self))
-            yield item
-
-
-class _Bar:
-    def __init__(self, corpus: Path, size: int):
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        name = f"index of {corpus.name} ({size / 2**20:,.0f} MiB)"
-        self._name, self._began = name, time.monotonic()
-        self._task = self._progress.add_task(name, total=1.0, rate="")
-        self._progress.start()
-
-    def __call__(self, phase: str, share: float, documents: int) -> None:
-        whole = {"reading": READING * share, "scoring": READING + (1 - READING) * share}
-        rate = documents / max(1e-9, time.monotonic() - self._began)
-        self._progress.update(
-            self._task,
-            completed=whole.get(phase, 1.0),
-            description=f"{self._name}, {phase}",
-            rate=f"{documents:,} documents, {rate:,.0f}/s",
-        )
-        if phase == "done":
-            self._progress.stop()
-
-
-def bar(corpus: Path, size: int) -> ProgressCallback:
-    """A bar on standard error until it hears of the phase "done"."""
-    return _Bar(corpus, size)
