@@ -196,7 +196,6 @@ VAIN = {
     "engine.timeout=5 engine.name=hf": "which use a server",
     "engine.vllm.options.seed='3' engine.name=hf": 'engine.name = "vllm"',
     "engine.folder=/w engine.name=vllm": 'engine.name = "openai"',
-    "train.dual_clip=3.0 train.loss=cispo": 'train.loss = "clipped"',
     'train.kl_in="reward" train.kl=0.0': "train.kl above 0",
     "rollout.worlds.running=4 rollout.schedule=synchronous": "asynchronous",
     "engine.vllm.sleep=true engine.name=vllm rollout.schedule=pipelined": "never sleeps",

@@ -81,29 +81,7 @@ def test_token_counts_of_another_shape_are_refused():
         advantages("reinforce++_baseline", [[0.0, 1.0]])
 
 
-def test_by_trajectory_standardises_over_the_batch():
-    # Values 0, 1, 1, 2: mean 1, sum of squares 2, sample variance 2/3.
-    s = math.sqrt(2 / 3) + 1e-6
-    kind = "reinforce++_by_trajectory"
-    close(advantages(kind, [[0.0, 1.0], [1.0, 2.0]]), [[-1 / s, 0.0], [0.0, 1 / s]])
-
-
-def test_by_trajectory_keeps_groups_of_equal_rewards():
-    # Values 0, 0, 1, 1: the groups agree within themselves, the batch does not.
-    a = 0.5 / (THIRD + 1e-6)
-    close(advantages("reinforce++_by_trajectory", [[0.0, 0.0], [1.0, 1.0]]), [[-a, -a], [a, a]])
-
-
-def test_baseline_by_trajectory_centres_by_group_then_scales_by_batch():
-    # Centred: -0.5, 0.5, -1, 1, 0, 0; squares sum to 2.5, sample variance 2.5 / 5.
-    s = HALF + 1e-6
-    close(
-        advantages("reinforce++_baseline_by_trajectory", [[0.0, 1.0], [5.0, 7.0], [3.0, 3.0]]),
-        [[-0.5 / s, 0.5 / s], [-1 / s, 1 / s], [0.0, 0.0]],
-    )
-
-
-@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo", "reinforce++_baseline_by_trajectory"])
+@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo"])
 def test_invariant_5_invalid_members_enter_no_baseline(kind):
     with_hole = advantages(kind, [[0.0, None, 1.0], [0.5, 0.25, None]])
     without = advantages(kind, [[0.0, 1.0], [0.5, 0.25]])
@@ -111,7 +89,7 @@ def test_invariant_5_invalid_members_enter_no_baseline(kind):
     close([[a for a in row if a is not None] for row in with_hole], without)
 
 
-@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo", "reinforce++_baseline_by_trajectory"])
+@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo"])
 def test_equal_rewards_give_exactly_zero(kind):
     third = 1 / 3
     rewards = [[third, 1 - 2 * third, third], [0.1 + 0.2, 0.3], [1.0, None], [None, None], []]

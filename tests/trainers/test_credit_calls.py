@@ -373,7 +373,7 @@ def test_what_fools_it_is_as_the_docs_say() -> None:
     [
         {"advantage": "gae"},
         {"advantage": "reinforce++"},
-        {"advantage": "reinforce++_baseline_by_trajectory"},
+        {"advantage": "reinforce++_baseline"},
         {"mask_env_tokens": False},
     ],
 )

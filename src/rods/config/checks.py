@@ -20,7 +20,7 @@ from rods.config.sections import Sections
 from rods.errors import ConfigError
 from rods.infra.dotted import shown
 
-ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
+ALONE = ("gae", "reinforce++")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
 """Advantages that only compare within a group, so that they also fit other sets of peers."""
@@ -242,15 +242,6 @@ def _truncated_nucleus(config: Sections) -> str:
     return f"{text}the log-probabilities within the nucleus)" if wrong else ""
 
 
-def _other_aggregation(loss: str, *known: str) -> Need:
-    def name(config: Sections) -> str:
-        train = config.train
-        wrong = train.loss == loss and train.aggregation not in known
-        return f'train.aggregation = "{train.aggregation}" with train.loss = "{loss}"' * wrong
-
-    return name
-
-
 NEEDS: Mapping[str, Need] = {
     "critic": _asked("train.advantage", lambda c: c.train.advantage == "gae"),
     "kl in rewards": _asked("train.kl_in", _reward_kl),
@@ -273,15 +264,13 @@ NEEDS: Mapping[str, Need] = {
         "train.correction.method", lambda c: c.train.correction.method == "truncated"
     ),
     "truncated weights in a nucleus": _truncated_nucleus,
-    "aggregation of cispo": _other_aggregation("cispo", "token"),
-    "aggregation of gspo": _other_aggregation("gspo", "sequence"),
+    "aggregation of gspo": lambda c: (
+        f'train.aggregation = "{c.train.aggregation}" with train.loss = "gspo"'
+        * (c.train.loss == "gspo" and c.train.aggregation != "sequence")
+    ),
     "credit of gspo": lambda c: (
         f'train.credit = "{c.train.credit}" with train.loss = "gspo"'
         * (c.train.loss == "gspo" and c.train.credit != "trajectory")
-    ),
-    "lower bound of cispo": lambda c: (
-        'train.clip_low below 1 with train.loss = "cispo"'
-        * (c.train.loss == "cispo" and c.train.clip_low < 1)
     ),
     "cosine without an end": lambda c: (
         'train.schedule = "cosine" without updates'

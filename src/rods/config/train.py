@@ -88,13 +88,11 @@ class TrainSettings(Settings):
         "rloo",
         "reinforce++",
         "reinforce++_baseline",
-        "reinforce++_by_trajectory",
-        "reinforce++_baseline_by_trajectory",
         "gae",
     ] = "grpo"
     """`reinforce++` and its baseline form standardise over the batch's tokens, as verl and OpenRLHF
-    do, or over its trajectories with `_by_trajectory`. `gae`: PPO with a critic and an advantage
-    for each token, whitened over the batch. It compares no groups, so equal rewards teach too."""
+    do. `gae`: PPO with a critic and an advantage for each token, whitened over the batch. It
+    compares no groups, so equal rewards teach too."""
     gae: GaeSettings = GaeSettings()
     filter: str = "none"
     """`dapo`: drop groups with equal scores; `filtering.redraw` replaces them (dynamic sampling).
@@ -109,11 +107,9 @@ class TrainSettings(Settings):
     not a sum over turns (`format`) keep `trajectory`. `call`: as `trajectory`, plus a term for each
     step that compares its calls with the ground truth, relative to peers at the same depth. It
     needs tasks whose ground truth has calls."""
-    loss: Literal["clipped", "gspo", "cispo"] = "clipped"
+    loss: Literal["clipped", "gspo"] = "clipped"
     """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: GSPO-token, one ratio of
-    the whole sequence and each token's own gradient, which keeps credit by turn, call or token.
-    `cispo`: the clipped ratio weights the token's log-probability, so that no token loses its
-    gradient."""
+    the whole sequence and each token's own gradient, which keeps credit by turn, call or token."""
     clip_low: float = Field(default=0.2, ge=0)
     """Lower clip range: the ratio of new to old probability is clipped at 1 - this, 0 or more."""
     clip_high: float = Field(default=0.28, ge=0)

@@ -69,10 +69,6 @@ RULES = (
         "train.filtering.window train.filtering.max_perplexity", "train.filter",
         lambda v: v["train.filter"] not in ("none", "dapo"), 'train.filter = "zerotir"',
     ),
-    Rule(
-        "train.dual_clip", "train.loss", lambda v: v["train.loss"] != "cispo",
-        'train.loss = "clipped" or "gspo"',
-    ),
     Rule("train.kl_in", "train.kl", lambda v: v["train.kl"] > 0, "train.kl above 0"),
     Rule(
         "engine.vllm", "engine.name", _engine(lambda traits, _: traits.started),

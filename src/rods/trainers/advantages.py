@@ -44,14 +44,12 @@ def advantages(kind: str, rewards: Rewards, tokens: Counts = ()) -> list[list[fl
             2402.14740). `reinforce++`: r whitened over the batch, no group baseline (arXiv
             2501.03262). `reinforce++_baseline`: r - group mean, then whitened over the batch. The
             batch's mean and deviation are those of its *tokens*, as in verl and OpenRLHF: a member
-            weighs by its length. With `_by_trajectory` behind either name every member weighs
-            alike.
+            weighs by its length.
         rewards: one row a group; finite numbers, or None for an invalid member.
         tokens: of the same shape: how many tokens of a member carry loss; needed where they weigh.
 
-    Members of a group whose rewards are equal get exactly 0, save under the `reinforce++` kinds
-    that take their mean from the batch (all but `reinforce++_baseline_by_trajectory`): there it
-    takes a whole batch of equal rewards.
+    Members of a group whose rewards are equal get exactly 0, save under the `reinforce++` kinds,
+    which take their mean from the batch: there it takes a whole batch of equal rewards.
 
     Raises:
         TrainError: `kind` is unknown, a reward is not finite, or `tokens` has another shape.
@@ -128,13 +126,6 @@ def whiten(groups: Sequence[Array]) -> list[Array]:
     return [(g - mean) / deviation for g in groups]
 
 
-def _batch_baseline(groups: list[Array]) -> list[Array]:
-    # Group-centred values sum to 0, so the batch's mean is 0 and only its deviation divides.
-    centred = [_centred(g) for g in groups]
-    deviation = _deviation(np.concatenate([np.zeros(0), *centred]))
-    return [c / (deviation + EPSILON) for c in centred]
-
-
 def _tokens(groups: list[Array], weights: Array) -> list[Array]:
     """verl's `masked_whiten` over tokens that all carry their member's value."""
     values, count = np.concatenate([np.zeros(0), *groups]), float(weights.sum())
@@ -154,8 +145,6 @@ _BY_MEMBER: dict[str, Callable[[list[Array]], list[Array]]] = {
     "grpo": _grpo,
     "dr_grpo": _dr_grpo,
     "rloo": _rloo,
-    "reinforce++_by_trajectory": whiten,
-    "reinforce++_baseline_by_trajectory": _batch_baseline,
 }
 _BY_TOKEN: dict[str, Callable[[list[Array], Array], list[Array]]] = {
     "reinforce++": _tokens,

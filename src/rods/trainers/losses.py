@@ -53,9 +53,9 @@ class Surrogate:
     ratio: Tensor
     """pi / pi_old, detached; of the sequence under `gspo`."""
     clipped_high: Tensor
-    """The ratio stands above 1 + clip_high (where that stops the gradient)."""
+    """The ratio stands above 1 + clip_high where that stops the gradient."""
     clipped_low: Tensor
-    """The ratio stands below 1 - clip_low (where that stops the gradient)."""
+    """The ratio stands below 1 - clip_low where that stops the gradient."""
     clipped_dual: Tensor
     """The dual clip holds the loss."""
 
@@ -145,19 +145,6 @@ def gspo(
     return clipped(mean + (log_ratio - frozen), advantages, low, high, dual)
 
 
-def cispo(
-    logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: float
-) -> Surrogate:
-    """REINFORCE with a clipped, constant weight: -sg(clip(r)) A log pi (arXiv 2506.13585, eq. 4).
-
-    No token loses its gradient; the marks show where the weight was clipped. No dual clip.
-    """
-    ratio = log_ratio.detach().clamp(-CLAMP, CLAMP).exp()
-    loss = -ratio.clamp(1 - low, 1 + high) * advantages * logprobs
-    never = torch.zeros_like(ratio, dtype=torch.bool)
-    return Surrogate(loss, ratio, ratio > 1 + high, ratio < 1 - low, never)
-
-
 def importance(mismatch: Tensor, cap: float) -> Tensor:
     """Truncated importance weight of each token: min(pi_old / pi_engine, cap).
 
@@ -198,8 +185,6 @@ def objective(
     low, high, dual = settings.clip_low, settings.clip_high, settings.dual_clip
     if settings.loss == "gspo":
         part = gspo(log_ratio, advantages, inputs.rows, sampled, low, high, dual)
-    elif settings.loss == "cispo":
-        part = cispo(logprobs, log_ratio, advantages, low, high)
     else:
         part = clipped(log_ratio, advantages, low, high, dual)
     weights, corrected = inputs.weights, part.loss

@@ -32,9 +32,9 @@ HOST = HostTrainer(
     frozenset(
         {
             *("critic", "kl in rewards", "loss of inserted tokens", "perplexity"),
-            *("further draws", "truncated weights", "aggregation of cispo"),
+            *("further draws", "truncated weights"),
             # Its ratio by sequence moves all tokens alike, so that credit by token would cancel.
-            *("credit of gspo", "lower bound of cispo", "pipeline", "synchronous turns"),
+            *("credit of gspo", "pipeline", "synchronous turns"),
             *("fixed weights", "all weights for a server"),
             *("limit of trajectories", "evaluation on the way"),
         }
@@ -118,7 +118,6 @@ def _of_settings(config: RunConfig, share: int) -> dict[str, Any]:
     train, rollout = config.train, config.rollout
     rows = rollout.k * rollout.tasks_per_step
     gathered, steps = _parts(config, rows, share, int(os.environ.get("WORLD_SIZE", "1")))
-    cispo = train.loss == "cispo"
     return {
         "max_steps": config.updates * steps,
         "num_generations": rollout.k,
@@ -138,9 +137,9 @@ def _of_settings(config: RunConfig, share: int) -> dict[str, Any]:
         "beta": train.kl,
         "entropy_coef": train.entropy,
         "epsilon": train.clip_low,
-        "epsilon_high": 1 + train.clip_high if cispo else train.clip_high,
+        "epsilon_high": train.clip_high,
         "delta": train.dual_clip or None,
-        "loss_type": "cispo" if cispo else AGGREGATIONS[train.aggregation],
+        "loss_type": AGGREGATIONS[train.aggregation],
         "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
         "save_steps": train.local.checkpoint_steps * steps,
     }

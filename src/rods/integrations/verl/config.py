@@ -32,7 +32,7 @@ AGGREGATIONS = {
     "constant": "seq-mean-token-sum-norm",
 }
 """verl's `loss_agg_mode` for `train.aggregation`."""
-LOSSES = {"clipped": "vanilla", "gspo": "gspo", "cispo": "cispo"}
+LOSSES = {"clipped": "vanilla", "gspo": "gspo"}
 """verl's `loss_mode` for `train.loss`."""
 OFF = 1e9
 """A clip range that nothing reaches."""
