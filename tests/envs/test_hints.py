@@ -18,7 +18,7 @@ from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
 from rods.envs.hints import MARK, call_hint, hinted, value_hint
-from rods.envs.remote.messages import Hosted, remote_world
+from rods.envs.remote.messages import Hosted, RemoteWorld
 from rods.envs.tool_classes.world import ToolClasses
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
@@ -292,7 +292,7 @@ def test_any_python_class_has_hints(elsewhere: bool) -> None:
     world: World = SHELF.open(READ)
     if elsewhere:
         hosted = Hosted(SHELF, READ)
-        world = remote_world(hosted.open(), hosted.step, hosted.close)
+        world = RemoteWorld(hosted.open(), hosted.step, hosted.close)
     world = hinted(world)
     world.begin_turn(0)
     right = world.call(ToolCall("read", {"number": "B-12"}))
@@ -302,15 +302,6 @@ def test_any_python_class_has_hints(elsewhere: bool) -> None:
         '{"error": "there is no such book"}\nHint: nearest to number are \'B-12\'.', True
     )
     assert world.end_turn().solved
-
-
-def test_a_world_elsewhere_that_knows_no_hints_is_not_asked() -> None:
-    hosted = Hosted(SHELF, READ)
-    opened = {key: value for key, value in hosted.open().items() if key != "hints"}
-    world = hinted(remote_world(opened, hosted.step, hosted.close))
-    world.begin_turn(0)
-    assert MARK not in world.call(ToolCall("read", {"number": "B12"})).content
-    assert "number is missing" in world.call(ToolCall("read", {})).content
 
 
 def test_a_world_without_hints_of_its_own_and_without_a_state_to_look_at() -> None:

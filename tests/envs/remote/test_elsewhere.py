@@ -22,7 +22,7 @@ from rods.env import AnswerJudge, Ending, Environment
 from rods.envs import make_environment
 from rods.envs.remote import processes
 from rods.envs.remote.client import RemoteEnvironment
-from rods.envs.remote.messages import Hosted, remote_world
+from rods.envs.remote.messages import Hosted, RemoteWorld
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.errors import ConfigError, EnvError
 from rods.evaluation.check import replaying
@@ -125,7 +125,7 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         name = opened[0][1]["episode_id"]
         assert opened[0][1] | {"episode_id": ""} == {
             "episode_id": "",
-            "observation": {"judges": False, "ends": False, "hints": True},
+            "observation": {"judges": False, "ends": False},
             "reward": None,
             "done": False,
         }
@@ -360,7 +360,7 @@ def test_a_world_elsewhere_may_both_judge_answers_and_end_turns() -> None:
             return Both(self, task, 0)
 
     hosted = Hosted(Worlds(), notes_task([("add", [])]))
-    world = remote_world(hosted.open(), hosted.step, hosted.close)
+    world = RemoteWorld(hosted.open(), hosted.step, hosted.close)
     judge, ending = ability(world, AnswerJudge), ability(world, Ending)
     assert judge and ending
     world.begin_turn(0)

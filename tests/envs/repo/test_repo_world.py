@@ -12,7 +12,7 @@ from repo_cases import bash, environment_as, repairs, tasks
 from rods.abilities import ability
 from rods.env import Ending
 from rods.envs.hints import hinted
-from rods.envs.remote.messages import Hosted, remote_world
+from rods.envs.remote.messages import Hosted, RemoteWorld
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.world import Did, RepoWorld, stuck
 from rods.errors import EnvError, TaskError
@@ -219,7 +219,7 @@ def test_paths_of_ours_stay_within() -> None:
 @pytest.mark.slow
 def test_elsewhere_a_world_ends_as_here(environment: RepoEnvironment) -> None:
     hosted = Hosted(environment, tasks()[0])
-    world = remote_world(hosted.open(), hosted.step, hosted.close)
+    world = RemoteWorld(hosted.open(), hosted.step, hosted.close)
     assert isinstance(world, Ending)
     world.begin_turn(0)
     for call in repairs(tasks()[0]):

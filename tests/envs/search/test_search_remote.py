@@ -50,15 +50,15 @@ def test_a_path_before_retrieve_is_kept() -> None:
     assert seen[0][0] == "/v2/retrieve"
 
 
-def test_many_queries_are_one_request() -> None:
+def test_no_more_hits_than_were_asked_for() -> None:
     def reply(body: dict[str, Any], _: int) -> Reply:
         found = [[{"document": {"contents": q}, "score": 1}] * 5 for q in body["queries"]]
         return 200, json.dumps({"result": found}).encode()
 
     with service(reply) as (url, seen):
-        lists = client(url).search_many(["a", "b"], 2)
+        hits = client(url).search("a", 2)
     assert len(seen) == 1
-    assert [[h.document.title for h in hits] for hits in lists] == [["a", "a"], ["b", "b"]]
+    assert [hit.document.title for hit in hits] == ["a", "a"]
 
 
 def test_documents_alone_are_understood() -> None:
@@ -82,7 +82,7 @@ def test_failures_are_tried_again(bad: Reply) -> None:
         ((422, b"topk: field required"), "said 422: topk: field required"),
         ((404, b""), "said 404"),
         ((200, b"[]"), "expected an object with 'result'"),
-        ((200, b'{"result": []}'), "expected an object with 'result': 1 lists"),
+        ((200, b'{"result": []}'), "expected an object with 'result': a list with one list"),
         ((200, b'{"result": [[{"document": {"id": 1}}]]}'), "expected a text 'contents'"),
         ((200, b'{"result": [[5]]}'), "expected an object, got int"),
         ((200, b'{"result": [[{"document": {"contents": "a"}, "score": "x"}]]}'), "'score' is 'x'"),

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from rods.env import Environment
 from rods.envs.class_world import ClassTasks
-from rods.envs.remote.messages import Action, Observation, RemoteWorld, checked, remote_world
+from rods.envs.remote.messages import Action, Observation, RemoteWorld, checked
 from rods.errors import EnvError
 from rods.infra.service import Service, ServiceFailure
 from rods.split import Split, split
@@ -76,7 +76,7 @@ class RemoteEnvironment(ClassTasks, Environment):
             body = {"episode_id": name, "number": next(numbers), "action": action}
             return checked(cast("Observation", _asked(self._step, body)["observation"]))
 
-        return remote_world(opened, send, lambda: self._end(name))
+        return RemoteWorld(opened, send, lambda: self._end(name))
 
     def _end(self, name: str) -> None:
         _asked(self._close, {"episode_id": name})

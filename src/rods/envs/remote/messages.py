@@ -3,7 +3,7 @@
 Owns the form of actions and observations. It carries nothing: whoever has a way to send an action
 and get its observation makes a world of it (`RemoteWorld`), whoever has a world answers (`Hosted`).
 
-    world = remote_world(task, send, hosted.open())     # here
+    world = RemoteWorld(hosted.open(), send, end)              # here
     hosted.step({"type": "call", "call": {"name": "ls", "arguments": {}}})     # there
 """
 
@@ -62,7 +62,7 @@ class Hosted:
                 "use no environment on another machine."
             )
         self._judge, self._ending = ability(world, AnswerJudge), ability(world, Ending)
-        return {"judges": self._judge is not None, "ends": self._ending is not None, "hints": True}
+        return {"judges": self._judge is not None, "ends": self._ending is not None}
 
     def step(self, action: Mapping[str, Any]) -> Observation:
         """Do one action; `reward` and `done` stand in the observation where a turn ended.
@@ -106,10 +106,16 @@ class Hosted:
 
 
 class RemoteWorld:
-    """A world on the side of the trajectory."""
+    """A world on the side of the trajectory, with the abilities of the one on the other side."""
 
-    def __init__(self, send: Send, end: Callable[[], None], hints: bool = False) -> None:
-        self._send, self._end, self._hints = send, end, hints
+    def __init__(self, opened: Observation, send: Send, end: Callable[[], None]) -> None:
+        """`opened` is what `Hosted.open` said."""
+        self._send, self._end = send, end
+        # Methods of those worlds alone that have them: `rods.abilities.ability` looks for them.
+        if opened["judges"]:
+            self.judge_answer = self._judged
+        if opened["ends"]:
+            self.ended = self._ended
         self._offered: tuple[ToolSpec, ...] = ()
         self._closed = False
         self._why_ended = ""
@@ -133,15 +139,21 @@ class RemoteWorld:
         return ToolResult(str(found["content"]), bool(found["failed"]))
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
-        """What would help after a failed call, as the other side knows; nothing where it is old."""
-        if not self._hints:
-            return ""
+        """What would help after a failed call, as the other side knows."""
         action: Action = {"type": "hint", "call": call_to_json(call), "content": result.content}
         return str(self._send(action)["hint"])
 
     def ran(self) -> float:
         """Seconds of the policy's programs, as the last call's answer said."""
         return self._ran
+
+    def _judged(self, text: str) -> bool:
+        """What the world there says of an answer."""
+        return bool(self._send({"type": "judge_answer", "text": text})["correct"])
+
+    def _ended(self) -> str:
+        """Why the turn is over, as the last call's answer said."""
+        return self._why_ended
 
     def end_turn(self) -> TurnVerdict:
         """The verdict of the world there."""
@@ -156,36 +168,6 @@ class RemoteWorld:
         if not self._closed:
             self._closed = True
             self._end()
-
-
-class _Judged(RemoteWorld):
-    """One whose tasks are questions."""
-
-    def judge_answer(self, text: str) -> bool:
-        """What the world there says of an answer."""
-        return bool(self._send({"type": "judge_answer", "text": text})["correct"])
-
-
-class _Ended(RemoteWorld):
-    """One that ends turns by itself."""
-
-    def ended(self) -> str:
-        """Why the turn is over, as the last call's answer said."""
-        return self._why_ended
-
-
-class _JudgedEnded(_Judged, _Ended):
-    """One that does both."""
-
-
-_KINDS = ((RemoteWorld, _Ended), (_Judged, _JudgedEnded))
-"""By whether a world judges answers, and whether it ends turns."""
-
-
-def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> RemoteWorld:
-    """The world of what `Hosted.open` said."""
-    kind = _KINDS[bool(opened["judges"])][bool(opened.get("ends"))]
-    return kind(send, end, bool(opened.get("hints")))
 
 
 def _state_text(value: object) -> str:

@@ -36,7 +36,6 @@ from rods.envs.remote.messages import (
     RemoteWorld,
     checked,
     failed,
-    remote_world,
 )
 from rods.errors import EnvError, RodsError
 from rods.infra.cluster import ActorLost, Cluster
@@ -138,7 +137,7 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
         def send(action: Action) -> Observation:
             return checked(worker.ask(action, self._seconds))
 
-        return remote_world(opened, send, lambda: self._end(worker))
+        return RemoteWorld(opened, send, lambda: self._end(worker))
 
     def _opened(self, task: Task, left: int) -> tuple[Worker, Observation]:
         """A process that has the world, of so many at most that may die of it or had died."""

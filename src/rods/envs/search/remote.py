@@ -14,7 +14,6 @@ of the two forms of `documents.py`; its id may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from rods.envs.search.documents import Hit, QueryRefused, document_of
@@ -49,40 +48,33 @@ class RemoteRetriever:
         )
 
     def search(self, query: str, limit: int) -> list[Hit]:
-        """The best documents for one query, best first."""
-        return self.search_many([query], limit)[0]
-
-    def search_many(self, queries: Sequence[str], limit: int) -> list[list[Hit]]:
-        """The best documents for each of some queries, in one request.
+        """The best documents for a query, best first.
 
         Raises:
             QueryRefused: no usable answer came, but one to a plain query.
             EnvError: no usable answer came, after all repetitions.
         """
-        asked = {"queries": list(queries), "topk": limit, "return_scores": True}
+        asked = {"queries": [query], "topk": limit, "return_scores": True}
+        plain = asked | {"queries": [PLAIN]}
         try:
-            return self._service.ask(
-                asked,
-                lambda answer: self._understand(answer, len(queries), limit),
-                asked | {"queries": [PLAIN] * len(queries)},
-            )[0]
+            return self._service.ask(asked, lambda found: self._understand(found, limit), plain)[0]
         except ServiceFailure as failure:
             times = f"{failure.attempts} attempt{'s' * (failure.attempts > 1)}"
             kind = QueryRefused if failure.refused else EnvError
             raise kind(f"the retriever failed after {times}: {failure}") from failure
 
-    def _understand(self, answer: object, queries: int, limit: int) -> list[list[Hit]]:
-        """The answer as hits, one list a query."""
+    def _understand(self, answer: object, limit: int) -> list[Hit]:
+        """The answer as hits."""
         found = cast("dict[str, Any]", answer).get("result") if isinstance(answer, dict) else None
         lists = cast("list[Any]", found) if isinstance(found, list) else []
-        if len(lists) != queries or not all(isinstance(rows, list) for rows in lists):
+        if len(lists) != 1 or not isinstance(lists[0], list):
             raise ServiceFailure(
                 f"{self._service.where} answered {str(answer)[:200]!r}, "
-                f"expected an object with 'result': {queries} lists of documents",
+                "expected an object with 'result': a list with one list of documents",
                 False,
             )
         try:
-            return [[_hit(row, i) for i, row in enumerate(rows[:limit])] for rows in lists]
+            return [_hit(row, i) for i, row in enumerate(lists[0][:limit])]
         except ValueError as error:
             raise ServiceFailure(
                 f"{self._service.where} answered with a broken document: {error}", False
