@@ -12,9 +12,8 @@ import pytest
 from rods.config import EnvSettings
 from rods.env import TurnVerdict
 from rods.envs.originals import original_tasks
-from rods.envs.questions.families import FAMILIES, question_task, question_tasks
-from rods.envs.questions.gym import ONE_ANSWER
-from rods.errors import ConfigError, RewardError
+from rods.envs.questions.families import FAMILIES, question_tasks
+from rods.errors import RewardError
 from rods.reward import score
 from rods.rewards import REWARDS as EVERY
 from rods.rewards import get_reward
@@ -262,7 +261,7 @@ def test_the_switch_of_lenience_is_a_setting(name: str, tmp_path: Path) -> None:
 
 def test_who_judges_a_task() -> None:
     assert judge_of(question("13", family="add")) == "value"
-    assert judge_of(question("13", family="reasoning_gym:gcd")) == "exact"
+    assert judge_of(question("13", judge="exact")) == "exact"
     assert judge_of(question("13")) == "algebra"
     assert judge_of(question("13", "search", family="hops")) == "text"
     assert judge_of(question("13", judge="value")) == "value"
@@ -272,20 +271,8 @@ def test_who_judges_a_task() -> None:
         judge_answer(question("Oslo", judge="value"), r"\boxed{Oslo}")
 
 
-def test_items_of_reasoning_gym_are_judged_by_their_own_text() -> None:
-    task = question("1 2 3", family="reasoning_gym:word_sequence_reversal")
+def test_a_task_may_want_the_very_same_text() -> None:
+    task = question("1 2 3", judge="exact")
     assert judge_answer(task, r"\boxed{ 1 2 3 }").correct
     for answer in ("123", "1 23", "1, 2, 3", "1+2 3"):
         assert not judge_answer(task, rf"\boxed{{{answer}}}").correct
-
-
-@pytest.mark.slow
-def test_families_of_reasoning_gym_with_many_answers_are_refused() -> None:
-    pytest.importorskip("reasoning_gym")
-    for family in ("countdown", "sudoku", "n_queens", "puzzle24", "word_ladder", "jugs"):
-        with pytest.raises(ConfigError, match=f"reasoning_gym:{family} has items with several"):
-            question_task(f"reasoning_gym:{family}", 1, 0)
-    for family in sorted(ONE_ANSWER & {"chain_sum", "products", "spell_backward"}):
-        task = question_task(f"reasoning_gym:{family}", 1, 0)
-        assert judge_answer(task, formed(str(task.world["answer"]))).correct
-        assert not judge_answer(task, formed(task.turns[0].user)).correct

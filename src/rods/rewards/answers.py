@@ -47,8 +47,6 @@ TAIL = 1 << 20
 """Characters at the end of a text in which its answer stands; no budget of tokens gives more."""
 LENIENT = "lenient"
 """In a task's world: true where an answer may stand anywhere (`env.questions.lenient`)."""
-GYM = "reasoning_gym:"
-"""How the families of that package are named."""
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BARE_BOX = re.compile(
@@ -153,7 +151,7 @@ def judge_of(task: Task) -> Judge:
     """Who compares the answers to this task.
 
     `world["judge"]` says so. Else: whom `JUDGES` has for the environment, the value for a generated
-    question, the very same text for one of reasoning-gym, mathematics for all others.
+    question, mathematics for all others.
 
     Raises:
         RewardError: `world["judge"]` is not a judge.
@@ -162,10 +160,7 @@ def judge_of(task: Task) -> Judge:
     if named is None:
         named = JUDGES.get(task.env)
     if named is None:
-        family = task.world.get("family")
-        if not isinstance(family, str):
-            return "algebra"
-        return "exact" if family.startswith(GYM) else "value"
+        return "value" if isinstance(task.world.get("family"), str) else "algebra"
     if named not in get_args(Judge):
         raise RewardError(
             f"task {task.id}: world['judge'] is {named!r}, expected one of "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import sys
 from typing import Any
 
 import pytest
@@ -22,11 +21,10 @@ from rods.envs.questions.families import (
     question_tasks,
 )
 from rods.envs.questions.question import HARDEST, Question
-from rods.errors import ConfigError, PrerequisiteError, TaskError
+from rods.errors import ConfigError, TaskError
 from rods.evaluation.suite import stratified
 
 ALL = [(family, difficulty) for family in FAMILIES for difficulty in range(1, HARDEST + 1)]
-GYM = "reasoning_gym:chain_sum"
 
 
 def printed(program: str) -> str:
@@ -176,29 +174,3 @@ def test_settings_part_questions_of_search() -> None:
     split = split_tasks(generated("search", count=20, difficulty=(1, 2)))
     assert (len(split.train), len(split.held_out)) == (15, 5)
     assert {task.env for task in split.train} == {"search"}
-
-
-def test_without_reasoning_gym_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rods.envs.questions import gym
-
-    gym._factory.cache_clear()
-    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(PrerequisiteError, match=r"pip install -e '.*\[math\]'"):
-        make_question(GYM, 1, 0)
-
-
-@pytest.mark.slow
-def test_reasoning_gym_families() -> None:
-    for family in ("chain_sum", "gcd", "simple_equations", "leg_counting", "gsm_symbolic"):
-        name = f"reasoning_gym:{family}"
-        question = make_question(name, 2, 4)
-        assert question == make_question(name, 2, 4)
-        assert question.answer and question.programs == () and question.program == ""
-        assert is_held_out(make_question(name, 2, HELD_OUT + 4).text)
-        assert question_of(question_task(name, 2, 4)) == question
-    easy, hard = (len(make_question(GYM, d, 0).text) for d in (1, 5))
-    assert easy < hard
-    with pytest.raises(ConfigError, match="reasoning-gym has no family 'sums'"):
-        make_question("reasoning_gym:sums", 1, 0)
-    with pytest.raises(ConfigError, match="has no difficulty 6"):
-        make_question(GYM, 6, 0)

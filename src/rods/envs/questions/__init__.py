@@ -1,7 +1,6 @@
-"""Questions with a verifiable answer: generated families, reasoning-gym, and files of data sets.
+"""Questions with a verifiable answer: generated families, and files of data sets.
 
-Owns nothing itself: `families.py` makes questions, `gym.py` asks reasoning-gym, `files.py` reads
-published data sets from disk.
+Owns nothing itself: `families.py` makes questions, `files.py` reads published data sets from disk.
 
     from rods.envs.questions.families import make_question, question_task
 """
@@ -18,7 +17,7 @@ class QuestionSettings(Settings):
 
     families: Texts = ()
     """Families for `python_tool`: `add`, `multiply`, `expression`, `remainder`, `shopping`,
-    `travel`, `reasoning_gym:NAME`; empty: all but those of reasoning_gym."""
+    `travel`; empty: all."""
     difficulty: Annotated[tuple[int, ...], BeforeValidator(one_or_many)] = (1, 2, 3)
     """Levels from 1 to 5; for `search` the number of hops, 1 to 3."""
     count: int = Field(default=400, ge=1)

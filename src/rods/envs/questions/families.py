@@ -104,8 +104,6 @@ TRIES = 256
 """Draws for one seed until a text of its side comes; more means that there is none."""
 REPEATS = 400
 """So many repeated texts one after another: the family has no more at this difficulty."""
-GYM = "reasoning_gym:"
-"""Families of that package are named with this before their name."""
 
 
 def _add(difficulty: int, rng: random.Random) -> Question:
@@ -172,7 +170,6 @@ def make_question(family: str, difficulty: int, seed: int) -> Question:
 
     Raises:
         ConfigError: there is no such family or difficulty, or no question of the seed's side.
-        PrerequisiteError: a family of reasoning-gym, and that package is missing.
     """
     if seed < 0:
         raise ConfigError(f"{family}: seed is {seed}, expected 0 or more.")
@@ -194,15 +191,11 @@ def is_held_out(text: str) -> bool:
 
 
 def _draw(family: str, difficulty: int, key: str) -> Question:
-    if family.startswith(GYM):
-        from rods.envs.questions.gym import gym_question
-
-        return gym_question(family.removeprefix(GYM), difficulty, key)
     known = FAMILIES.get(family)
     if known is None:
         raise ConfigError(
             f"env.questions.families: {family!r} is unknown; expected some of "
-            f"{', '.join(FAMILIES)} or {GYM}NAME."
+            f"{', '.join(FAMILIES)}."
         )
     if not 1 <= difficulty <= HARDEST:
         raise ConfigError(
