@@ -18,7 +18,7 @@ from rods.envs.python_tool import PythonToolSettings
 from rods.envs.python_tool.environment import PythonToolEnvironment, PythonToolWorld, shown
 from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import HELD_OUT, question_task
-from rods.errors import ConfigError, EnvError, TaskError
+from rods.errors import EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.rewards.answers import leniently
 from rods.sandbox.execution import Execution, SandboxLimits
@@ -161,19 +161,6 @@ def test_tasks_without_an_answer_are_refused(environment: PythonToolEnvironment)
         environment.open(dataclasses.replace(TASK, world={}))
 
 
-def test_variables_are_kept_by_switch_within_one_world() -> None:
-    keeping = PythonToolEnvironment(keep_variables=True, size=1, preload=())
-    first, second = keeping.open(TASK), keeping.open(TASK)
-    for world in (first, second):
-        world.begin_turn(0)
-    assert run(first, "x = 6") == ToolResult("")
-    assert run(first, "print(x * 7)") == ToolResult("42\n")
-    assert run(second, "print(x)").failed
-    first.close()
-    second.close()
-    keeping.close()
-
-
 @pytest.mark.slow
 def test_seconds_and_memory_of_a_program_are_settings() -> None:
     asked = ["env.name=python_tool", "env.python_tool.seconds=0.7", "env.python_tool.memory_mb=64"]
@@ -205,15 +192,6 @@ def test_a_sandbox_that_fails_is_no_fault_of_the_program() -> None:
         with pytest.raises(EnvError, match="the code sandbox failed"):
             run(world, "print(1)")
         environment.close()
-
-
-def test_a_remote_sandbox_keeps_no_variables() -> None:
-    mine = PythonToolSettings(sandbox="http://x.example")
-    settings = EnvSettings(name="python_tool", python_tool=mine, options={"keep_variables": True})
-    with pytest.raises(
-        ConfigError, match=r"env\.options\.keep_variables: a remote sandbox has no sessions"
-    ):
-        make_environment("python_tool", settings.arguments)
 
 
 @pytest.mark.slow

@@ -279,9 +279,8 @@ PROGRAMS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", [False, True], ids=["program", "session"])
-def test_programs_that_end_themselves_end_nothing_else(keep: bool) -> None:
-    environment = make_environment("python_tool", {"keep_variables": keep})
+def test_programs_that_end_themselves_end_nothing_else() -> None:
+    environment = make_environment("python_tool", {})
     world = environment.open(environment.tasks(0.5)[0])
     world.begin_turn(0)
     try:

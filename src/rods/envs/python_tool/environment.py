@@ -24,11 +24,10 @@ from rods.envs.questions import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
 from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
 from rods.envs.questions.question import Question
-from rods.errors import ConfigError
 from rods.rewards.answers import judge_answer
 from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
-from rods.sandbox.pool import SandboxPool, SandboxSession
+from rods.sandbox.pool import SandboxPool
 from rods.sandbox.remote import RemoteSandbox
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
@@ -53,7 +52,6 @@ class PythonToolEnvironment(QuestionEnvironment):
 
     Args:
         sandbox: Address of a SandboxFusion service; empty: the sandbox of this machine.
-        keep_variables: An interpreter keeps its variables for one trajectory.
         seconds: Of one program, on the clock and of CPU time.
         memory_mb: MiB that one program may use beside the interpreter and the packages.
         questions: Settings of `env.questions`.
@@ -69,7 +67,6 @@ class PythonToolEnvironment(QuestionEnvironment):
     def __init__(
         self,
         sandbox: str = "",
-        keep_variables: bool = False,
         seconds: float = 10.0,
         memory_mb: int = 512,
         questions: Mapping[str, JsonValue] | None = None,
@@ -78,12 +75,6 @@ class PythonToolEnvironment(QuestionEnvironment):
         preload: Sequence[str] = ("numpy", "sympy"),
     ) -> None:
         super().__init__(questions)
-        self.keep_variables = keep_variables
-        if keep_variables and sandbox:
-            raise ConfigError(
-                "env.options.keep_variables: a remote sandbox has no sessions. Leave "
-                "env.python_tool.sandbox empty, or leave env.options.keep_variables out."
-            )
         self._size, self._preload = size, preload
         self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)
         self.program_seconds = self._limits.seconds
@@ -115,11 +106,8 @@ class PythonToolEnvironment(QuestionEnvironment):
             PrerequisiteError: it cannot lock itself on this machine.
         """
         where = self._local(bare) if self._remote is None else self._remote
-        return where.execute(_sane(code)).checked()
-
-    def session(self) -> SandboxSession | None:
-        """An interpreter of a world's own, where variables are kept."""
-        return self._local().session() if self.keep_variables else None
+        # Half characters, which a model can write, no pipe can carry.
+        return where.execute(code.encode("utf-8", "replace").decode()).checked()
 
     def close(self) -> None:
         """End the sandbox; the next program starts another."""
@@ -165,13 +153,12 @@ class PythonToolEnvironment(QuestionEnvironment):
 class PythonToolWorld(QuestionWorld):
     """One single-use world of one question."""
 
-    __slots__ = ("_environment", "_ran", "_session")
+    __slots__ = ("_environment", "_ran")
     spec = SPEC
 
     def __init__(self, task: Task, environment: PythonToolEnvironment):
         super().__init__(task)
         self._environment = environment
-        self._session: SandboxSession | None = None
         self._ran = 0.0
 
     def use(self, arguments: Mapping[str, Value]) -> ToolResult:
@@ -180,7 +167,7 @@ class PythonToolWorld(QuestionWorld):
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
         fenced = code.lstrip().startswith("```")
-        done = self._run(unwrapped(code) if fenced else dedented(code))
+        done = self._environment.execute(unwrapped(code) if fenced else dedented(code))
         self._ran += done.seconds
         return shown(done)
 
@@ -188,24 +175,9 @@ class PythonToolWorld(QuestionWorld):
         """Seconds that the programs ran."""
         return self._ran
 
-    def _run(self, code: str) -> Execution:
-        if not self._environment.keep_variables:
-            return self._environment.execute(code)
-        if self._session is None:
-            self._session = self._environment.session()
-        assert self._session is not None
-        return self._session.execute(_sane(code)).checked()
-
     def judge_answer(self, text: str) -> bool:
         """Whether the last boxed (else tagged) answer outside of programs is the reference."""
         return judge_answer(self._task, without_calls(text)).correct
-
-    def close(self) -> None:
-        """End the interpreter, if there is one; calls are refused from now on."""
-        super().close()
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
 
 
 def shown(done: Execution) -> ToolResult:
@@ -219,8 +191,3 @@ def shown(done: Execution) -> ToolResult:
 
 
 _LIMITS = {"time": "TimeoutError", "cpu": "TimeoutError", "memory": "MemoryError"}
-
-
-def _sane(code: str) -> str:
-    """The program without half characters, which a model can write and no pipe can carry."""
-    return code.encode("utf-8", "replace").decode()
