@@ -31,6 +31,7 @@ from rods.engines.threads import set_threads
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
+from rods.envs.originals import require_sides
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Progress, evaluate_tasks
@@ -122,8 +123,10 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
+    require_sides(sides.train, sides.held_out, config.env)
     require_tasks(config, environment, sides.originals)
     require_known_tools(config, environment, sides.originals)
+    held_out = held_out_tasks(config, environment, sides)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)
@@ -132,7 +135,6 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     trainer = LocalTrainer(model, tokenizer, *how, config.rollout.generated_tokens)
     policy = engine_within(config, trainer.model, template, cache)
     require_trainable(config, policy)
-    held_out = held_out_tasks(config, environment, sides)
 
     async def evaluate(policy: Engine, progress: Progress) -> Sequence[Mapping[str, Json]]:
         context = RolloutContext(environment, policy, dialect, template, config.rollout)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
 from rods.dialects import structured
-from rods.envs.originals import split_tasks, tasks_of_files
+from rods.envs.originals import require_sides, split_tasks, tasks_of_files
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
@@ -80,6 +80,8 @@ def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
 def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
+    if not sides.held_out:
+        require_sides(sides.train, (), config.env)
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:
         return originals

@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, Recipe, out, overrides_of
+from rods.cli.common import AsJson, Recipe, out, overrides_of, say
 from rods.config import ModelSettings, load_config
-from rods.errors import ConfigError
+from rods.errors import ConfigError, RodsError
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
@@ -50,10 +50,11 @@ def check(
     if dialect:
         raise ConfigError("--dialect has no effect without --template MODEL. Leave it out.")
     from rods.envs import make_environment
-    from rods.envs.originals import original_tasks, own_tasks
+    from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
     from rods.evaluation.check import check_tasks
 
-    settings = load_config(recipe, overrides=overrides_of(context.args, "check", "env")).env
+    config = load_config(recipe, overrides=overrides_of(context.args, "check", "env"))
+    settings = config.env
     environment = make_environment(settings.name, settings.arguments)
     rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)
     report = check_tasks(rows, environment)
@@ -62,6 +63,15 @@ def check(
         out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})
     else:
         _show(report, every)
+    if tasks:
+        settings = settings.model_copy(update={"tasks": (str(tasks),)})
+    try:
+        sides = split_tasks(settings, config.evaluation.files)
+        require_sides(sides.train, sides.held_out, settings)
+    except RodsError as error:
+        if tasks is None:
+            raise
+        say(f"Training on this file alone would be refused. {error}")
     if not report.ok:
         raise typer.Exit(1)
 

@@ -131,6 +131,26 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     return sides(train, held_out)
 
 
+def require_sides(
+    train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings
+) -> None:
+    """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
+    if train and held_out:
+        return
+    tasks = [*train, *held_out]
+    count = f"{len(tasks)} tasks in {len({task.provenance.scenario for task in tasks})} scenarios"
+    if settings.tasks:
+        raise ConfigError(
+            f"env.tasks: {count} with env.held_out {settings.held_out:g} leave a split empty. Tasks "
+            "of one scenario stay together: add tasks of other scenarios (provenance.scenario), or "
+            "change env.held_out."
+        )
+    raise ConfigError(
+        f"env.name {settings.name!r}: its own {count} leave a split empty. Let it make more, hold "
+        "some out (`Environment.part`), or name files of them (env.tasks)."
+    )
+
+
 def _split(settings: EnvSettings) -> Split:
     environment = make_environment(settings.name, settings.arguments)
     tasks = original_tasks(settings, environment)
@@ -139,11 +159,5 @@ def _split(settings: EnvSettings) -> Split:
     if not settings.held_out:
         return sides(tasks, ())
     split = environment.part(tasks, settings.held_out)
-    if not (split.train and split.held_out):
-        scenarios = len({task.provenance.scenario for task in tasks})
-        raise ConfigError(
-            f"env.tasks: {len(tasks)} tasks in {scenarios} scenarios with env.held_out "
-            f"{settings.held_out:g} leave a split empty. Give each task a provenance.scenario, or "
-            "change env.held_out."
-        )
+    require_sides(split.train, split.held_out, settings)
     return split

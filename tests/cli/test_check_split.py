@@ -1,0 +1,110 @@
+"""`rods check` refuses what training refuses: tasks of which one side of the split would be empty."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from verbs import rods
+
+DESK = """
+from rods.envs.tool_classes import ToolClasses
+from rods.task import read_tasks
+class Desk:
+    def __init__(self, rooms: dict[str, dict]):
+        self.rooms = rooms
+    def book(self, room: str) -> dict:
+        "Book a room."
+        self.rooms[room]["booked"] = True
+        return {"room": room}
+class Own(ToolClasses):
+    def tasks(self, held_out: float):
+        return list(read_tasks("tasks.jsonl"))
+desk = ToolClasses("desk", [Desk])
+own = Own("desk", [Desk])
+"""
+
+
+def write_tasks(count: int, scenario: str | None) -> None:
+    with Path("tasks.jsonl").open("w", encoding="utf-8") as file:
+        for number in range(count):
+            room = f"R-{number}"
+            calls = [{"name": "book", "arguments": {"room": room}}]
+            state = {"Desk": {"rooms": {room: {}}}}
+            task = {
+                "env": "desk",
+                "category": "base",
+                "turns": [{"user": f"Book room {room}.", "ground_truth": calls}],
+                "world": {"classes": ["Desk"], "initial_config": state},
+            }
+            if scenario:
+                task["provenance"] = {"origin": room, "scenario": scenario}
+            file.write(json.dumps(task) + "\n")
+
+
+FILES = ("--env.name", "./desk.py:desk", "--env.tasks", "tasks.jsonl")
+OWN = ("--env.name", "./desk.py:own")
+
+
+@pytest.mark.parametrize(
+    ("count", "scenario", "words"),
+    [
+        pytest.param(1, None, FILES, id="one-task"),
+        pytest.param(6, "s", FILES, id="one-scenario"),
+        pytest.param(6, None, (*FILES, "--env.held_out", "0.99"), id="all-held-out"),
+        pytest.param(6, None, OWN, id="own-tasks-none-held-out"),
+        pytest.param(1, None, OWN, id="own-task"),
+    ],
+)
+def test_check_refuses_what_training_refuses(
+    count: int,
+    scenario: str | None,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(count, scenario)
+    said: list[str] = []
+    for verb in ("check", "train"):
+        assert rods(verb, *words, monkeypatch=monkeypatch) == 2
+        said.append(capsys.readouterr().err.strip().splitlines()[-1])
+    assert said[0] == said[1]
+    assert f"{count} tasks in" in said[0]
+    assert "leave a split empty" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("count", "scenario", "words"),
+    [
+        pytest.param(2, None, FILES, id="two-tasks"),
+        pytest.param(6, None, FILES, id="tasks-without-scenario"),
+        pytest.param(1, None, (*FILES[:2], "--tasks", "tasks.jsonl"), id="a-file-to-look-at"),
+    ],
+)
+def test_check_takes_what_can_be_split(
+    count: int,
+    scenario: str | None,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(count, scenario)
+    assert rods("check", *words, monkeypatch=monkeypatch) == 0
+    assert ("would be refused" in capsys.readouterr().err) is ("--tasks" in words)
+
+
+@pytest.mark.parametrize("name", ["python_tool", "search"])
+def test_generated_questions_of_one_side_are_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("check", "--env.name", name, "--env.questions.count", "1")
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "leave a split empty" in capsys.readouterr().err
