@@ -1,4 +1,4 @@
-"""`rods check` refuses what training refuses: tasks of which one side of the split would be empty."""
+"""`rods check` refuses what training refuses: tasks that leave a side of the split empty."""
 
 from __future__ import annotations
 

@@ -131,9 +131,7 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     return sides(train, held_out)
 
 
-def require_sides(
-    train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings
-) -> None:
+def require_sides(train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings) -> None:
     """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
     if train and held_out:
         return
@@ -141,9 +139,9 @@ def require_sides(
     count = f"{len(tasks)} tasks in {len({task.provenance.scenario for task in tasks})} scenarios"
     if settings.tasks:
         raise ConfigError(
-            f"env.tasks: {count} with env.held_out {settings.held_out:g} leave a split empty. Tasks "
-            "of one scenario stay together: add tasks of other scenarios (provenance.scenario), or "
-            "change env.held_out."
+            f"env.tasks: {count} with env.held_out {settings.held_out:g} leave a split empty. "
+            "Tasks of one scenario stay together: add tasks of other scenarios "
+            "(provenance.scenario), or change env.held_out."
         )
     raise ConfigError(
         f"env.name {settings.name!r}: its own {count} leave a split empty. Let it make more, hold "

@@ -78,7 +78,7 @@ def called(name: str, given: dict[str, object]) -> dict[str, object]:
             "structuredContent": {"items": held(), **({"k": 1} if "kept" in WORDS else {})},
         },
     }
-    return found.get(name, text("done"))
+    return found.get(name, text("done" if name in TOOLS else f"{name} was called"))
 
 
 def answer(request: dict[str, object]) -> dict[str, object]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from rods.abilities import Bounded, StateAccess, ability
+from rods.dialects import get_dialect
 from rods.env import called
 from rods.envs import make_environment
 from rods.envs.mcp.world import McpEnvironment
@@ -306,9 +307,9 @@ def test_without_a_state_results_are_judged(made: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "more", "why"),
     [
-        ("names=get-sum", {}, "get-sum"),
-        ("names=class", {}, "class"),
-        ("names=caf\u00e9", {}, "caf"),
+        ("names=get-sum,get.sum", {}, r"'get-sum' and 'get\.sum'.*'get_sum'"),
+        ("names=get_sum,get/sum", {}, "'get_sum' and 'get/sum'.*'get_sum'"),
+        ("names=class,_class", {}, "'class' and '_class'.*'_class'"),
         ("", {"state": "itms"}, "'itms'.*items"),
         ("", {"reset": "again"}, "'again'"),
     ],
@@ -318,6 +319,37 @@ def test_names_that_cannot_be_used_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=why):
         made(words, **more).warm_up()
+
+
+@pytest.mark.parametrize(
+    ("own", "offered"),
+    [
+        ("read-file", "read_file"),
+        ("search.files", "search_files"),
+        ("fs/read", "fs_read"),
+        ("1st", "_1st"),
+        ("class", "_class"),
+        ("caf\u00e9", "caf_"),
+        ("plain_name", "plain_name"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["pythonic", "hermes", "llama", "xml"])
+def test_a_tool_is_offered_as_an_identifier_and_called_by_its_own_name(
+    made: Any, own: str, offered: str, dialect: str
+) -> None:
+    environment = made(f"names={own}")
+    call = ToolCall(offered, {})
+    written = get_dialect(dialect).write([call])
+    assert list(get_dialect(dialect).parse(written, environment.tools, False).calls) == [call]
+    with closing(environment.open(task_of(call))) as world:
+        world.begin_turn(0)
+        result = world.call(call)
+        assert not result.failed
+        assert result.content == f"{own} was called"
+        assert world.end_turn().solved
+    with closing(environment.open(task_of(call))) as world:
+        world.begin_turn(0)
+        assert world.call(ToolCall(own, {})).failed is (own != offered)
 
 
 def test_one_of_command_and_url_is_given() -> None:

@@ -14,6 +14,7 @@ import functools
 import json
 import keyword
 import logging
+import re
 import shutil
 import tempfile
 import threading
@@ -30,7 +31,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from rods.errors import ConfigError, EnvError
+from rods.errors import EnvError
 from rods.types import Json, ToolResult, ToolSpec
 
 START_SECONDS = 120.0  # until a server has answered the handshake
@@ -205,13 +206,9 @@ class McpSession:
 
 
 def spec_of(tool: types.Tool) -> ToolSpec:
-    """A tool as agents read of it; raises `ConfigError` for a name that a dialect cannot write."""
-    name = tool.name
-    if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
-        raise ConfigError(
-            f"env.name = mcp: the server has a tool {name!r}, which not every dialect can write. "
-            "Name tools by letters, digits and underscores, as in Python."
-        )
+    """A tool as agents read of it, by a name that every dialect can write (an identifier)."""
+    name = re.sub(r"\W", "_", tool.name, flags=re.ASCII)
+    name = f"_{name}" if keyword.iskeyword(name) or not name.isidentifier() else name
     text = tool.description or tool.title or name.replace("_", " ")
     return ToolSpec(name, text.strip(), {"type": "object", "properties": {}, **tool.input_schema})
 

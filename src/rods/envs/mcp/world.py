@@ -55,10 +55,11 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
         self._preparing = [threading.Lock() for _ in range(64)]
         self._all: set[McpSession] = set()
         self._idle: list[McpSession] = []
+        self.own_names: dict[str, str] = {}  # the server's, by what agents write
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """What agents may call; raises `ConfigError` for a name that cannot be used."""
+        """What agents may call; raises `ConfigError` for a name that is not there or not clear."""
         session = self.session({})
         from rods.envs.mcp.session import spec_of
 
@@ -70,7 +71,14 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
             if name and "://" not in name and found.pop(name, None) is None:
                 known = ", ".join(found)
                 raise ConfigError(f"env.mcp: the server has no tool {name!r}; known: {known}.")
-        return {name: spec_of(tool) for name, tool in found.items()}
+        specs = {name: spec_of(tool) for name, tool in found.items()}
+        for name, spec in specs.items():
+            if (other := self.own_names.setdefault(spec.name, name)) != name:
+                raise ConfigError(
+                    f"env.name = mcp: the server's tools {other!r} and {name!r} would both be "
+                    f"offered as {spec.name!r}. Rename one of them."
+                )
+        return {spec.name: spec for spec in specs.values()}
 
     def session(self, files: Mapping[str, str]) -> McpSession:
         """A session with a new server, or with one that waits for its reset."""
@@ -225,7 +233,8 @@ class Server:
         if len([*nested(call)]) > 1:
             return ToolResult("Error: an argument must be a value, not a call.", failed=True)
         self.version[SERVER] = self.version.get(SERVER, 0) + 1
-        return self._session.call(call.name, whole(call).arguments)
+        name = self._environment.own_names[call.name]
+        return self._session.call(name, whole(call).arguments)
 
     def read(self) -> State:
         """The state that the server shows."""
