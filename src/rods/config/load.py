@@ -27,7 +27,6 @@ SMALL = "small"
 FULL = "full"
 """Stands for a recipe's top level."""
 
-
 _KINDS = {
     **{"integer, got a number with a fractional part": "whole number", "integer": "whole number"},
     **{"boolean": "truth value (true or false)", "string": "text", "number": "number"},
@@ -184,7 +183,8 @@ def _explain(key: str, faults: Sequence[Mapping[str, Any]]) -> str:
         words = words.replace(f"valid {theirs}", ours)
     usual = flat(RunConfig().model_dump(mode="json")).get(key)
     such = f", such as {shown(usual)}" if "a valid" in fault["msg"] and usual else ""
-    return f"{key or 'settings'} must be {words}{such}; got {fault['input']!r}."
+    hint = nearest(str(fault["input"]), words.replace("'", "").replace(" or ", ", ").split(", "))
+    return f"{key or 'settings'} must be {words}{such}; got {fault['input']!r}.{hint}"
 
 
 def no_setting(name: str) -> str:
