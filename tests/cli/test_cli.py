@@ -186,6 +186,16 @@ def test_a_mistake_is_one_message_and_status_2(
         (["observe", "--forms", "x"], "there is no setting or option --forms."),
         (["experiment", "--train.lrr", "1", "nowhere"], "there is no experiment 'nowhere'"),
         (["train", "--lr", "3"], "there is no setting or option --lr. Did you mean '--train.lr'?"),
+        (["train", "--torl"], "option --torl. Did you mean '--recipe torl'?"),
+        (["train", "--bfloat16"], "option --bfloat16. Did you mean '--model.dtype bfloat16'?"),
+        (["train", "--train.advantage=gpro"], "got 'gpro'. Did you mean 'grpo'?"),
+        (["torl"], "there is no verb 'torl'. Did you mean 'rods train --recipe torl'?"),
+        (["trian"], "there is no verb 'trian'. Did you mean 'rods train'?"),
+        (["train.lr"], "there is no verb 'train.lr'. Did you mean 'rods settings train.lr'?"),
+        (["xyzzy"], "there is no verb 'xyzzy'.\n"),
+        (["settings", "train.lrr"], "setting or section 'train.lrr'. Did you mean 'train.lr'?"),
+        (["settings", "trian"], "setting or section 'trian'. Did you mean 'train'?"),
+        (["recipes", "tor"], "there is no recipe 'tor'. Did you mean 'torl'?"),
         (["train", "--foo"], "there is no setting or option --foo."),
         (["train", "--foo", "x"], "there is no setting or option --foo."),
         (["train", "--train.lrr"], "there is no setting 'train.lrr'. Did you mean 'train.lr'?"),
@@ -442,7 +452,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
         assert rods(*words, *named, monkeypatch=monkeypatch) == 2
         assert "this run follows recipe rods, profile quick, not" in capsys.readouterr().err
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
-    assert "resumes in its own folder" in capsys.readouterr().err
+    assert "resumes in its own place" in capsys.readouterr().err
 
 
 def test_resume_with_an_edited_recipe_names_what_was_edited(
@@ -497,7 +507,7 @@ def test_the_template_is_checked_in_a_dialect(
         return check_template(tokenizer, dialect)
 
     monkeypatch.setattr("rods.evaluation.template_check.check_template", noted)
-    words = ["check", "--template", "tiny"]
+    words = ["check", "--model", "tiny"]
     assert rods(*words, "--dialect", "compact", monkeypatch=monkeypatch) == 0
     assert rods(*words, "--dialect", "torl", monkeypatch=monkeypatch) == 2
     assert "'torl' is inline" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from sweeps import slow
 from verbs import rods
 
 POOL = "pool.jsonl"
-VERBS = (["check", "--tasks"], ["inspect"], ["synth", "--out", "v", "--seeds"])
+VERBS = (["check", "--tasks"], ["inspect"], ["synth", "--out", "v", "--tasks"])
 FILES = {
     "latin.jsonl": (b'{"caf\xe9": 1}\n', "latin.jsonl: not UTF-8 text (byte 5); expected a file"),
     "null.jsonl": (b"null\n", "null.jsonl:1: not a task row, but null. Expected an object with"),

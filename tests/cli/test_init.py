@@ -21,7 +21,7 @@ FILES = {"README.md", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
 VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "chat", "export")
 SMALL = {
     "demonstrate": "--n 60 --model tiny",
-    "sft": "--model tiny --epochs 2 --lr 5e-3 --dtype float32 --threads 1",
+    "sft": "--model tiny --epochs 2 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
     "train": "--updates 2 --rollout.k 2 --rollout.tasks_per_step 2 --evaluation.variants 0 "
     "--evaluation.samples 0 --model.dtype float32 --model.threads 1 --synthesis.drain_seconds 5",
 }

@@ -38,8 +38,8 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             "this user has no home folder.*Set RODS_CACHE",
         ),
         ("check --env.bfcl.wheel ~/w.whl", 2, "there is no file ~/w.whl"),
-        ("check --template ~/model", 2, "there is no folder ~/model"),
-        ("check --template ~anybody/model", 2, "there is no folder ~anybody/model"),
+        ("check --model ~/model", 2, "there is no folder ~/model"),
+        ("check --model ~anybody/model", 2, "there is no folder ~anybody/model"),
     ],
 )
 def test_every_verb_says_what_to_set(

@@ -78,7 +78,7 @@ def test_synth_says_why_a_server_fails_and_ends(
     with Loopback(lambda body: "hello", hostile=[mode], **server) as loopback:
         asked = ["--writer", "llm", "--writer-url", loopback.url]
         asked += ["--synthesis.llm.timeout", "0.7" if mode == "slow" else "60"]
-        where = ["--seeds", SEED_FILE, "--n", "500", "--out", "v.jsonl", *SMALL]
+        where = ["--tasks", SEED_FILE, "--n", "500", "--out", "v.jsonl", *SMALL]
         assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert words in said and loopback.url in said and "No variant was made" in said
@@ -96,7 +96,7 @@ def test_synth_without_a_server_makes_nothing(
 ) -> None:
     before = sorted(folder.iterdir())
     asked = ["--writer", "llm", *(["--writer-url", url] if url else [])]
-    where = ["--seeds", SEED_FILE, "--n", "5", "--out", "v.jsonl", *SMALL]
+    where = ["--tasks", SEED_FILE, "--n", "5", "--out", "v.jsonl", *SMALL]
     assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "rods: synthesis.llm.url" in said
@@ -111,7 +111,7 @@ def test_synth_says_that_answers_of_a_server_are_kept(
     """An answer that is no plan is an answer: the next start need not ask for it."""
     with Loopback(lambda body: "no plan") as loopback:
         asked = ["--writer", "llm", "--writer-url", loopback.url, "--synthesis.attempts", "1"]
-        where = ["--seeds", SEED_FILE, "--n", "1", "--out", "v.jsonl", *SMALL]
+        where = ["--tasks", SEED_FILE, "--n", "1", "--out", "v.jsonl", *SMALL]
         assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert "answers of the server are kept in v.jsonl.synthesis/answers.sqlite" in said
@@ -236,7 +236,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_thread: None)
 def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["synth", "--seeds", SEED_FILE, "--n", "5", *SMALL, "--writer", "resample"]
+    words = ["synth", "--tasks", SEED_FILE, "--n", "5", *SMALL, "--writer", "resample"]
     assert rods(*words, "--out", "whole.jsonl", monkeypatch=monkeypatch) == 0
     assert "seconds per accepted" in capsys.readouterr().out
     take = Collection._take  # pyright: ignore
@@ -250,14 +250,14 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
         keyboard.setattr(Collection, "_take", interrupted)
         assert rods(*words, "--out", "v.jsonl", monkeypatch=monkeypatch) == 130
     said = capsys.readouterr().err
-    assert "interrupted. 3 variants are kept" in said and "--resume" in said
+    assert "interrupted. 3 variants are kept" in said and "--resume v.jsonl" in said
     assert not (folder / "v.jsonl").exists()
     assert rods(*words, "--out", "v.jsonl", monkeypatch=monkeypatch) == 2
     assert "unfinished data set" in capsys.readouterr().err
-    other = [*words, "--out", "v.jsonl", "--resume", "--seed", "4"]
+    other = [*words, "--resume", "v.jsonl", "--seed", "4"]
     assert rods(*other, monkeypatch=monkeypatch) == 2
     assert "seed: 0 -> 4" in capsys.readouterr().err
-    assert rods(*words, "--out", "v.jsonl", "--resume", monkeypatch=monkeypatch) == 0
+    assert rods(*words, "--resume", "v.jsonl", monkeypatch=monkeypatch) == 0
     assert "variants exist already" in capsys.readouterr().err
     assert (folder / "v.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
     assert sorted(p.name for p in folder.iterdir()) == [
@@ -266,26 +266,33 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
         "v.jsonl",
         "whole.jsonl",
     ]
-    assert rods(*words, "--out", "v.jsonl", "--resume", monkeypatch=monkeypatch) == 2
+    assert rods(*words, "--resume", "v.jsonl", monkeypatch=monkeypatch) == 2
     assert "exists" in capsys.readouterr().err
+    assert rods(*words, "--resume", "new.jsonl", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "new.jsonl: there is nothing to resume. Begin with --out new.jsonl." in said
+    assert rods(*words, "--resume", "v.jsonl", "--out", "w.jsonl", monkeypatch=monkeypatch) == 2
+    assert "--out w.jsonl: v.jsonl resumes in its own place" in capsys.readouterr().err
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "needs --out FILE, or --resume FILE" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("resume", [[], ["--resume"]])
+@pytest.mark.parametrize("how", ["--out", "--resume"])
 def test_of_two_that_start_at_once_one_makes_the_data_set(
-    resume: list[str],
+    how: str,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from rods.cli import synth
 
-    words = ["synth", "--seeds", SEED_FILE, "--n", "2", *SMALL, "--writer", "resample"]
+    words = ["synth", "--tasks", SEED_FILE, "--n", "2", *SMALL, "--writer", "resample"]
     beside = folder / "v.jsonl.synthesis"
     with synth._claimed(beside):  # pyright: ignore
-        if resume:
+        if how == "--resume":
             (beside / synth.QUEUE).write_bytes(b"the other's")
         before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
-        assert rods(*words, "--out", "v.jsonl", *resume, monkeypatch=monkeypatch) == 2
+        assert rods(*words, how, "v.jsonl", monkeypatch=monkeypatch) == 2
         assert "another process is making this data set" in capsys.readouterr().err
         assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
 
@@ -313,7 +320,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     queue = SqliteQueue(folder / "run" / "synthesis.sqlite")
     beside = {task.id: queue.variants(task.id, 10**6) for task in originals.originals}
     queue.close()
-    words = ["--seeds", SEED_FILE, "--n", "24", "--seed", "7", "--out", "v.jsonl", "--profile"]
+    words = ["--tasks", SEED_FILE, "--n", "24", "--seed", "7", "--out", "v.jsonl", "--profile"]
     words += ["quick", *(f"--{setting}" for setting in made_with)]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
     alone = list(read_tasks(folder / "v.jsonl"))
@@ -338,9 +345,9 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
     log(folder / "hard.jsonl", [{"uid": seed, "reward": 0.0}] * 2)
     before = sorted(p.name for p in folder.iterdir())
     for words, said in (
-        (["--seeds", "broken.jsonl"], "broken.jsonl:10"),
-        (["--seeds", "absent.jsonl"], "absent.jsonl"),
-        (["--seeds", "held.jsonl"], "seeds are of held-out scenarios"),
+        (["--tasks", "broken.jsonl"], "broken.jsonl:10"),
+        (["--tasks", "absent.jsonl"], "absent.jsonl"),
+        (["--tasks", "held.jsonl"], "seeds are of held-out scenarios"),
         (["--format", "csv"], "expected one of jsonl, verl, trl"),
         (["--writer", "nobody"], "synthesis.writer: there is no writer 'nobody'"),
         (["--out", "no/such/v.jsonl"], "there is no folder no/such"),
@@ -363,7 +370,7 @@ def test_seeds_of_a_log_make_the_data_set(
     rows = [{"task_id": t.id, "reward": r} for t in tasks[:4] for r in (0.0, 0.1)]
     rows += [{"origin": tasks[4].provenance.origin, "reward": r} for r in (0.2, 0.9)]
     log(folder / "log.jsonl", rows)
-    words = ["--seeds", SEED_FILE, "--from-trajectories", "log.jsonl", "--n", "2"]
+    words = ["--tasks", SEED_FILE, "--from-trajectories", "log.jsonl", "--n", "2"]
     words += ["--writer", "resample", "--out", "v.jsonl", *SMALL]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "all" in line)
@@ -386,13 +393,13 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     broken = with_calls(good[0], 0, (ToolCall("cd", {"folder": "no such folder"}),))
     write_tasks(folder / "mixed.jsonl", [broken, *good])
     words = ["synth", "--n", "1", "--writer", "resample", *SMALL]
-    asked = [*words, "--seeds", "mixed.jsonl", "--out", "v.jsonl"]
+    asked = [*words, "--tasks", "mixed.jsonl", "--out", "v.jsonl"]
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = caplog.text
     assert f"mixed.jsonl: task {broken.id} ({broken.provenance.origin}, turn 0) is skipped" in said
     assert f"1 of {len(good) + 1} tasks are skipped" in said
     write_tasks(folder / "bad.jsonl", [broken])
-    asked = [*words, "--seeds", "bad.jsonl", "--out", "w.jsonl"]
+    asked = [*words, "--tasks", "bad.jsonl", "--out", "w.jsonl"]
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     assert f"none of 1 tasks replays, the first: task {broken.id}" in capsys.readouterr().err
     write_tasks(folder / "all.jsonl", [*read_tasks(folder / POOL), broken])
@@ -413,7 +420,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
 def test_inspect_shows_variants_and_flags_a_broken_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--seeds", SEED_FILE, "--n", "3", *SMALL, "--out", "v.jsonl"]
+    words = ["--tasks", SEED_FILE, "--n", "3", *SMALL, "--out", "v.jsonl"]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
     assert "by: graph, and resample for 25% of the candidates" in capsys.readouterr().err
     (folder / "v.jsonl").unlink()
@@ -496,21 +503,21 @@ def test_a_killed_synth_is_resumed_to_the_same_bytes(folder: Path) -> None:
     command = [sys.executable, "-m", "rods.cli.main", "synth", *SMALL]
     command += ["--n", "60", "--writer", "resample"]
     assert subprocess.run([*command, "--out", "whole.jsonl"], check=False).returncode == 0
-    command += ["--out", "v.jsonl", "--resume"]
+    again = [*command, "--resume", "v.jsonl"]
     queue = folder / "v.jsonl.synthesis" / "synthesis.sqlite"
-    for wanted in (2, 30):
-        process = subprocess.Popen(command)
+    for wanted, words in ((2, [*command, "--out", "v.jsonl"]), (30, again)):
+        process = subprocess.Popen(words)
         while outcomes(queue) <= wanted:
             assert process.poll() is None, "it ended before it could be killed"
             time.sleep(0.002)
         os.kill(process.pid, signal.SIGSTOP)
         if wanted == 2:
-            second = subprocess.run(command, capture_output=True, check=False)
+            second = subprocess.run(again, capture_output=True, check=False)
             assert second.returncode == 2 and b"another process" in second.stderr
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         assert not (folder / "v.jsonl").exists()
-    assert subprocess.run(command, check=False).returncode == 0
+    assert subprocess.run(again, check=False).returncode == 0
     assert (folder / "v.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
     assert not queue.parent.exists()
 

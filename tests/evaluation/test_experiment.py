@@ -167,11 +167,15 @@ def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
 
     monkeypatch.setattr(verb.subprocess, "run", run)
     assert verb._one(grid, grid.cells[0], tmp_path, True) == 0
-    synth, train = commands
+    synth, train = commands[:2]
     assert synth[0] == "synth" and synth[synth.index("--n") + 1] == str(5 * 24)
     target = tmp_path / "fixed-0.variants.jsonl"
     assert synth[synth.index("--out") + 1] == str(target)
-    assert "--resume" in synth, "what a kill left is gone on with"
+    queue = tmp_path / f"{target.name}.synthesis" / "synthesis.sqlite"
+    queue.parent.mkdir()
+    queue.touch()
+    assert verb._one(grid, grid.cells[0], tmp_path, True) == 0
+    assert commands[2][commands[2].index("--resume") + 1] == str(target), "what a kill left resumes"
     assert train[0] == "train" and f'--static.variants=["{target}"]' in train
     assert "--model.threads=1" in train
 

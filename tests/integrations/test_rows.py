@@ -781,7 +781,7 @@ def test_convert_reads_what_it_wrote(
         ["inspect", "x.jsonl"],
         ["check", "--tasks", "x.jsonl"],
         ["inspect", "x.jsonl", "--structure", "--task", "1"],
-        ["synth", "--seeds", "x.jsonl", "--out", "v.jsonl"],
+        ["synth", "--tasks", "x.jsonl", "--out", "v.jsonl"],
         ["convert", "--tasks", "x.jsonl", "--out", "v.jsonl"],
         ["eval", "--env.tasks", "x.jsonl"],
         ["eval", "--evaluation.files", "x.jsonl"],

@@ -191,12 +191,12 @@ def test_the_training_ends_with_the_last_task(tmp_path: Path) -> None:
     assert ended.log[-1]["step"] == 2
 
 
-def command(folder: Path, *more: str) -> list[str]:
-    return ["-m", "rods.cli.main", "trl", "--out", str(folder), *(f"--{t}" for t in SMALL), *more]
+def command(folder: Path, *more: str, how: str = "--out") -> list[str]:
+    return ["-m", "rods.cli.main", "trl", how, str(folder), *(f"--{t}" for t in SMALL), *more]
 
 
 def test_there_must_be_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
-    words = [sys.executable, *command(tmp_path / "out", "--resume")]
+    words = [sys.executable, *command(tmp_path / "out", how="--resume")]
     made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=300)
     assert made.returncode == 2 and "there is no checkpoint to resume" in made.stderr
     assert not (tmp_path / "out").exists()
@@ -207,7 +207,10 @@ def test_a_folder_with_checkpoints_is_not_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-9").mkdir()
     words = [sys.executable, *command(tmp_path)]
     made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=300)
-    assert made.returncode == 2 and "Add --resume to continue from the last one" in made.stderr
+    assert (
+        made.returncode == 2
+        and f"Continue from the last one with --resume {tmp_path}" in made.stderr
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-9"]
 
 
@@ -222,7 +225,7 @@ def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
         running.send_signal(signal.SIGKILL)
         running.wait()
     assert not (out / f"checkpoint-{STEPS}").exists()
-    again = [sys.executable, *command(out, "--resume")]
+    again = [sys.executable, *command(out, how="--resume")]
     made = subprocess.run(again, capture_output=True, text=True, timeout=600, env=environment())
     assert made.returncode == 0, made.stderr
     last = visits(out / f"checkpoint-{STEPS}")

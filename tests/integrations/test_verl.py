@@ -108,7 +108,8 @@ def small(*changes: str) -> RunConfig:
 
 
 def command(folder: Path, *more: str) -> list[str]:
-    words = [sys.executable, "-m", "rods.cli.main", "verl", "--gpus", "1", "--out", str(folder)]
+    how = "--resume" if (folder / "latest_checkpointed_iteration.txt").exists() else "--out"
+    words = [sys.executable, "-m", "rods.cli.main", "verl", "--gpus", "1", how, str(folder)]
     return [*words, *(f"--{text}" for text in SMALL), *ON_A_CPU, *more]
 
 

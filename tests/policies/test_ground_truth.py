@@ -227,7 +227,9 @@ def test_the_command_writes_what_sft_reads(
     assert rods(*words, "--writer", "resample", monkeypatch=monkeypatch) == 0
     assert "a minute" in capsys.readouterr().err
     learn = ["sft", str(file), "--model", "tiny", "--out", str(out), "--epochs", "1"]
-    assert rods(*learn, "--lora-rank", "2", "--threads", "1", monkeypatch=monkeypatch) == 0
+    assert (
+        rods(*learn, "--model.lora_rank", "2", "--model.threads", "1", monkeypatch=monkeypatch) == 0
+    )
     assert (out / "model.safetensors").is_file()
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "exists" in capsys.readouterr().err

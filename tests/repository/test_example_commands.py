@@ -53,7 +53,7 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if words[1] in ("demonstrate", "sft"):  # a few conversations, of a small model
         small = {"MODEL": "tiny", "2000": "6"}
         words = [small.get(word, word) for word in words]
-        words += ["--epochs", "1", "--threads", "1"] if words[1] == "sft" else []
+        words += ["--epochs", "1", "--model.threads", "1"] if words[1] == "sft" else []
     assert rods(*words[1:], monkeypatch=monkeypatch) == 0, words
 
 

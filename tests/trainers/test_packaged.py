@@ -119,7 +119,7 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     asked = ("--families", "expression", "--difficulties", "2", "--n", "12")
     demonstrate = ("demonstrate", "--dialect", "torl", *asked, "--out", str(data))
     assert not rods(*demonstrate, monkeypatch=monkeypatch)
-    sft = ("sft", str(data), "--model", "smollm2", "--lora-rank", "16", "--adapter")
+    sft = ("sft", str(data), "--model", "smollm2", "--model.lora_rank", "16", "--adapter")
     # Without the hardware, bfloat16 takes over ten minutes here.
     half = threads.bfloat16_pays(576)
     quick = (

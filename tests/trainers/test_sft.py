@@ -341,8 +341,8 @@ def test_the_line_of_progress_says_how_long_it_will_take() -> None:
 
 
 def arguments(policy: Path, file: Path, out: Path) -> list[str]:
-    words = ["sft", str(file), "--model", str(policy), "--out", str(out), "--threads", "1"]
-    return [*words, "--epochs", "3", "--batch-tokens", "400", "--lr", "0.01"]
+    words = ["sft", str(file), "--model", str(policy), "--out", str(out), "--model.threads", "1"]
+    return [*words, "--epochs", "3", "--batch-tokens", "400", "--train.lr", "0.01"]
 
 
 def losses(folder: Path) -> list[float]:
@@ -353,7 +353,7 @@ def losses(folder: Path) -> list[float]:
 def test_updates_end_before_the_passes_do(tmp_path: Path, policy: Path) -> None:
     """The learning rate falls to its end within them."""
     file = rows(tmp_path / "d.jsonl", *PIECES)
-    trainer = trainer_of(policy, file, epochs=3, updates=4, batch_tokens=400, warmup=0.0)
+    trainer = trainer_of(policy, file, epochs=3, updates=4, batch_tokens=400, warmup_share=0.0)
     found = list(trainer.updates())
     assert [f.step for f in found] == [1, 2, 3, 4] and found[-1].total == trainer.total == 4
     assert found[-1].epoch < 3 and found[-1].lr < 0.2 * found[0].lr

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, Recipe, out, overrides_of, say
+from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.config import ModelSettings, load_config
 from rods.errors import ConfigError, RodsError
 
@@ -22,11 +24,11 @@ def check(
     tasks: Annotated[
         Path | None, typer.Option(help="JSON lines of tasks. [default: env.tasks]")
     ] = None,
-    template: Annotated[
-        str, typer.Option(help="Check the chat template of this model instead: a name or folder.")
+    model: Annotated[
+        str, typer.Option(help="Check this model's chat template instead: a name or a folder.")
     ] = "",
     dialect: Annotated[
-        str, typer.Option(help="With --template: syntax of the calls. [default: hermes]")
+        str, typer.Option(help="With --model: syntax of the calls. [default: hermes]")
     ] = "",
     every: Annotated[bool, typer.Option("--every", help="List ambiguous tasks too.")] = False,
     recipe: Recipe = "rods",
@@ -38,17 +40,17 @@ def check(
 
     Your own environment: --env.name FILE.py:attribute --env.tasks FILE.
     """
-    if template:
+    if model:
         others = ["--tasks"] * (tasks is not None) + ["--every"] * every + context.args
         others += ["--recipe"] * (recipe != "rods")
         if others:
             raise ConfigError(
-                f"--template checks a chat template, not tasks. Leave out {' '.join(others)}."
+                f"--model checks a chat template, not tasks. Leave out {' '.join(others)}."
             )
-        _template(template, dialect or "hermes", as_json)
+        _template(model, dialect or "hermes", as_json)
         return
     if dialect:
-        raise ConfigError("--dialect has no effect without --template MODEL. Leave it out.")
+        raise ConfigError("--dialect has no effect without --model MODEL. Leave it out.")
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
     from rods.evaluation.check import check_tasks
@@ -58,11 +60,9 @@ def check(
     environment = make_environment(settings.name, settings.arguments)
     rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)
     report = check_tasks(rows, environment)
-    if as_json:
-        rows_shown = [row._asdict() for row in report.rows]
-        out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})
-    else:
-        _show(report, every)
+    rows_shown = [row._asdict() for row in report.rows]
+    data = {"tasks": report.tasks, **report.counts(), "rows": rows_shown}
+    print_results(as_json, data, *_shown(report, every))
     if tasks:
         settings = settings.model_copy(update={"tasks": (str(tasks),)})
     try:
@@ -76,23 +76,22 @@ def check(
         raise typer.Exit(1)
 
 
-def _show(report: CheckReport, every: bool) -> None:
+def _shown(report: CheckReport, every: bool) -> Iterator[RenderableType]:
     table = Table("finding", "task", "turn", "what")
     shown = report.rows if every else [r for r in report.rows if r.finding != "ambiguous"]
     for row in shown:
         turn = "" if row.turn < 0 else str(row.turn)
         table.add_row(row.finding.value, row.origin, turn, escape(row.detail))
-    console = out()
     if shown:
-        console.print(table)
+        yield table
     counts = ", ".join(f"{name} {count}" for name, count in report.counts().items())
     calls = report.calls // 2
-    console.print(
+    yield (
         f"{report.tasks} task{'s' * (report.tasks != 1)}, {calls} call{'s' * (calls != 1)}, "
         f"replayed twice in {report.seconds:.1f} s: {counts}."
     )
     if not every and report.counts()["ambiguous"]:
-        console.print("An agent may have to guess in the ambiguous ones; --every lists them.")
+        yield "An agent may have to guess in the ambiguous ones; --every lists them."
 
 
 def _template(name: str, dialect: str, as_json: bool) -> None:
@@ -100,9 +99,6 @@ def _template(name: str, dialect: str, as_json: bool) -> None:
     from rods.trainers.loading import load_tokenizer
 
     report = check_template(load_tokenizer(ModelSettings(name=name)), dialect)
-    if as_json:
-        out().print_json(data=report.to_json())
-    else:
-        out().print(report.text())
+    print_results(as_json, report.to_json(), report.text())
     if not report.ok:
         raise typer.Exit(1)

@@ -6,19 +6,24 @@ Results that a script may read go to standard output, everything else to standar
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
+from pydantic_core import to_json
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
 from rods.config import FULL, SMALL, SynthesisSettings, keys
 from rods.config.load import no_setting
 from rods.errors import ConfigError
-from rods.infra.dotted import nearest
+from rods.infra.dotted import nearest, within
+from rods.registry import read_recipe, recipe_file, recipe_names
 from rods.writers import LOCAL, resampled
 
 HELP_NAMES = ["-h", "--help"]
@@ -28,11 +33,30 @@ EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def profiles_of(recipe: str) -> list[str]:
+    """Return the names of a recipe's profiles; none if there is no such recipe."""
+    path = Path(recipe) if recipe.endswith(".toml") else recipe_file(recipe)
+    return [*read_recipe(path).get("profile", {})] if path.is_file() else []
+
+
+def _profiles(context: typer.Context) -> list[str]:
+    """Return what `--profile` may be, for the shell's completion."""
+    return [SMALL, FULL, *profiles_of(context.params.get("recipe") or "rods")]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Profile = Annotated[
-    str, typer.Option(help="Settings: small, full or another of the recipe. Training --model: full")
+    str,
+    typer.Option(
+        help="Settings: small, full or another of the recipe. Training --model: full",
+        autocompletion=_profiles,
+    ),
 ]
-Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
+Recipe = Annotated[
+    str, typer.Option(help="A bundled recipe, or a .toml file.", autocompletion=recipe_names)
+]
 Model = Annotated[
     str, typer.Option(help="Your own model: a folder or a Hugging Face name (model.name).")
 ]
@@ -54,6 +78,21 @@ PromptDialect = Annotated[
 def out() -> Console:
     """Console of results."""
     return Console(soft_wrap=True)
+
+
+RESULTS: ContextVar[TextIO | None] = ContextVar("RESULTS", default=None)
+"""Standard output, while `--json` sends to standard error what anybody else prints."""
+
+
+def print_results(as_json: bool, data: object, *shown: RenderableType) -> None:
+    """Print a verb's results on standard output: as one JSON document, or as texts and tables."""
+    if as_json:
+        text = to_json(data, indent=2, inf_nan_mode="null").decode()
+        (RESULTS.get() or sys.stdout).write(f"{text}\n")
+        return
+    for one in shown:
+        plain = isinstance(one, str)
+        out().print(one, markup=not plain, highlight=not plain)
 
 
 def say(text: str) -> None:
@@ -105,6 +144,19 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
     return found + given({"model.name": model})
 
 
+def resumed(target: str | Path | None, resume: Path | None, drift: bool = False) -> Path | None:
+    """Return where a command writes: what it resumes, or else `--out`.
+
+    Raises:
+        ConfigError: the command line contradicts itself.
+    """
+    if drift and resume is None:
+        raise ConfigError("--allow-drift has no effect without --resume RUN. Add it, or leave out.")
+    if target and resume and Path(target).resolve() != resume.resolve():
+        raise ConfigError(f"--out {target}: {resume} resumes in its own place. Leave out --out.")
+    return resume or (Path(target) if target else None)
+
+
 def profile_for(profile: str, asked: Sequence[str]) -> str:
     """Return the profile of a command line: without one, `full` if it names a model."""
     named = any(text.startswith("model.name=") for text in asked)
@@ -116,14 +168,19 @@ def given(options: Mapping[str, object]) -> list[str]:
     return [f"{key}={json.dumps(v)}" for key, v in options.items() if v not in ("", None, [])]
 
 
-def overrides_of(args: Sequence[str], verb: str, section: str) -> list[str]:
-    """Return overrides of a verb that reads only one section; others raise `ConfigError`."""
-    found = overrides(args)
+def overrides_of(args: Sequence[str], verb: str, *read: str) -> list[str]:
+    """Return overrides of a verb that reads only these settings; others raise `ConfigError`.
+
+    Args:
+        read: keys of settings, or names of sections.
+    """
+    found, known = overrides(args), keys()
     for text in found:
         key = text.partition("=")[0].strip()
-        if key.partition(".")[0] != section:
+        if not within(key, read):
+            shown = ", ".join(name if name in known else f"{name}.*" for name in read)
             raise ConfigError(
-                f"--{key} has no effect: rods {verb} reads only {section}.* settings. "
+                f"--{key} has no effect: rods {verb} reads only {shown} settings. "
                 "Leave it out; it belongs to the verb that trains or evaluates."
             )
     return found

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import out, say
+from rods.cli.common import AsJson, print_results, say
+from rods.cli.report import compared
 
 
 def compare(
@@ -16,12 +17,13 @@ def compare(
         typer.Argument(help="Two or more: folders of runs, summaries, eval --json > a.json."),
     ],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare runs: results with paired intervals, and curves."""
     from rods.report.compare import compare_runs
 
     comparison = compare_runs(runs)
-    out().print(comparison.table())
+    print_results(as_json, compared(comparison), comparison.table())
     for note in comparison.notes:
         say(f"note: {note}")
     if page is not None:

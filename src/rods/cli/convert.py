@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rods.cli.common import Format, PromptDialect, overrides_of, say
+from rods.cli.common import AsJson, Format, PromptDialect, overrides_of, print_results, say
 from rods.config import load_config
 from rods.dialects import structured
 from rods.errors import ConfigError, StoreError
@@ -29,6 +29,7 @@ def convert(
     ] = "all",
     categories: Annotated[str, typer.Option(help="Only these categories: a,b")] = "",
     dialect: PromptDialect = "hermes",
+    as_json: AsJson = False,
 ) -> None:
     """Write tasks in another format. The format of a file is detected from its rows.
 
@@ -61,4 +62,5 @@ def convert(
     tasks = [task for task in tasks if not wanted or task.category in wanted]
     split = "val" if side == "held_out" else "train"
     export(tasks, target, form, environment, dialect=dialect, split=split)
+    print_results(as_json, {"out": target, "tasks": len(tasks), "format": form})
     say(f"{len(tasks)} tasks in {target}")

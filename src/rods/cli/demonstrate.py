@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Profile, Recipe, given, overrides, profile_for, progress, say
+from rods.cli.common import (
+    AsJson,
+    Profile,
+    Recipe,
+    given,
+    overrides,
+    print_results,
+    profile_for,
+    progress,
+    say,
+)
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.files import write_atomic
@@ -77,6 +87,7 @@ def demonstrate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: Recipe = "rods",
     profile: Profile = "",
+    as_json: AsJson = False,
 ) -> None:
     """Write solved conversations or answers, for `rods sft`.
 
@@ -92,7 +103,7 @@ def demonstrate(
         asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
         config = load_config(recipe, profile_for(profile, asked), asked)
         calls = 0.5 if several is None else several
-        _tasks(config, target, number, writer, (variants, originals, calls))
+        _tasks(config, target, number, writer, (variants, originals, calls), as_json)
         return
     if unread := [*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)]:
         raise ConfigError(
@@ -100,11 +111,19 @@ def demonstrate(
             "model: --model."
         )
     shares = (one, 0.3 if several is None else several, failing, useless)
-    _questions(target, number, dialect or "retool", families, difficulties, shares, results, seed)
+    how = dialect or "retool"
+    count = _questions(target, number, how, families, difficulties, shares, results, seed)
+    print_results(as_json, {"out": target, "demonstrations": count})
+    say(f"{count} demonstrations in {target}")
 
 
 def _tasks(
-    config: RunConfig, target: Path, number: int, writer: str, mixture: tuple[int, float, float]
+    config: RunConfig,
+    target: Path,
+    number: int,
+    writer: str,
+    mixture: tuple[int, float, float],
+    as_json: bool,
 ) -> None:
     """Roll out the ground truth of the training split, and write the solved trajectories."""
     from rods.assemble.tasks import demonstrations_of
@@ -140,6 +159,7 @@ def _tasks(
             "budgets (--rollout.context_tokens, --rollout.generated_tokens, "
             "--rollout.steps_per_turn), or find the fault with rods check."
         )
+    print_results(as_json, {"out": target, "demonstrations": count, "left_out": made.left_out})
     say(f"{count} demonstrations in {target}")
     if stopped() and count < number:
         raise Interrupted(f"stopped after {count} of {number}; the file is complete.")
@@ -154,7 +174,7 @@ def _questions(
     shares: tuple[float, float, float, float],
     results: int,
     seed: int,
-) -> None:
+) -> int:
     """Write answers to generated questions; the rest of the shares are direct answers."""
     from rods.envs.questions.families import FAMILIES
     from rods.policies.demonstrations import DIALECTS, Mixture, ProgramPlan, demonstrations
@@ -183,4 +203,4 @@ def _questions(
         made = demonstrations(programs, *which)
     rows = [{"task_id": row.task_id, "pieces": row.pieces} for row in made]
     write_atomic(target, "".join(json.dumps(row) + "\n" for row in rows))
-    say(f"{len(rows)} demonstrations in {target}")
+    return len(rows)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Iterator
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from rods.abilities import Fetching, ability
-from rods.cli.common import AsJson, out
+from rods.cli.common import AsJson, print_results
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import CORE, VERSION, extras, install_line, installed
 
@@ -20,24 +22,21 @@ def doctor(as_json: AsJson = False) -> None:
     """Show installed and missing packages, and how to install them."""
     found = {extra: {n: installed(n) for n in names} for extra, names in extras().items()}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if as_json:
-        out().print_json(data={"rods": VERSION, "cores": cores, "packages": found})
-    else:
-        _show(found, cores or 1)
+    data = {"rods": VERSION, "cores": cores, "packages": found}
+    print_results(as_json, data, *(() if as_json else _shown(found, cores or 1)))
     if any(v is None for v in found[CORE].values()):
         raise typer.Exit(1)
 
 
-def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
-    console = out()
-    console.print(f"rods {VERSION}, Python {platform.python_version()}, {cores} cores")
+def _shown(found: dict[str, dict[str, str | None]], cores: int) -> Iterator[RenderableType]:
+    yield (f"rods {VERSION}, Python {platform.python_version()}, {cores} cores")
     table = Table("extra", "packages", "install")
     for extra, packages in found.items():
         missing = [name for name, have in packages.items() if have is None]
         line = install_line() if extra == CORE else install_line(extra)
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
         table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
-    console.print(table)
+    yield table
     from rods.envs import ENVIRONMENTS, make_environment
 
     for name in ENVIRONMENTS:
@@ -50,9 +49,9 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
         except PrerequisiteError as error:
             needs = str(error)
         if needs:
-            console.print(f"{name}: {escape(needs)}")
-    console.print(f"GPU: {_gpu()}")
-    console.print(f"free disk here: {shutil.disk_usage('.').free / 2**30:.0f} GiB")
+            yield f"{name}: {needs}"
+    yield f"GPU: {_gpu()}"
+    yield f"free disk here: {shutil.disk_usage('.').free / 2**30:.0f} GiB"
 
 
 def _gpu() -> str:

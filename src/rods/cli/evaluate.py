@@ -9,13 +9,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rods.cli.common import Memory, Profile, Recipe, given, out, overrides, progress, say
+from rods.cli.common import (
+    AsJson,
+    Memory,
+    Profile,
+    Recipe,
+    given,
+    overrides,
+    print_results,
+    progress,
+    say,
+)
 from rods.config import FULL, SMALL, RunConfig, load_config, parse_config, with_overrides
 from rods.config.bundled import BUNDLED, is_missing_path
 from rods.dialects import structured
@@ -47,7 +56,7 @@ def evaluate(
         ),
     ] = None,
     memory: Memory = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one row per task.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate a policy on held-out tasks, or on a suite.
 
@@ -153,10 +162,7 @@ def _held_out(config: RunConfig, run: Path | None, as_json: bool) -> None:
 
     with evaluation_of(config, run) as play, progress("held-out trajectories", None) as show:
         rows = play(lambda done, total: show(done, "", total))
-    if as_json:
-        out().print_json(data=rows)
-    else:
-        out().print(evaluation_table(evaluation_from("after", rows)))
+    print_results(as_json, rows, evaluation_table(evaluation_from("after", rows)))
 
 
 def _suite(
@@ -180,10 +186,7 @@ def _suite(
     else:
         groups = _rolled_out(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
-    if as_json:
-        out().print_json(data=[asdict(row) for row in rows])
-    else:
-        out().print(suite_table(rules.name, accuracies(rules, rows), rows))
+    print_results(as_json, rows, suite_table(rules.name, accuracies(rules, rows), rows))
 
 
 def _rolled_out(

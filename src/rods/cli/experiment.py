@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rods.cli.common import out, overrides, say
+from rods.cli.common import AsJson, overrides, print_results, say
+from rods.cli.report import compared
+from rods.cli.synth import queue_of
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 from rods.store import MANIFEST, RunDirectory
 from rods.task import write_tasks
@@ -34,6 +36,7 @@ def experiment(
     arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",
     baseline: Annotated[str, typer.Option(help="The arm to compare with. [default: FILE's]")] = "",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show results so far.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run every arm with every seed, then compare them.
 
@@ -51,7 +54,7 @@ def experiment(
     where = Path(folder or f"runs/{grid.name}")
     failed = [] if show else _play(grid, where, parallel)
     found = Experiment.of(grid, where)
-    out().print(found.table())
+    print_results(as_json, compared(found), found.table())
     for note in found.notes:
         say(f"note: {note}")
     say(f"page: {found.write(where / 'experiment.html')}")
@@ -132,9 +135,10 @@ def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]
     originals = sides_of(grid.config(cell)).originals
     write_tasks(seeds, originals)
     number = max(1, round(cell.arm.static_variants * len(originals)))
+    how = "--resume" if queue_of(target).exists() else "--out"
     return rods(
-        *("synth", "--out", str(target), "--seeds", str(seeds), "--n", str(number)),
-        *("--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed), "--resume"),
+        *("synth", how, str(target), "--tasks", str(seeds), "--n", str(number)),
+        *("--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)),
         *(f"--{text}" for text in cell.arm.overrides),
     )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rods.cli.common import say
+from rods.cli.common import AsJson, print_results, say
 
 
 def export(
@@ -23,6 +23,7 @@ def export(
         Literal["auto", "bfloat16", "float32"],
         typer.Option(help="Precision of the weights; auto: float32 if the run computed in it."),
     ] = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Write a trained model, adapters merged, for other programs.
 
@@ -35,4 +36,5 @@ def export(
     from rods.assemble.exported import export_model
 
     export_model(name, target, run, dtype)
+    print_results(as_json, {"out": target, "files": sorted(path.name for path in target.iterdir())})
     say(f"{target}: for example, transformers' from_pretrained({str(target)!r})")

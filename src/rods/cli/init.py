@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import say
+from rods.cli.common import AsJson, print_results, say
 from rods.errors import ConfigError
 from rods.infra.files import disk
 
@@ -20,6 +20,7 @@ PROJECT = Path(__file__).with_name("project")
 
 def init(
     name: Annotated[str, typer.Argument(help="Folder that is made here; an empty one will do.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write a project folder: tools, tasks, settings, tests.
 
@@ -36,4 +37,6 @@ def init(
         for path in sorted(PROJECT.iterdir()):
             made = target / path.name.removesuffix(".tpl")
             made.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    files = sorted(path.name for path in target.iterdir())
+    print_results(as_json, {"folder": name, "files": files})
     say(f"{name}/: the commands of {name}/README.md run in it, the first: cd {name}")

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, Profile, Recipe, out, overrides
+from rods.cli.common import AsJson, Profile, Recipe, overrides, print_results
 from rods.cli.structure import NumberedTask, find, read_rows, show
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
@@ -62,8 +63,8 @@ def inspect(
         bool,
         typer.Option("--structure", help="Show calls, sources of arguments and edges; no gates."),
     ] = False,
-    seeds: Annotated[
-        Path | None, typer.Option(help="JSON lines of more seed tasks than the training split.")
+    tasks: Annotated[
+        Path | None, typer.Option(help="JSON lines of seed tasks beside the training split.")
     ] = None,
     as_json: AsJson = False,
     recipe: Recipe = "rods",
@@ -93,7 +94,7 @@ def inspect(
         require_own(variants, config.env, environment, files[0])
     if structure:
         return show([chosen] if chosen else variants[: number or None], environment, as_json)
-    given = list(read_tasks(seeds)) if seeds else []
+    given = list(read_tasks(tasks)) if tasks else []
     if given and not brings_tasks(config.env, environment):
         training, held_out = given, []
     else:
@@ -102,10 +103,8 @@ def inspect(
     keeper = keeper_of(environment, training, held_out)
     known = {t.id: t for t in (*training, *given, *variants)}
     findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))
-    if as_json:
-        out().print_json(data=[_plain(finding) for finding in findings])
-    else:
-        _show(findings, len(findings) if task else number or len(findings))
+    shown = _shown(findings, len(findings) if task else number or len(findings))
+    print_results(as_json, [_plain(finding) for finding in findings], *shown)
     if any(finding.faults for finding in findings):
         raise typer.Exit(1)
 
@@ -155,18 +154,16 @@ def _seed_of(variant: Task, known: Mapping[str, Task]) -> Task | None:
     return next(iter(same or near), None)
 
 
-def _show(findings: Sequence[VariantFinding], number: int) -> None:
-    console = out()
-    for finding in findings[:number]:
-        console.print(_page(finding))
+def _shown(findings: Sequence[VariantFinding], number: int) -> Iterator[RenderableType]:
+    yield from map(_page, findings[:number])
     rest = [f for f in findings[number:] if f.faults]
     if rest:
         table = Table("variant", "gate", "what is wrong")
         for finding in rest:
             for name, problem in finding.faults.items():
                 table.add_row(finding.variant.id, name, escape(problem))
-        console.print(table)
-    console.print(_summary(findings))
+        yield table
+    yield _summary(findings)
 
 
 def _summary(findings: Sequence[VariantFinding]) -> str:
@@ -195,7 +192,7 @@ def _page(finding: VariantFinding) -> Table:
     table.add_row("origin", escape(f"{origin.origin}, scenario {origin.scenario}"))
     table.add_row("ancestors", ", ".join(origin.ancestors) or "(none)")
     if finding.seed is None:
-        table.add_row("seed", "unknown: give it with --seeds")
+        table.add_row("seed", "unknown: give it with --tasks")
     elif finding.distance is not None:
         table.add_row("seed", f"{finding.seed.id}, profile distance {finding.distance:.3f}")
     table.add_section()

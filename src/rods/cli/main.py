@@ -7,11 +7,15 @@ traceback. Each verb imports what it needs when it runs, so `rods --help` needs 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from functools import partial
 from inspect import signature
 from itertools import chain
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import typer
 from pydantic import ValidationError
@@ -19,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rods.cli.chat import chat
 from rods.cli.check import check
-from rods.cli.common import EXTRA, HELP, HELP_NAMES, say
+from rods.cli.common import EXTRA, HELP, HELP_NAMES, RESULTS, say
 from rods.cli.compare import compare
 from rods.cli.convert import convert
 from rods.cli.demonstrate import demonstrate
@@ -32,8 +36,10 @@ from rods.cli.hosts.verl import verl
 from rods.cli.init import init
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
+from rods.cli.recipes import recipes
 from rods.cli.report import report, view
 from rods.cli.serve_env import serve_env
+from rods.cli.settings import places, rows_of, settings
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
@@ -42,6 +48,7 @@ from rods.config.load import explained
 from rods.errors import ConfigError, Interrupted, RodsError
 from rods.infra.dotted import nearest
 from rods.infra.install import VERSION
+from rods.registry import recipe_names
 
 # A thread that spins while it waits can hold the core that the others need, once another process
 # runs. A thread that sleeps at once wakes too late, because matrix products are short. So threads
@@ -55,7 +62,7 @@ os.environ.setdefault("KMP_BLOCKTIME", "0")
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 _GROUPS: dict[str, Sequence[Callable[..., None]]] = {
-    "Train": (train, trl, verl, sft, experiment),
+    "Train": (train, recipes, settings, trl, verl, sft, experiment),
     "Evaluate and look": (evaluate, chat, view, report, compare, inspect, observe),
     "Tasks and data": (check, synth, convert, demonstrate),
     "Serve and set up": (init, export, serve_env, doctor),
@@ -67,8 +74,24 @@ _VERBS = {
 }
 
 
+KINDS = {
+    **dict.fromkeys(("<int>", "<float>", "<int range>", "<float range>"), "<number>"),
+    **{"<str>": "<text>", "<list[str]>": "<text>", "<list[Path]>": "<path>"},
+}
+"""Typer's words for types, and ours."""
+
+
 class _Program(TyperGroup):
-    """Lists the verbs by purpose."""
+    """Lists the verbs by purpose, and suggests what is nearest to an unknown one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the verb of the first word; `ConfigError` if there is none."""
+        word, verbs = args[0], {name: name for name in self.commands}
+        if word not in verbs and not word.startswith("-") and not ctx.resilient_parsing:
+            recipes = {name: f"train --recipe {name}" for name in recipe_names()}
+            known = {key: f"settings {key}" for key in keys()} | recipes | verbs
+            raise ConfigError(f"there is no verb {word!r}.{_hint(word, known, 'rods ')}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
@@ -85,7 +108,6 @@ app = typer.Typer(
     cls=_Program,
     help="Train tool-using agents by reinforcement learning, on tasks written during training.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings=HELP,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -94,11 +116,31 @@ SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 """Settings without a section, and the sections."""
 
 
+def _hint(word: str, known: Mapping[str, str], start: str) -> str:
+    """Return a hint at the nearest name, as the words that are typed for it; else nothing."""
+    near = nearest(word, [*known]).partition("'")[2].rpartition("'")[0]
+    return f" Did you mean '{start}{known[near]}'?" if near else ""
+
+
+def _choices() -> dict[str, str]:
+    """Return the values that only one setting has, and the words that are typed for each."""
+    found: dict[str, list[str]] = {}
+    for row in (row for at, kind in places() for row in rows_of(at, kind)):
+        for value in re.findall(r'"(.+?)"', row["values"]):
+            found.setdefault(value, []).append(f"{row['key']} {value}")
+    return {value: words[0] for value, words in found.items() if len(words) == 1}
+
+
 class _Verb(TyperCommand):
     """Accepts settings anywhere on the line and suggests the nearest to an unknown option.
 
     Settings end the context's `args`, each as one word: `--train.lr=1e-4`.
     """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        for option in cast("list[Any]", self.params):
+            option.display_type = partial(_plain, option.display_type)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -109,8 +151,26 @@ class _Verb(TyperCommand):
             option = error.param.opts[-1]
             raise ConfigError("\n".join(explained(error.__cause__, option))) from error
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; with `--json`, standard output holds nothing but the results."""
+        if not ctx.params.get("as_json"):
+            return super().invoke(ctx)
+        token = RESULTS.set(sys.stdout)
+        try:
+            with redirect_stdout(sys.stderr):
+                return super().invoke(ctx)
+        finally:
+            RESULTS.reset(token)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete options, and the settings of a verb that takes them."""
+        takes = ctx.ignore_unknown_options and incomplete.startswith("--")
+        names = [f"--{key}" for key in keys() if takes]
+        found = [SimpleNamespace(value=n, help="") for n in names if n.startswith(incomplete)]
+        return [*super().shell_complete(ctx, incomplete), *found]
+
     def _parsed(self, ctx: Any, args: list[str]) -> list[str]:
-        if not ctx.ignore_unknown_options:
+        if ctx.resilient_parsing or not ctx.ignore_unknown_options:
             return super().parse_args(ctx, args)
         named = ((*option.opts, *option.secondary_opts) for option in self.params)
         own = {*chain(*named), *HELP_NAMES}
@@ -128,15 +188,19 @@ class _Verb(TyperCommand):
                 apart = "=" not in word and words
                 settings.append(f"{word}={words.pop(0)}" if apart else word)
             else:
-                profiles = {SMALL, FULL} if "--profile" in own else ()
-                known = [*(o[2:] for o in own if o[:2] == "--"), *keys(), *profiles]
-                hint = nearest(name[2:], known).replace(" '", " '--")
-                for profile in profiles:
-                    hint = hint.replace(f"'--{profile}'", f"'--profile {profile}'")
+                values = _choices()
+                for option, names in (("profile", (SMALL, FULL)), ("recipe", recipe_names())):
+                    values |= {n: f"{option} {n}" for n in names if f"--{option}" in own}
+                exact = {n: n for n in (*keys(), *(o[2:] for o in own if o[:2] == "--"))}
+                hint = _hint(name[2:], values | exact, "--")
                 raise ConfigError(f"there is no setting or option {name}.{hint}")
         rest = super().parse_args(ctx, ours)
         ctx.args += settings
         return rest
+
+
+def _plain(usual: Callable[[Any], str], context: Any) -> str:
+    return KINDS.get(words := usual(context), words)
 
 
 for _name, _verb in _VERBS.items():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from rods.cli.common import AsJson, out, overrides_of, say
+from rods.cli.common import AsJson, overrides_of, print_results, say
 from rods.config import load_config
 from rods.errors import ConfigError
 
@@ -50,13 +50,9 @@ def observe(
     if target is not None:
         write(target, observed)
     counts = Counter(task.region for task in observed)
-    if as_json:
-        out().print_json(data={"counts": counts, "tasks": [task._asdict() for task in observed]})
-        return
-    table = Table("region", "tasks", "share")
+    tables = [Table("region", "tasks", "share")]
     for region in ("hard", "boundary", "mastered", "unjudged"):
-        table.add_row(region, str(counts[region]), f"{counts[region] / len(observed):.1%}")
-    out().print(table)
+        tables[0].add_row(region, str(counts[region]), f"{counts[region] / len(observed):.1%}")
     urgent = [task for task in observed if task.region == "boundary"][:show]
     if urgent:
         rows = Table("at the boundary", "mean reward", "95 %", "trajectories", "step")
@@ -64,7 +60,9 @@ def observe(
             interval = f"{task.low:.2f} to {task.high:.2f}"
             step = "" if task.step is None else str(task.step)
             rows.add_row(task.task, f"{task.mean_reward:.3f}", interval, str(task.valid), step)
-        out().print(rows)
+        tables.append(rows)
+    data = {"counts": counts, "tasks": [task._asdict() for task in observed]}
+    print_results(as_json, data, *tables)
     invalid = sum(task.members - task.valid for task in observed)
     if invalid:
         say(f"{invalid} trajectories have no reward and are left out.")

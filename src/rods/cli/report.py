@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import out, say
+from rods.cli.common import AsJson, print_results, say
 from rods.errors import PrerequisiteError, StoreError
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
 from rods.store import MANIFEST
 
+if TYPE_CHECKING:
+    from rods.report.experiment import Experiment
+    from rods.report.heldout import Cells
+    from rods.report.run_data import RunData
+
 HOST = "127.0.0.1"
 
 
-def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")], as_json: AsJson = False
+) -> None:
     """Write report.html into a run's folder, and print its table."""
     from rods.report.build import build_report
     from rods.report.results import summary_table
     from rods.report.run_data import load_run
 
     page = build_report(run)
-    out().print(summary_table(load_run(run)))
+    found = load_run(run)
+    print_results(as_json, results_of(found), summary_table(found))
     say(f"report: {page}")
+
+
+def results_of(run: RunData) -> dict[str, Any]:
+    """Return what a run gave, as JSON: each held-out result before and after training."""
+    from rods.report import heldout
+
+    cells = heldout.compared((run.evaluation("before"), run.last_evaluation))
+    return {
+        "run": run.path,
+        "report": run.path / "report.html",
+        "finished": bool(run.manifest.get("finished")),
+        "updates": len(run.steps),
+        "seconds": run.seconds,
+        "results": _rows(cells),
+        "notes": run.notes,
+    }
+
+
+def compared(found: Experiment) -> dict[str, Any]:
+    """Return runs or arms side by side, as JSON; `against` is the difference to the baseline."""
+    arms = [
+        {
+            **{"name": arm.name, "settings": arm.overrides, "seeds": [*arm.runs]},
+            **{"results": _rows(arm.cells), "differences_by_seed": arm.by_seed},
+        }
+        for arm in found.arms
+    ]
+    return {"name": found.name, "baseline": found.baseline, "arms": arms, "notes": found.notes}
+
+
+def _rows(cells: Cells) -> list[dict[str, Any]]:
+    named = ((*key, cell) for key, cell in cells.items())
+    return [{"set": p.set, "part": p.label, "metric": m, **asdict(cell)} for p, m, cell in named]
 
 
 def view(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import out, progress, say
-from rods.config import ModelSettings
+from rods.cli.common import AsJson, overrides_of, print_results, progress, say
+from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
+from rods.infra.dotted import override
 from rods.infra.interrupt import ctrl_c
 from rods.store import RunDirectory, new_run_dir, require_free
 
@@ -26,9 +28,15 @@ CHECKPOINT_SECONDS = 180.0
 """Longest time between checkpoints, unless writing one takes over a twentieth of it."""
 RECENT = 50
 """Updates that the card averages for its first and last loss, at most half of all."""
+READ = (
+    *("model.lora_rank", "model.device", "model.dtype", "model.threads"),
+    *("train.lr", "train.schedule", "train.local.microbatch_tokens"),
+)
+"""Settings that this verb reads."""
 
 
 def sft(
+    context: typer.Context,
     data: Annotated[
         list[Path] | None,
         typer.Argument(help="Demonstrations (JSON lines or Parquet), trajectories, or runs."),
@@ -42,26 +50,17 @@ def sft(
     model: Annotated[
         str, typer.Option(help="Bundled name, such as tiny; folder; .gguf file; Hugging Face name.")
     ] = "",
-    lora_rank: Annotated[int, typer.Option(min=0, help="Rank of LoRA; 0: all weights.")] = 0,
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write only the adapters, not merged weights.")
     ] = False,
-    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option()] = "auto",
-    dtype: Annotated[Literal["auto", "float32", "bfloat16"], typer.Option()] = "auto",
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 2,
     updates: Annotated[
         int, typer.Option(min=0, help="Stop after so many updates; 0: no limit. Also for --resume.")
     ] = 0,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in one update.")] = 16_384,
-    microbatch_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens in one forward pass; fewer need less memory.")
-    ] = 4_096,
-    lr: Annotated[
-        float | None, typer.Option(help="Peak learning rate. [default: 1e-5; with LoRA 1e-3]")
-    ] = None,
-    schedule: Annotated[Literal["cosine", "constant"], typer.Option()] = "cosine",
-    warmup: Annotated[float, typer.Option(min=0, max=1, help="Share of warm-up updates.")] = 0.03,
+    warmup_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the updates with a linear warm-up.")
+    ] = 0.03,
     least: Annotated[
         float, typer.Option(help="Lowest progress reward to learn from; 1: solved trajectories.")
     ] = 1.0,
@@ -69,33 +68,53 @@ def sft(
         int, typer.Option(min=0, help="Leave out longer examples; 0: the model's context.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the examples' order.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Train a model on solved conversations (supervised).
 
-    Only the assistant's messages of good trajectories and demonstrations carry loss."""
+    Only the assistant's messages of good trajectories and demonstrations carry loss.
+
+    \b
+    Settings, as --section.key VALUE:
+      --model.lora_rank, --model.device, --model.dtype, --model.threads
+      --train.lr (1e-5; with LoRA 1e-3), --train.schedule (cosine)
+      --train.local.microbatch_tokens (4096)
+    """
+    asked = overrides_of(context.args, "sft", *READ)
     if resume is not None:
-        _resume(resume, updates)
+        others = [f"--{text}" for text in asked] + [*map(str, data or ())]
+        others += ["--out"] * (target is not None) + ["--model"] * bool(model)
+        if others:
+            raise ConfigError(
+                f"--resume {resume} continues with its own settings; only --updates may change. "
+                f"Leave out {' '.join(others)}."
+            )
+        _resume(resume, updates, as_json)
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out, or --resume FOLDER.")
-    lr = (1e-3 if lora_rank else 1e-5) if lr is None else lr
-    if adapter and not lora_rank:
-        raise ConfigError("--adapter: there are no adapters. Set --lora-rank, or leave it out.")
-    if lr <= 0:
-        raise ConfigError(f"--lr {lr}: expected a number above 0.")
-    where = {"device": device, "dtype": dtype, "threads": threads}
-    steps = {"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens}
-    rate = {"lr": lr, "schedule": schedule, "warmup": warmup}
+    given: dict[str, Any] = {"train": {"schedule": "cosine", "local": {"microbatch_tokens": 4096}}}
+    for text in (f"model.name={json.dumps(model)}", *asked):
+        override(given, text)
+    config = parse_config(given, "command line")
+    rank = config.model.lora_rank
+    rate = config.train.lr if "lr" in given["train"] else 1e-3 if rank else 1e-5
+    if adapter and not rank:
+        raise ConfigError("--adapter needs adapters. Set --model.lora_rank, or leave it out.")
     chosen: dict[str, Any] = {
         "data": [str(path) for path in data],
-        "model": {"name": model, "lora_rank": lora_rank, **where},
-        "settings": {**steps, "microbatch_tokens": microbatch_tokens, **rate},
+        "model": config.model.model_dump(exclude={"dialect"}),
+        "settings": {
+            **{"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens},
+            **{"warmup_share": warmup_share, "lr": rate, "schedule": config.train.schedule},
+            "microbatch_tokens": config.train.local.microbatch_tokens,
+        },
         **{"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed},
     }
-    _begin(target, chosen)
+    _begin(target, chosen, as_json)
 
 
-def _begin(target: Path, chosen: dict[str, Any]) -> None:
+def _begin(target: Path, chosen: dict[str, Any], as_json: bool) -> None:
     """Make the folder and train from the start; a failed start leaves no folder."""
     require_free(target)  # before the model is loaded; two that start at once meet at the claim
     trainer, examples = _open(chosen)
@@ -104,10 +123,10 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
         {"config": chosen, "digest": examples.digest(), "examples": len(examples.samples)},
         KIND,
     )
-    _learn(run, chosen, trainer, examples)
+    _learn(run, chosen, trainer, examples, as_json)
 
 
-def _resume(folder: Path, updates: int) -> None:
+def _resume(folder: Path, updates: int, as_json: bool) -> None:
     """Continue from the last checkpoint, up to `updates` in all; 0: as planned."""
     made = RunDirectory.open(folder).manifest
     if made.get("kind") == KIND and made["finished"]:
@@ -135,7 +154,7 @@ def _resume(folder: Path, updates: int) -> None:
     if updates:
         before: Any = run.manifest.get("changes") or []
         run.update_manifest(config=chosen, changes=[*before, [trainer.step, updates]])
-    _learn(run, chosen, trainer, examples)
+    _learn(run, chosen, trainer, examples, as_json)
 
 
 def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
@@ -162,7 +181,11 @@ def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
 
 
 def _learn(
-    run: RunDirectory, chosen: dict[str, Any], trainer: SftTrainer, examples: Examples
+    run: RunDirectory,
+    chosen: dict[str, Any],
+    trainer: SftTrainer,
+    examples: Examples,
+    as_json: bool,
 ) -> None:
     """Run the remaining updates and write the finished policy."""
     say(
@@ -187,10 +210,9 @@ def _learn(
     trainer.finish(run.path, card, adapter=chosen.get("adapter", False))
     run.finish()
     shutil.rmtree(run.checkpoints.folder)
-    out().print(
-        f"loss {card['loss_first']:.3f} -> {card['loss']:.3f} in {trainer.total} updates; saved "
-        f"in {run.path}"
-    )
+    loss = f"loss {card['loss_first']:.3f} -> {card['loss']:.3f}"
+    end = f"{loss} in {trainer.total} updates; saved in {run.path}"
+    print_results(as_json, {"out": run.path, **card}, end)
 
 
 class _Pace:
@@ -237,10 +259,12 @@ def _card(
 ) -> dict[str, Any]:
     base = Path(chosen["model"]["name"]).name
     data = [Path(path).name for path in chosen["data"]]
-    words = [f"--{k.replace('_', '-')} {v}" for k, v in chosen["settings"].items()]
+    named = {key.rpartition(".")[2]: key for key in READ}
+    rows = chosen["settings"].items()
+    words = [f"--{named.get(key, key.replace('_', '-'))} {value}" for key, value in rows]
     recent = max(1, min(RECENT, len(figures) // 2))
     command = ["rods sft", *data, f"--model {base}", *words, f"--seed {chosen['seed']}"]
-    command += [f"--lora-rank {chosen['model']['lora_rank']}"]
+    command += [f"--model.lora_rank {chosen['model']['lora_rank']}"]
     command += ["--adapter"] * bool(chosen.get("adapter"))
     return {
         "command": " ".join(command),

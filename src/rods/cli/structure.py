@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from rods.cli.common import out, say
+from rods.cli.common import print_results, say
 from rods.env import Environment
 from rods.errors import TaskError
 from rods.infra.dotted import nearest
@@ -33,24 +34,20 @@ class NumberedTask(NamedTuple):
 
 def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None:
     """Print the structure of each task, as a tree with metrics below it or as JSON."""
-    plain: list[Json] = []
+    plain, shown = list[Json](), list[RenderableType]()
     for task in tasks:
         traced = trace(environment, task)
         given = sources(task, traced.steps, all_tools(environment, task))
         found = profile(environment, task, traced.steps, given, state=True)
-        if as_json:
-            plain.append(to_json(task, found))
-        else:
-            out().print(tree(task, traced.steps, given, found), highlight=False, soft_wrap=False)
-            out().print(Text(figures(found)))
+        plain.append(to_json(task, found))
+        shown += [tree(task, traced.steps, given, found), figures(found)]
         for index, verdict in enumerate(traced.verdicts):
             if not verdict.solved:
                 say(
                     f"note: task {task.id}, turn {index}: the judge does not accept the task's own "
                     "ground truth."
                 )
-    if as_json:
-        out().print_json(data=plain)
+    print_results(as_json, plain, *shown)
 
 
 def read_rows(path: Path) -> list[NumberedTask]:

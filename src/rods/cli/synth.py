@@ -17,12 +17,15 @@ import typer
 from rich.table import Table
 
 from rods.cli.common import (
+    AsJson,
     Format,
     Profile,
     PromptDialect,
     Recipe,
     out,
+    print_results,
     progress,
+    resumed,
     say,
     writer_overrides,
     writers_of,
@@ -30,13 +33,14 @@ from rods.cli.common import (
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import get_dialect
 from rods.env import Environment
-from rods.errors import Interrupted, RodsError, StoreError, SynthesisError, TaskError
+from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.infra.files import disk
 from rods.task import Task
 
 if TYPE_CHECKING:
     from rods.integrations.observe import SeedChoice
     from rods.synthesis.collect import Collection
+    from rods.synthesis.pipeline import Statistics
 
 REDRAW = 0.5
 """Seconds between two bars."""
@@ -62,8 +66,10 @@ class Sources(NamedTuple):
 
 def synth(
     context: typer.Context,
-    target: Annotated[Path, typer.Option("--out", help="File or folder to write; must be new.")],
-    seeds: Annotated[
+    target: Annotated[
+        Path | None, typer.Option("--out", help="File or folder to write; must be new.")
+    ] = None,
+    tasks: Annotated[
         Path | None, typer.Option(help="JSON lines of seed tasks. [default: the training split]")
     ] = None,
     number: Annotated[int, typer.Option("--n", min=1, help="Number of variants.")] = 100,
@@ -72,7 +78,10 @@ def synth(
     ] = "",
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped command.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Continue this file or folder of a stopped command."),
+    ] = None,
     form: Format = "jsonl",
     dialect: PromptDialect = "hermes",
     log: Annotated[
@@ -86,6 +95,7 @@ def synth(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     recipe: Recipe = "rods",
     profile: Profile = SMALL,
+    as_json: AsJson = False,
 ) -> None:
     """Make verified variants of tasks. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, require_format
@@ -93,41 +103,54 @@ def synth(
     from rods.synthesis.chat.settings import split_address
 
     get_dialect(dialect)
-    folder = _free(target, resume)
+    target = resumed(target, resume)
+    if target is None:
+        raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
+    folder = _free(target, resume is not None)
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
     say(f"variants are written by: {writers_of(config.synthesis)}")
-    sources = _sources(config, seeds)
+    sources = _sources(config, tasks)
     require_format(form, sources.environment)
     chosen = sources.given
-    if seeds is None:  # the benchmark's order is by category: a small data set would miss some
+    if tasks is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(chosen, len(chosen))
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
     chosen = _not_held_out(chosen, sources)
     with _claimed(folder):
-        made = _make(config, sources, chosen, number, seed, folder, target)
+        made, counted = _make(config, sources, chosen, number, seed, folder, target)
         export(made, target, form, sources.environment, dialect=dialect)
         _clear(folder)
+    rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
+    data = {"out": target, "variants": len(made), "candidates": counted.tried, "rejected": rejected}
+    print_results(as_json, {**data, "seconds": counted.seconds})
     say(f"{len(made)} variants in {target}")
+
+
+def queue_of(target: Path) -> Path:
+    """Return the path of the queue of a data set, which exists while it is unfinished."""
+    return target.with_name(target.name + ".synthesis") / QUEUE
 
 
 def _free(target: Path, resume: bool) -> Path:
     """Return the folder of the queue; raises `StoreError` if something would be overwritten."""
-    folder = target.with_name(target.name + ".synthesis")
-    begun = (folder / QUEUE).exists()
+    folder = queue_of(target).parent
+    begun = queue_of(target).exists()
     if not target.parent.is_dir():
         raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
     if target.exists() and not (resume and begun):
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     if begun and not resume:
         raise StoreError(
-            f"{folder}: an unfinished data set of this name is here. Continue it with --resume, "
-            "or remove it."
+            f"{folder}: an unfinished data set of this name is here. Continue it with "
+            f"--resume {target}, or remove it."
         )
+    if resume and not begun:
+        raise StoreError(f"{target}: there is nothing to resume. Begin with --out {target}.")
     return folder
 
 
@@ -206,7 +229,7 @@ def _boundary_seeds(
             what = f"{len(others) - prompts} tasks are variants of the run, not among the seeds,"
             say(f"{log}: {what} and are left out.")
         if not rewards:
-            how = "Log ids and name their column: --task-key" if prompts else "Name them: --seeds"
+            how = "Log ids and name their column: --task-key" if prompts else "Name them: --tasks"
             raise TaskError(f"{log}: none of its tasks is among the seeds. {how}.")
     choice = choose_seeds(rewards, tasks, config.boundary, seed)
     out().print(_regions(choice))
@@ -256,7 +279,7 @@ def _make(
     seed: int,
     folder: Path,
     target: Path,
-) -> list[Task]:
+) -> tuple[list[Task], Statistics]:
     from rods.envs import ENVIRONMENTS
     from rods.synthesis.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
@@ -275,20 +298,22 @@ def _make(
             finally:
                 keep = bool(collection.accepted)
             out().print(_table(collection))
-            tried = collection.statistics().tried
+            counted = collection.statistics()
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
             what = f"{answers} answers of the server are" if answers else "no file is"
             say(f"{what} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
-        raise SynthesisError(f"none of {tried} candidates was accepted; the table shows why.")
+        raise SynthesisError(
+            f"none of {counted.tried} candidates was accepted; the table shows why."
+        )
     if len(collection.accepted) < number:
         say(
             f"only {len(collection.accepted)} of {number} variants: the seeds gave no more in "
-            f"{tried} candidates."
+            f"{counted.tried} candidates."
         )
-    return collection.accepted
+    return collection.accepted, counted
 
 
 def _run(collection: Collection, target: Path) -> None:
@@ -301,14 +326,14 @@ def _run(collection: Collection, target: Path) -> None:
         with progress("variants", collection.n, kept) as show:
             collection.run(_shown(show))
     except KeyboardInterrupt as stop:
-        raise Interrupted(f"interrupted. {_kept(collection)}") from stop
+        raise Interrupted(f"interrupted. {_kept(collection, target)}") from stop
     except RodsError:
-        say(_kept(collection))
+        say(_kept(collection, target))
         raise
 
 
-def _kept(collection: Collection) -> str:
-    kept = f"{len(collection.accepted)} variants are kept. Continue with --resume."
+def _kept(collection: Collection, target: Path) -> str:
+    kept = f"{len(collection.accepted)} variants are kept. Continue with --resume {target}."
     return kept if collection.accepted else "No variant was made yet."
 
 

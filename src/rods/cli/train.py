@@ -9,17 +9,22 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import (
+    AsJson,
     Drift,
     Memory,
     Model,
     Profile,
+    Recipe,
     given,
     out,
+    print_results,
     profile_for,
+    resumed,
     say,
     writer_overrides,
     writers_of,
 )
+from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
@@ -30,9 +35,7 @@ ADAPTERS = 1e-5
 
 def train(
     context: typer.Context,
-    recipe: Annotated[
-        str, typer.Option(help="A bundled recipe, or a .toml file. [default: rods]")
-    ] = "",
+    recipe: Recipe = "",
     model: Model = "",
     profile: Profile = "",
     curriculum: Annotated[
@@ -58,6 +61,7 @@ def train(
     writer: Annotated[str, typer.Option(help="Writer of variants: synthesis.writer.")] = "",
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Train a model on tasks, and write more where it is learning.
 
@@ -68,10 +72,9 @@ def train(
         asked.append(f"curriculum={curriculum}")
     named = {"model.name": model, "seed": seed, "track.names": track}
     asked += given({**named, "train.local.memory_gib": memory})
-    if drift and resume is None:
-        raise ConfigError("--allow-drift has no effect without --resume RUN. Add it, or leave out.")
+    resumed(folder, resume, drift)
     if resume is not None:
-        start, config = _own_settings(resume, recipe, profile, asked, folder)
+        start, config = _own_settings(resume, recipe, profile, asked)
     else:
         recipe = recipe or "rods"
         start = Start(recipe, profile_name(recipe, profile_for(profile, asked)), asked)
@@ -82,12 +85,12 @@ def train(
             "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
         )
     if dry_run:
-        _plan(config, folder, resume)
+        _plan(config, folder, resume, as_json)
     else:
-        _run(config, folder, resume, start, drift)
+        _run(config, folder, resume, start, drift, as_json)
 
 
-def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
+def _plan(config: RunConfig, folder: str, resume: Path | None, as_json: bool) -> None:
     """Print the settings and the planned memory; raises what training would raise at its start."""
     from rods.assemble.refusals import require_known_tools, require_named
     from rods.assemble.tasks import sides_of
@@ -101,10 +104,10 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     try:
         _plan_memory(config, folder, resume)
     finally:  # behind the answer, and only for a file or another program
-        if out().is_terminal:
+        if out().is_terminal and not as_json:
             say("--dry-run > FILE writes all settings.")
         else:
-            out().print_json(config.model_dump_json())
+            print_results(True, config.model_dump(mode="json"))
 
 
 def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
@@ -137,7 +140,7 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
 
 
 def _own_settings(
-    run: Path, recipe: str, profile: str, asked: list[str], folder: str
+    run: Path, recipe: str, profile: str, asked: list[str]
 ) -> tuple[Start, RunConfig]:
     """Return the start of a run and its settings with the changes of this command line.
 
@@ -145,8 +148,6 @@ def _own_settings(
     """
     from rods.store import RunDirectory
 
-    if folder and Path(folder).resolve() != run.resolve():
-        raise ConfigError(f"--out {folder}: a run resumes in its own folder, {run}. Leave --out.")
     made = RunDirectory.open(run)
     made.require_version()
     began = made.start or Start("rods", "", [])
@@ -164,9 +165,12 @@ def _own_settings(
     return start, load_config(recipe, profile, start.overrides)
 
 
-def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool) -> None:
+def _run(
+    config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool, as_json: bool
+) -> None:
     from rods.assemble import train as run_training
     from rods.report.results import summary
+    from rods.report.run_data import load_run
 
     started = time.monotonic()
     if config.curriculum == "rods":
@@ -174,6 +178,6 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
         if config.envtuning.hints:
             say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
     run = run_training(config, folder, resume, start, drift=drift)
-    out().print(summary(run.path))
+    print_results(as_json, results_of(load_run(run.path)), summary(run.path))
     say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
     say(f"Next: rods view {run.path}, or rods export {run.path} --out FOLDER for the model.")

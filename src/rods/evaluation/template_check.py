@@ -1,6 +1,6 @@
 """Does joining turns by increments give what the chat template itself would render?
 
-The comparator behind `rods check --template`. For several conversations it builds ids by increments
+The comparator behind `rods check --model`. For several conversations it builds ids by increments
 and lets the template render the whole. Special tokens must stand in the same order with the same
 text of the environment between them; only what the assistant wrote may differ (a `<think>` that the
 template puts into its header included), because templates rewrite history: Qwen3 strips earlier

@@ -147,7 +147,7 @@ def _resolve(row: Logged, names: Mapping[str, Sequence[Task]]) -> Task:
     if not found:
         raise TaskError(
             f"{row.where}: there is no task {row.task!r} among the seeds. Give the file of the "
-            "tasks that were rolled out with --seeds, or name the column with --task-key."
+            "tasks that were rolled out with --tasks, or name the column with --task-key."
         )
     if len(found) > 1:
         raise TaskError(

@@ -244,6 +244,6 @@ def preflight(groups: Sequence[Group]) -> None:
         )
         raise PolicyError(
             f"not one tool call was parsed in the {len(steps)} generations of the first step; "
-            f"{what}. Is model.dialect the one that this model speaks? `rods check --template` "
+            f"{what}. Is model.dialect the one that this model speaks? `rods check --model` "
             "compares its chat template with ours."
         )

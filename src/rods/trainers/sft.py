@@ -66,7 +66,7 @@ class SftSettings:
     padding included. It changes memory, not results."""
     lr: float = 1e-5
     schedule: Literal["constant", "cosine"] = "cosine"
-    warmup: float = 0.03
+    warmup_share: float = 0.03
     """Share of the updates with a linear warm-up."""
 
 
@@ -135,7 +135,7 @@ class SftTrainer:
         self._schedule = TrainSettings(
             lr=settings.lr,
             schedule=settings.schedule,
-            warmup=math.ceil(settings.warmup * self.total),
+            warmup=math.ceil(settings.warmup_share * self.total),
             local=LocalSettings(weight_decay=0.0),
         )
         self._optimizer = make_optimizer(self._parameters, self._schedule)
@@ -192,7 +192,7 @@ class SftTrainer:
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(
                 f"update {self.step + 1}: the loss is {loss}, the gradient's norm {norm}. The "
-                "weights are as before it. Lower --lr."
+                "weights are as before it. Lower --train.lr."
             )
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)

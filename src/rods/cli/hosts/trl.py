@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, say
+from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, resumed, say
+from rods.cli.hosts import require_meant
 from rods.config import load_config
-from rods.errors import ConfigError, Interrupted, PrerequisiteError, StoreError
+from rods.errors import Interrupted, PrerequisiteError
 from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
@@ -22,18 +23,19 @@ def trl(
     recipe: Recipe = "rods",
     model: Model = "",
     profile: Profile = "",
-    folder: Annotated[str, typer.Option("--out", help="TRL's output folder.")] = "runs/trl",
+    target: Annotated[
+        Path | None, typer.Option("--out", help="TRL's output folder. [default: runs/trl]")
+    ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint in --out.")
-    ] = False,
+        Path | None, typer.Option(help="Continue from the last checkpoint in this folder.")
+    ] = None,
     drift: Drift = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
     ] = False,
 ) -> None:
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
-    if drift and not resume:
-        raise ConfigError("--allow-drift has no effect without --resume. Add it, or leave out.")
+    folder = str(resumed(target, resume, drift) or "runs/trl")
     asked = overrides(context.args, model)
     theirs: dict[str, Any] = {}
     for text in asked:
@@ -62,20 +64,14 @@ def trl(
         say(str(args))
         return
     saved = _saved(folder)
-    if resume and not saved:
-        raise StoreError(f"{folder}: there is no checkpoint to resume. Leave out --resume.")
-    if saved and not resume:
-        raise StoreError(
-            f"{folder}: a training has checkpoints there. Add --resume to continue from the last "
-            "one, or choose another --out."
-        )
-    if resume:
+    require_meant(folder, resume is not None, bool(saved))
+    if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
     with hosted(config, drift) as run:
         try:
-            CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
+            CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=bool(resume) or None)
         except KeyboardInterrupt as stop:
-            again = f"Continue from the last checkpoint: rods trl --out {folder} --resume"
+            again = f"Continue from the last checkpoint: rods trl --resume {folder}"
             last = again if _saved(folder) else "There is no checkpoint yet."
             raise Interrupted(f"interrupted. {last}") from stop
     say(f"done. Checkpoints: {folder}")

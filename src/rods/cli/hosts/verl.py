@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for
+from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, resumed
+from rods.cli.hosts import require_meant
 from rods.config import load_config
 from rods.errors import Interrupted, PrerequisiteError
 
@@ -17,9 +19,12 @@ def verl(
     recipe: Recipe = "rods",
     model: Model = "",
     profile: Profile = "",
-    folder: Annotated[str, typer.Option("--out", help="Folder for verl's checkpoints.")] = (
-        "runs/verl"
-    ),
+    target: Annotated[
+        Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue from the last checkpoint in this folder.")
+    ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs in each machine.")] = 8,
     drift: Drift = False,
@@ -28,18 +33,20 @@ def verl(
         typer.Option("--dry-run", help="Print verl's configuration after verl's checks; stop."),
     ] = False,
 ) -> None:
-    """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
-
-    Resumes from a checkpoint in the folder; trainer.resume_mode=disable starts again.
-    """
+    """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value."""
+    folder = str(resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
     asked = overrides([word for word in context.args if word.startswith("--")], model)
     config = load_config(recipe, profile_for(profile, asked), asked)
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose, for_engine, given_to
+    from rods.integrations.verl.start import LATEST, start
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.shape import positions_of, require_context
 
+    latest = Path(folder) / LATEST
+    if not (dry_run or any("trainer.resume_mode=" in word for word in theirs)):
+        require_meant(folder, resume is not None, latest.is_file())
     require_named(config)  # here, not minutes later in a process of Ray's
     require_context(config, positions_of(load_architecture(config.model)))
     try:
@@ -53,9 +60,10 @@ def verl(
         out().print(text, markup=False, highlight=False)
         return
     from rods.assemble.library import hosted
-    from rods.integrations.verl.start import start
 
     try:
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
-        raise Interrupted("interrupted. The same command resumes the last checkpoint.") from stop
+        again = f"Continue from the last checkpoint: rods verl --resume {folder}"
+        last = again if latest.is_file() else "There is no checkpoint yet."
+        raise Interrupted(f"interrupted. {last}") from stop
