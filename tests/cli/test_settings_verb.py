@@ -42,7 +42,7 @@ def test_every_setting_is_listed_with_its_values_and_meaning(
         ("train.loss", 'train.loss = "clipped"\n    one of "clipped", "gspo", "cispo".'),
         ("env.tasks", "env.tasks = []\n    list, each text."),
         ("replay.retire", "replay.retire = [0.2, 0.95]\n    list of 2, each number, at least 0,"),
-        ("stages.0.name", "stages.N.name\n    text. Unique name"),
+        ("stages.0.name", "stages.N.name = none\n    text. Unique name"),
         ("model", 'model.name = "tiny"\n    text.'),
     ],
 )

@@ -51,7 +51,7 @@ def page() -> str:
 def _row(row: dict[str, Any]) -> str:
     """Return a row; a setting without a default must be given."""
     key = row["key"]
-    shown = "none" if row["required"] else _code(row["default"])
+    shown = "none" if row["default"] is None else _code(row["default"])
     shown = "; ".join([shown, *_others(key, row["default"])])
     cells = [text.replace("|", "\\|") for text in (shown, row["values"], row["meaning"])]
     return f'| <a id="{key}"></a>`{key}` | {" | ".join(cells)} |'

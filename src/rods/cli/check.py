@@ -47,7 +47,7 @@ def check(
             raise ConfigError(
                 f"--model checks a chat template, not tasks. Leave out {' '.join(others)}."
             )
-        _template(model, dialect or "hermes", as_json)
+        _template(model, dialect or "hermes")
         return
     if dialect:
         raise ConfigError("--dialect has no effect without --model MODEL. Leave it out.")
@@ -62,7 +62,7 @@ def check(
     report = check_tasks(rows, environment)
     rows_shown = [row._asdict() for row in report.rows]
     data = {"tasks": report.tasks, **report.counts(), "rows": rows_shown}
-    print_results(as_json, data, *_shown(report, every))
+    print_results(data, *_shown(report, every))
     if tasks:
         settings = settings.model_copy(update={"tasks": (str(tasks),)})
     try:
@@ -94,11 +94,11 @@ def _shown(report: CheckReport, every: bool) -> Iterator[RenderableType]:
         yield "An agent may have to guess in the ambiguous ones; --every lists them."
 
 
-def _template(name: str, dialect: str, as_json: bool) -> None:
+def _template(name: str, dialect: str) -> None:
     from rods.evaluation.template_check import check_template
     from rods.trainers.loading import load_tokenizer
 
     report = check_template(load_tokenizer(ModelSettings(name=name)), dialect)
-    print_results(as_json, report.to_json(), report.text())
+    print_results(report.to_json(), report.text())
     if not report.ok:
         raise typer.Exit(1)

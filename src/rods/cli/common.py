@@ -6,7 +6,6 @@ Results that a script may read go to standard output, everything else to standar
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +46,7 @@ def _profiles(context: typer.Context) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+"""Read before the verb runs (`RESULTS`); without it, `print_results` prints tables."""
 Profile = Annotated[
     str,
     typer.Option(
@@ -62,6 +62,9 @@ Model = Annotated[
 ]
 Memory = Annotated[
     float | None, typer.Option(help="GiB of device memory to use or to plan. [default: all free]")
+]
+Resume = Annotated[
+    Path | None, typer.Option(help="Continue what stopped at this path, instead of --out.")
 ]
 Drift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume with other learning settings (train.lr, ...).")
@@ -81,14 +84,13 @@ def out() -> Console:
 
 
 RESULTS: ContextVar[TextIO | None] = ContextVar("RESULTS", default=None)
-"""Standard output, while `--json` sends to standard error what anybody else prints."""
+"""With `--json`, standard output; what anybody else prints goes to standard error then."""
 
 
-def print_results(as_json: bool, data: object, *shown: RenderableType) -> None:
-    """Print a verb's results on standard output: as one JSON document, or as texts and tables."""
-    if as_json:
-        text = to_json(data, indent=2, inf_nan_mode="null").decode()
-        (RESULTS.get() or sys.stdout).write(f"{text}\n")
+def print_results(data: object, *shown: RenderableType) -> None:
+    """Print a verb's results on standard output: texts and tables, with `--json` one document."""
+    if json_out := RESULTS.get():
+        json_out.write(to_json(data, indent=2, inf_nan_mode="null").decode() + "\n")
         return
     for one in shown:
         plain = isinstance(one, str)
@@ -116,10 +118,12 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
         def show(done: float, note: str = "", total: float | None = total) -> None:
             nonlocal said
             bar.update(line, completed=done, total=total, note=note)
+            seconds = bar.tasks[line].time_remaining
+            left = "" if seconds is None else f"{seconds / 60:.0f} min left; "
             late = time.monotonic() - said > QUIET
             if not bar.console.is_terminal and (late or done == total):
                 said = time.monotonic()
-                say(f"{what}: {done:,.0f} of {total or 0:,.0f}; {note}".removesuffix("; "))
+                say(f"{what}: {done:,.0f} of {total or 0:,.0f}; {left}{note}".removesuffix("; "))
 
         yield show
 

@@ -23,7 +23,7 @@ def compare(
     from rods.report.compare import compare_runs
 
     comparison = compare_runs(runs)
-    print_results(as_json, compared(comparison), comparison.table())
+    print_results(compared(comparison), comparison.table())
     for note in comparison.notes:
         say(f"note: {note}")
     if page is not None:

@@ -62,5 +62,5 @@ def convert(
     tasks = [task for task in tasks if not wanted or task.category in wanted]
     split = "val" if side == "held_out" else "train"
     export(tasks, target, form, environment, dialect=dialect, split=split)
-    print_results(as_json, {"out": target, "tasks": len(tasks), "format": form})
+    print_results({"out": target, "tasks": len(tasks), "format": form})
     say(f"{len(tasks)} tasks in {target}")

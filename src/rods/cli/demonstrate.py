@@ -103,7 +103,7 @@ def demonstrate(
         asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
         config = load_config(recipe, profile_for(profile, asked), asked)
         calls = 0.5 if several is None else several
-        _tasks(config, target, number, writer, (variants, originals, calls), as_json)
+        _tasks(config, target, number, writer, (variants, originals, calls))
         return
     if unread := [*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)]:
         raise ConfigError(
@@ -113,17 +113,12 @@ def demonstrate(
     shares = (one, 0.3 if several is None else several, failing, useless)
     how = dialect or "retool"
     count = _questions(target, number, how, families, difficulties, shares, results, seed)
-    print_results(as_json, {"out": target, "demonstrations": count})
+    print_results({"out": target, "demonstrations": count})
     say(f"{count} demonstrations in {target}")
 
 
 def _tasks(
-    config: RunConfig,
-    target: Path,
-    number: int,
-    writer: str,
-    mixture: tuple[int, float, float],
-    as_json: bool,
+    config: RunConfig, target: Path, number: int, writer: str, mixture: tuple[int, float, float]
 ) -> None:
     """Roll out the ground truth of the training split, and write the solved trajectories."""
     from rods.assemble.tasks import demonstrations_of
@@ -159,7 +154,7 @@ def _tasks(
             "budgets (--rollout.context_tokens, --rollout.generated_tokens, "
             "--rollout.steps_per_turn), or find the fault with rods check."
         )
-    print_results(as_json, {"out": target, "demonstrations": count, "left_out": made.left_out})
+    print_results({"out": target, "demonstrations": count, "left_out": made.left_out})
     say(f"{count} demonstrations in {target}")
     if stopped() and count < number:
         raise Interrupted(f"stopped after {count} of {number}; the file is complete.")

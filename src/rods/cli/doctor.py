@@ -23,7 +23,7 @@ def doctor(as_json: AsJson = False) -> None:
     found = {extra: {n: installed(n) for n in names} for extra, names in extras().items()}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     data = {"rods": VERSION, "cores": cores, "packages": found}
-    print_results(as_json, data, *(() if as_json else _shown(found, cores or 1)))
+    print_results(data, *_shown(found, cores or 1))
     if any(v is None for v in found[CORE].values()):
         raise typer.Exit(1)
 

@@ -68,9 +68,9 @@ def evaluate(
     config, run = chosen(context, recipe, profile, run, model, memory)
     _refuse(suite, run, trajectories, save)
     if suite:
-        _suite(config, suite, run, trajectories, save, as_json)
+        _suite(config, suite, run, trajectories, save)
     else:
-        _held_out(config, run, as_json)
+        _held_out(config, run)
 
 
 def chosen(
@@ -155,14 +155,14 @@ def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path 
         raise ConfigError(f"--save {save}: expected a new file in an existing folder.")
 
 
-def _held_out(config: RunConfig, run: Path | None, as_json: bool) -> None:
+def _held_out(config: RunConfig, run: Path | None) -> None:
     from rods.assemble.evaluated import evaluation_of
     from rods.report.results import evaluation_table
     from rods.report.run_data import evaluation_of as evaluation_from
 
     with evaluation_of(config, run) as play, progress("held-out trajectories", None) as show:
         rows = play(lambda done, total: show(done, "", total))
-    print_results(as_json, rows, evaluation_table(evaluation_from("after", rows)))
+    print_results(rows, evaluation_table(evaluation_from("after", rows)))
 
 
 def _suite(
@@ -171,7 +171,6 @@ def _suite(
     run: Path | None,
     trajectories: Path | None,
     save: Path | None,
-    as_json: bool,
 ) -> None:
     from rods.evaluation.suites import accuracies, chosen_tasks, saved_groups, suite_rows
     from rods.report.results import suite_table
@@ -186,7 +185,7 @@ def _suite(
     else:
         groups = _rolled_out(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
-    print_results(as_json, rows, suite_table(rules.name, accuracies(rules, rows), rows))
+    print_results(rows, suite_table(rules.name, accuracies(rules, rows), rows))
 
 
 def _rolled_out(

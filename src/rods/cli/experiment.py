@@ -54,7 +54,7 @@ def experiment(
     where = Path(folder or f"runs/{grid.name}")
     failed = [] if show else _play(grid, where, parallel)
     found = Experiment.of(grid, where)
-    print_results(as_json, compared(found), found.table())
+    print_results(compared(found), found.table())
     for note in found.notes:
         say(f"note: {note}")
     say(f"page: {found.write(where / 'experiment.html')}")

@@ -36,5 +36,5 @@ def export(
     from rods.assemble.exported import export_model
 
     export_model(name, target, run, dtype)
-    print_results(as_json, {"out": target, "files": sorted(path.name for path in target.iterdir())})
+    print_results({"out": target, "files": sorted(path.name for path in target.iterdir())})
     say(f"{target}: for example, transformers' from_pretrained({str(target)!r})")

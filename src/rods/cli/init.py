@@ -38,5 +38,5 @@ def init(
             made = target / path.name.removesuffix(".tpl")
             made.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     files = sorted(path.name for path in target.iterdir())
-    print_results(as_json, {"folder": name, "files": files})
+    print_results({"folder": name, "files": files})
     say(f"{name}/: the commands of {name}/README.md run in it, the first: cd {name}")

@@ -93,7 +93,7 @@ def inspect(
     if files:
         require_own(variants, config.env, environment, files[0])
     if structure:
-        return show([chosen] if chosen else variants[: number or None], environment, as_json)
+        return show([chosen] if chosen else variants[: number or None], environment)
     given = list(read_tasks(tasks)) if tasks else []
     if given and not brings_tasks(config.env, environment):
         training, held_out = given, []
@@ -104,7 +104,7 @@ def inspect(
     known = {t.id: t for t in (*training, *given, *variants)}
     findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))
     shown = _shown(findings, len(findings) if task else number or len(findings))
-    print_results(as_json, [_plain(finding) for finding in findings], *shown)
+    print_results([_plain(finding) for finding in findings], *shown)
     if any(finding.faults for finding in findings):
         raise typer.Exit(1)
 

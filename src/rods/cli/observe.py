@@ -62,7 +62,7 @@ def observe(
             rows.add_row(task.task, f"{task.mean_reward:.3f}", interval, str(task.valid), step)
         tables.append(rows)
     data = {"counts": counts, "tasks": [task._asdict() for task in observed]}
-    print_results(as_json, data, *tables)
+    print_results(data, *tables)
     invalid = sum(task.members - task.valid for task in observed)
     if invalid:
         say(f"{invalid} trajectories have no reward and are left out.")

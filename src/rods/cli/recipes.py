@@ -36,7 +36,7 @@ def recipes(
         raise ConfigError(f"there is no recipe {name!r}.{hint} Known: {', '.join(known)}.")
     if name:
         found = _read(name)
-        print_results(as_json, found, found["page"])
+        print_results(found, found["page"])
         return
     rows = [_read(one) for one in known]
     table = Table("recipe", "teaches; dialect and reward", "profiles", box=box.SIMPLE_HEAD)
@@ -46,7 +46,7 @@ def recipes(
         table.add_row(row["name"], escape(f"{row['teaches']}\n{how}"), "\n".join(profiles))
     note = "CPU: minutes on two cores. rods recipes NAME shows claim and commands."
     plain = [{key: row[key] for key in row if key != "page"} for row in rows]
-    print_results(as_json, plain, table, note)
+    print_results(plain, table, note)
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def report(
 
     page = build_report(run)
     found = load_run(run)
-    print_results(as_json, results_of(found), summary_table(found))
+    print_results(results_of(found), summary_table(found))
     say(f"report: {page}")
 
 

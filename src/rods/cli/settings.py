@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from pydantic.fields import FieldInfo
 
 from rods.cli.common import AsJson, Profile, print_results
 from rods.config import SMALL, RunConfig, StageSettings, load_config
@@ -58,7 +57,7 @@ def settings(
         section, _, last = key.rpartition(".")
         place = f"under [{section}]" if section else "at its top"
         found[0]["use"] = f"--{key} VALUE, or in a recipe {last} = VALUE {place}"
-    print_results(as_json, found, "\n\n".join(map(_text, found)))
+    print_results(found, "\n\n".join(map(_text, found)))
 
 
 def places() -> Iterator[tuple[str, type[Settings]]]:
@@ -68,13 +67,13 @@ def places() -> Iterator[tuple[str, type[Settings]]]:
 
 
 def rows_of(at: str, section: type[Settings]) -> list[dict[str, Any]]:
-    """Return key, default, values and meaning of a section's own settings."""
+    """Return key, default (None: it must be given), values and meaning of a section's settings."""
     inner = {*section.sections(), "stages"}
-    schema = section.model_json_schema()["properties"]
+    schema, usual = section.model_json_schema()["properties"], section.model_construct()
     return [
         {
             "key": at + name,
-            **_default(field),
+            "default": getattr(usual, name, None),
             "values": _values(schema[name]),
             "meaning": " ".join((field.description or "").split()),
         }
@@ -83,14 +82,9 @@ def rows_of(at: str, section: type[Settings]) -> list[dict[str, Any]]:
     ]
 
 
-def _default(field: FieldInfo) -> dict[str, Any]:
-    required = field.is_required()
-    default = None if required else field.get_default(call_default_factory=True)
-    return {"default": default, "required": required}
-
-
 def _text(row: dict[str, Any]) -> str:
-    first = row["key"] if row["required"] else f"{row['key']} = {json.dumps(row['default'])}"
+    default = "none" if row["default"] is None else json.dumps(row["default"])
+    first = f"{row['key']} = {default}"
     if "value" in row:
         first += f"; here {', '.join(map(json.dumps, row['value'])) or 'not read'}"
     words = [f"{row['values']}. {row['meaning']}", *([row["use"]] if "use" in row else [])]

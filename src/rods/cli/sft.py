@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import AsJson, overrides_of, print_results, progress, say
+from rods.cli.common import AsJson, Resume, overrides_of, print_results, progress, say
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.dotted import override
@@ -21,7 +21,7 @@ from rods.store import RunDirectory, new_run_dir, require_free
 
 if TYPE_CHECKING:
     from rods.trainers.examples import Examples
-    from rods.trainers.sft import SftFigures, SftTrainer
+    from rods.trainers.sft import SftTrainer
 
 KIND = "sft"
 CHECKPOINT_SECONDS = 180.0
@@ -44,9 +44,7 @@ def sft(
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for the model; must be new.")
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Continue the training in this folder, with its settings.")
-    ] = None,
+    resume: Resume = None,
     model: Annotated[
         str, typer.Option(help="Bundled name, such as tiny; folder; .gguf file; Hugging Face name.")
     ] = "",
@@ -89,7 +87,7 @@ def sft(
                 f"--resume {resume} continues with its own settings; only --updates may change. "
                 f"Leave out {' '.join(others)}."
             )
-        _resume(resume, updates, as_json)
+        _resume(resume, updates)
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out, or --resume FOLDER.")
@@ -111,10 +109,10 @@ def sft(
         },
         **{"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed},
     }
-    _begin(target, chosen, as_json)
+    _begin(target, chosen)
 
 
-def _begin(target: Path, chosen: dict[str, Any], as_json: bool) -> None:
+def _begin(target: Path, chosen: dict[str, Any]) -> None:
     """Make the folder and train from the start; a failed start leaves no folder."""
     require_free(target)  # before the model is loaded; two that start at once meet at the claim
     trainer, examples = _open(chosen)
@@ -123,10 +121,10 @@ def _begin(target: Path, chosen: dict[str, Any], as_json: bool) -> None:
         {"config": chosen, "digest": examples.digest(), "examples": len(examples.samples)},
         KIND,
     )
-    _learn(run, chosen, trainer, examples, as_json)
+    _learn(run, chosen, trainer, examples)
 
 
-def _resume(folder: Path, updates: int, as_json: bool) -> None:
+def _resume(folder: Path, updates: int) -> None:
     """Continue from the last checkpoint, up to `updates` in all; 0: as planned."""
     made = RunDirectory.open(folder).manifest
     if made.get("kind") == KIND and made["finished"]:
@@ -154,7 +152,7 @@ def _resume(folder: Path, updates: int, as_json: bool) -> None:
     if updates:
         before: Any = run.manifest.get("changes") or []
         run.update_manifest(config=chosen, changes=[*before, [trainer.step, updates]])
-    _learn(run, chosen, trainer, examples, as_json)
+    _learn(run, chosen, trainer, examples)
 
 
 def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
@@ -181,22 +179,19 @@ def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
 
 
 def _learn(
-    run: RunDirectory,
-    chosen: dict[str, Any],
-    trainer: SftTrainer,
-    examples: Examples,
-    as_json: bool,
+    run: RunDirectory, chosen: dict[str, Any], trainer: SftTrainer, examples: Examples
 ) -> None:
     """Run the remaining updates and write the finished policy."""
     say(
         f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
-    pace, due = _Pace(), _Due()
+    due = _Due()
     with progress("updates", trainer.total, trainer.step) as show, ctrl_c() as stopped:
         for update in trainer.updates():
             run.log({"kind": KIND, **update._asdict()})
-            show(update.step, pace.line(update))
+            pace = f"{update.tokens / max(update.seconds, 1e-9):.0f} tok/s"
+            show(update.step, f"loss {update.loss:.3f}  {pace}  lr {update.lr:.1e}")
             last = update.step == trainer.total
             if stopped() or last or due.now():
                 with due.saving(), run.checkpoint(update.step) as folder:
@@ -212,23 +207,7 @@ def _learn(
     shutil.rmtree(run.checkpoints.folder)
     loss = f"loss {card['loss_first']:.3f} -> {card['loss']:.3f}"
     end = f"{loss} in {trainer.total} updates; saved in {run.path}"
-    print_results(as_json, {"out": run.path, **card}, end)
-
-
-class _Pace:
-    """Progress of this process: speed and the time that is left."""
-
-    def __init__(self) -> None:
-        self._tokens, self._seconds, self._updates = 0, 0.0, 0
-
-    def line(self, update: SftFigures) -> str:
-        """Return loss, tokens per second, the time that is left, and the learning rate."""
-        self._tokens += update.tokens
-        self._seconds += max(update.seconds, 1e-9)
-        self._updates += 1
-        left = (update.total - update.step) * self._seconds / self._updates / 60
-        speed = self._tokens / self._seconds
-        return f"loss {update.loss:.3f}  {speed:.0f} tok/s  {left:.0f} min left  lr {update.lr:.1e}"
+    print_results({"out": run.path, **card}, end)
 
 
 class _Due:

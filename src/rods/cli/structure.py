@@ -32,7 +32,7 @@ class NumberedTask(NamedTuple):
     task: Task
 
 
-def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None:
+def show(tasks: Iterable[Task], environment: Environment) -> None:
     """Print the structure of each task, as a tree with metrics below it or as JSON."""
     plain, shown = list[Json](), list[RenderableType]()
     for task in tasks:
@@ -47,7 +47,7 @@ def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None
                     f"note: task {task.id}, turn {index}: the judge does not accept the task's own "
                     "ground truth."
                 )
-    print_results(as_json, plain, *shown)
+    print_results(plain, *shown)
 
 
 def read_rows(path: Path) -> list[NumberedTask]:

@@ -22,6 +22,7 @@ from rods.cli.common import (
     Profile,
     PromptDialect,
     Recipe,
+    Resume,
     out,
     print_results,
     progress,
@@ -38,7 +39,6 @@ from rods.infra.files import disk
 from rods.task import Task
 
 if TYPE_CHECKING:
-    from rods.integrations.observe import SeedChoice
     from rods.synthesis.collect import Collection
     from rods.synthesis.pipeline import Statistics
 
@@ -78,10 +78,7 @@ def synth(
     ] = "",
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
-    resume: Annotated[
-        Path | None,
-        typer.Option(help="Continue this file or folder of a stopped command."),
-    ] = None,
+    resume: Resume = None,
     form: Format = "jsonl",
     dialect: PromptDialect = "hermes",
     log: Annotated[
@@ -127,7 +124,7 @@ def synth(
         _clear(folder)
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, "variants": len(made), "candidates": counted.tried, "rejected": rejected}
-    print_results(as_json, {**data, "seconds": counted.seconds})
+    print_results({**data, "seconds": counted.seconds})
     say(f"{len(made)} variants in {target}")
 
 
@@ -232,7 +229,10 @@ def _boundary_seeds(
             how = "Log ids and name their column: --task-key" if prompts else "Name them: --tasks"
             raise TaskError(f"{log}: none of its tasks is among the seeds. {how}.")
     choice = choose_seeds(rewards, tasks, config.boundary, seed)
-    out().print(_regions(choice))
+    found = Counter(j.region for j in choice.judgements)
+    counts = [f"{found[region]} {region}" for region in ("hard", "boundary", "mastered")]
+    unjudged = len(choice.unjudged)
+    say(f"tasks: {', '.join(counts)}, {unjudged} unjudged; seeds: {len(choice.seeds)}")
     if not choice.seeds:
         low, high = config.boundary.low, config.boundary.high
         raise SynthesisError(
@@ -240,20 +240,6 @@ def _boundary_seeds(
             f"{low} to {high}), so there is no seed. Change --boundary.low or --boundary.high."
         )
     return choice.seeds
-
-
-def _regions(choice: SeedChoice) -> Table:
-    found = Counter((j.category, j.region) for j in choice.judgements)
-    chosen = Counter(task.category for task in choice.seeds)
-    unjudged = Counter(task.category for task in choice.unjudged)
-    table = Table("category", "tasks", "hard", "boundary", "mastered", "unjudged", "chosen")
-    categories = sorted({c for c, _ in found} | set(unjudged))
-    for category in [*categories, "all"]:
-        mine = categories if category == "all" else [category]
-        regions = [sum(found[c, r] for c in mine) for r in ("hard", "boundary", "mastered")]
-        others = [sum(count[c] for c in mine) for count in (unjudged, chosen)]
-        table.add_row(category, str(sum(regions) + others[0]), *map(str, [*regions, *others]))
-    return table
 
 
 def _not_held_out(chosen: Sequence[Task], sources: Sources) -> Sequence[Task]:

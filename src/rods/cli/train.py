@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import (
+    RESULTS,
     AsJson,
     Drift,
     Memory,
     Model,
     Profile,
     Recipe,
+    Resume,
     given,
     out,
     print_results,
@@ -46,9 +48,7 @@ def train(
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",
-    resume: Annotated[
-        Path | None, typer.Option(help="Continue this run with its own settings.")
-    ] = None,
+    resume: Resume = None,
     drift: Drift = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print its memory; into a file, its settings; stop.")
@@ -85,12 +85,12 @@ def train(
             "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
         )
     if dry_run:
-        _plan(config, folder, resume, as_json)
+        _plan(config, folder, resume)
     else:
-        _run(config, folder, resume, start, drift, as_json)
+        _run(config, folder, resume, start, drift)
 
 
-def _plan(config: RunConfig, folder: str, resume: Path | None, as_json: bool) -> None:
+def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     """Print the settings and the planned memory; raises what training would raise at its start."""
     from rods.assemble.refusals import require_known_tools, require_named
     from rods.assemble.tasks import sides_of
@@ -104,10 +104,10 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, as_json: bool) ->
     try:
         _plan_memory(config, folder, resume)
     finally:  # behind the answer, and only for a file or another program
-        if out().is_terminal and not as_json:
+        if out().is_terminal and not RESULTS.get():
             say("--dry-run > FILE writes all settings.")
         else:
-            print_results(True, config.model_dump(mode="json"))
+            print_results(config.model_dump(mode="json"), config.model_dump_json(indent=2))
 
 
 def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
@@ -165,9 +165,7 @@ def _own_settings(
     return start, load_config(recipe, profile, start.overrides)
 
 
-def _run(
-    config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool, as_json: bool
-) -> None:
+def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool) -> None:
     from rods.assemble import train as run_training
     from rods.report.results import summary
     from rods.report.run_data import load_run
@@ -178,6 +176,6 @@ def _run(
         if config.envtuning.hints:
             say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
     run = run_training(config, folder, resume, start, drift=drift)
-    print_results(as_json, results_of(load_run(run.path)), summary(run.path))
+    print_results(results_of(load_run(run.path)), summary(run.path))
     say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
     say(f"Next: rods view {run.path}, or rods export {run.path} --out FOLDER for the model.")

@@ -7,10 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, resumed, say
-from rods.cli.hosts import require_meant
+from rods.cli.common import (
+    Drift,
+    Model,
+    Profile,
+    Recipe,
+    Resume,
+    out,
+    overrides,
+    profile_for,
+    resumed,
+    say,
+)
+from rods.cli.hosts import left_off, require_meant
 from rods.config import load_config
-from rods.errors import Interrupted, PrerequisiteError
+from rods.errors import PrerequisiteError
 from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
@@ -26,9 +37,7 @@ def trl(
     target: Annotated[
         Path | None, typer.Option("--out", help="TRL's output folder. [default: runs/trl]")
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Continue from the last checkpoint in this folder.")
-    ] = None,
+    resume: Resume = None,
     drift: Drift = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
@@ -71,9 +80,7 @@ def trl(
         try:
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=bool(resume) or None)
         except KeyboardInterrupt as stop:
-            again = f"Continue from the last checkpoint: rods trl --resume {folder}"
-            last = again if _saved(folder) else "There is no checkpoint yet."
-            raise Interrupted(f"interrupted. {last}") from stop
+            raise left_off("trl", folder, bool(_saved(folder))) from stop
     say(f"done. Checkpoints: {folder}")
 
 

@@ -8,10 +8,20 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, out, overrides, profile_for, resumed
-from rods.cli.hosts import require_meant
+from rods.cli.common import (
+    Drift,
+    Model,
+    Profile,
+    Recipe,
+    Resume,
+    out,
+    overrides,
+    profile_for,
+    resumed,
+)
+from rods.cli.hosts import left_off, require_meant
 from rods.config import load_config
-from rods.errors import Interrupted, PrerequisiteError
+from rods.errors import PrerequisiteError
 
 
 def verl(
@@ -22,9 +32,7 @@ def verl(
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Continue from the last checkpoint in this folder.")
-    ] = None,
+    resume: Resume = None,
     nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs in each machine.")] = 8,
     drift: Drift = False,
@@ -64,6 +72,4 @@ def verl(
     try:
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
-        again = f"Continue from the last checkpoint: rods verl --resume {folder}"
-        last = again if latest.is_file() else "There is no checkpoint yet."
-        raise Interrupted(f"interrupted. {last}") from stop
+        raise left_off("verl", folder, latest.is_file()) from stop
