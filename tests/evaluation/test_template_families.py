@@ -15,7 +15,7 @@ from calculator_world import Calculator
 from fake_tokenizer import CHATML, FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import DIALECTS, get_dialect, structured
-from rods.dialects.base import InlineDialect
+from rods.dialects.fences import InlineDialect
 from rods.errors import PolicyError
 from rods.evaluation.template_check import check_template
 from rods.policy import ScriptedPolicy

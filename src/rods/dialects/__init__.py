@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from rods.dialects.base import Dialect, InlineDialect, Parsed, signature
+from rods.dialects.base import Dialect, Parsed, signature
+from rods.dialects.fences import InlineDialect
 from rods.errors import ConfigError
 from rods.registry import Registry, require
 
@@ -69,8 +70,8 @@ def get_dialect(name: str) -> AnyDialect:
     """
     found = DIALECTS.find(name)
     made: AnyDialect = found() if isinstance(found, type) else found
-    inline = isinstance(made, InlineDialect)
-    require("model.dialect", name, made, InlineDialect if inline else Dialect)
+    if not isinstance(made, InlineDialect):
+        require("model.dialect", name, made, Dialect)
     return made
 
 

@@ -14,7 +14,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import without_thought
@@ -172,61 +172,6 @@ class Asked(Protocol):
     @property
     def programs(self) -> Sequence[str]:
         """Programs that show the work, the last one prints the answer; may be empty."""
-        ...
-
-
-@runtime_checkable
-class InlineDialect(Protocol):
-    """One way of writing programs inside a single response, which results are inserted into."""
-
-    @property
-    def tool(self) -> str:
-        """Name of the one tool that it calls."""
-        ...
-
-    def prompt(self, question: str) -> str:
-        """The whole prompt as raw text, up to where the response begins."""
-        ...
-
-    def stops(self, text: str) -> tuple[str, ...]:
-        """Stop strings of the next generation, by what was written since the last insertion."""
-        ...
-
-    def read(self, text: str) -> Parsed | None:
-        """The program at the end of what was written since the last insertion.
-
-        Args:
-            text: it ends with (or just after) one of `stops`.
-
-        Returns:
-            One call, or `MALFORMED` where there is no program; None: the program has only begun.
-        """
-        ...
-
-    def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
-        """What the policy reads of a result; `count` gives the tokens of a text."""
-        ...
-
-    def insert(self, shown: str) -> str:
-        """The text that the environment adds after a program."""
-        ...
-
-    def demonstration(self, question: Asked, outputs: Sequence[str]) -> list[tuple[str, bool]]:
-        """A response that runs the question's programs and gives its answer, for supervised data.
-
-        Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
-        the last one.
-
-        Args:
-            question: with its answer and its programs; none: the direct answer.
-            outputs: what each program printed.
-
-        Returns:
-            Pieces in order; True: the policy writes it, False: the environment inserts it.
-
-        Raises:
-            TaskError: as many outputs as programs were expected.
-        """
         ...
 
 

@@ -38,10 +38,14 @@ INFORMATION_TOKENS = 500
 """Search-R1: what was found is cut after so many tokens."""
 
 
-class InlineForm:
-    """Base of each `InlineDialect`: a call between marks, its result inserted after it."""
+class InlineDialect:
+    """One way of writing programs inside a single response, which results are inserted into.
+
+    Derive from it; a call stands between marks, and its result is inserted after it.
+    """
 
     tool = TOOL
+    """Name of the one tool that it calls."""
     _argument = "code"
     _template: str
     _inserted: str
@@ -53,11 +57,15 @@ class InlineForm:
         return self._template.replace("QUESTION", question.strip())
 
     def stops(self, text: str) -> tuple[str, ...]:
-        """Where to stop, by what was written since the last insertion."""
+        """Stop strings of the next generation, by what was written since the last insertion."""
         return (self._stop,)
 
     def read(self, text: str) -> Parsed | None:
-        """The call at the end of what was written since the last insertion."""
+        """The program at the end of what was written since the last insertion.
+
+        `text` ends with (or just after) one of `stops`. Returns one call, or `MALFORMED` where
+        there is no program; None: the program has only begun.
+        """
         program = self._program(text)
         if program is None:
             return None
@@ -69,7 +77,7 @@ class InlineForm:
         return Parsed(ParseVerdict.CALLS, (call,))
 
     def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
-        """What the policy reads of a result."""
+        """What the policy reads of a result; `count` gives the tokens of a text."""
         return result.content.strip()
 
     def insert(self, shown: str) -> str:
@@ -77,7 +85,21 @@ class InlineForm:
         return self._inserted.replace("RESULT", shown)
 
     def demonstration(self, question: Asked, outputs: Sequence[str]) -> list[tuple[str, bool]]:
-        """A response that makes the question's calls and gives its answer, for supervised data."""
+        """A response that runs the question's programs and gives its answer, for supervised data.
+
+        Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
+        the last one.
+
+        Args:
+            question: with its answer and its programs; none: the direct answer.
+            outputs: what each program printed.
+
+        Returns:
+            Pieces in order; True: the policy writes it, False: the environment inserts it.
+
+        Raises:
+            TaskError: as many outputs as programs were expected.
+        """
         if len(outputs) != len(question.programs):
             raise TaskError(
                 f"{question.text!r}: {len(question.programs)} calls came with {len(outputs)} "
@@ -101,7 +123,7 @@ class InlineForm:
         return rf"<answer>\boxed{{{answer}}}</answer>"
 
 
-class Torl(InlineForm):
+class Torl(InlineDialect):
     r"""ToRL (arXiv 2503.23383): the policy opens the output block, the environment fills it."""
 
     _template = (
@@ -128,7 +150,7 @@ class Torl(InlineForm):
         return rf"The answer is \boxed{{{answer}}}."
 
 
-class ZeroTir(InlineForm):
+class ZeroTir(InlineDialect):
     r"""ZeroTIR (arXiv 2505.07773): stops where a python block begins and where it ends."""
 
     _template = (
@@ -159,7 +181,7 @@ class ZeroTir(InlineForm):
         return rf"</think> <answer> \boxed{{{answer}}} </answer>"
 
 
-class ReTool(InlineForm):
+class ReTool(InlineDialect):
     r"""ReTool (arXiv 2504.11536): a program in `<code>`, its result in `<interpreter>`."""
 
     _template = (
@@ -182,7 +204,7 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-class SearchR1(InlineForm):
+class SearchR1(InlineDialect):
     """Search-R1 (arXiv 2503.09516): its tags and the text that it inserts; the prompt is ours."""
 
     tool = "search"

@@ -5,11 +5,11 @@ Owns the form: `<python>` from the policy, `<output>` from the environment, at t
 
 from __future__ import annotations
 
-from rods.dialects.fences import InlineForm
+from rods.dialects.fences import InlineDialect
 from rods.dialects.programs import between
 
 
-class ArtistDialect(InlineForm):
+class ArtistDialect(InlineDialect):
     r"""ARTIST (arXiv 2505.01441): a program in `<python>`, its result in `<output>`."""
 
     _template = (
