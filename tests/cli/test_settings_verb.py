@@ -39,7 +39,7 @@ def test_every_setting_is_listed_with_its_values_and_meaning(
     [
         ("train.lr", "train.lr = 1e-06\n    number, above 0. Peak learning rate"),
         ("rollout.tasks-per-step", "rollout.tasks_per_step = 32\n    whole number, at least 1."),
-        ("train.loss", 'train.loss = "clipped"\n    one of "clipped", "gspo", "cispo".'),
+        ("train.loss", 'train.loss = "clipped"\n    one of "clipped", "gspo".'),
         ("env.tasks", "env.tasks = []\n    list, each text."),
         ("replay.retire", "replay.retire = [0.2, 0.95]\n    list of 2, each number, at least 0,"),
         ("stages.0.name", "stages.N.name = none\n    text. Unique name"),

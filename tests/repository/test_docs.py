@@ -188,12 +188,17 @@ def test_the_readme_s_class_and_task_pass_the_check(
 ) -> None:
     (tmp_path / "desk.py").write_text(DESK)
     [row] = re.findall(r"^    (\{.*\})$", README, re.M)
-    (tmp_path / "tasks.jsonl").write_text(row)
+    (tmp_path / "tasks.jsonl").write_text(f"{row}\n{row.replace('R-3', 'R-4')}\n")
     [command] = re.findall(r"^    rods (check --env.name .*)$", README, re.M)
     monkeypatch.chdir(tmp_path)
     assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "1 task, 1 call, replayed twice" in shown and "unreachable 0, unstable 0" in shown
+    assert "2 tasks, 2 calls, replayed twice" in shown and "unreachable 0, unstable 0" in shown
+    (tmp_path / "tasks.jsonl").write_text(row)
+    assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert "1 task, 1 call, replayed twice" in " ".join(shown.out.split())
+    assert "leave a split empty" in shown.err, "as training would say"
 
 
 def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(

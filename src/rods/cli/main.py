@@ -21,6 +21,8 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
+from rods.cli.catalog.recipes import recipes
+from rods.cli.catalog.settings import places, rows_of, settings
 from rods.cli.chat import chat
 from rods.cli.check import check
 from rods.cli.common import EXTRA, HELP, HELP_NAMES, RESULTS, say
@@ -36,10 +38,8 @@ from rods.cli.hosts.verl import verl
 from rods.cli.init import init
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
-from rods.cli.recipes import recipes
 from rods.cli.report import report, view
 from rods.cli.serve_env import serve_env
-from rods.cli.settings import places, rows_of, settings
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train

@@ -1,0 +1,1 @@
+"""Verbs that list what there is: recipes and settings."""
