@@ -193,6 +193,14 @@ def test_a_mistake_is_one_message_and_status_2(
         (["trian"], "there is no verb 'trian'. Did you mean 'rods train'?"),
         (["train.lr"], "there is no verb 'train.lr'. Did you mean 'rods settings train.lr'?"),
         (["xyzzy"], "there is no verb 'xyzzy'.\n"),
+        (["sft", "--resume", "x", "--epochs", "3"], "Leave out --epochs."),
+        (["sft", "d", "--resume", "x", "--train.lr", "1"], "Leave out --train.lr=1 DATA."),
+        (["sft", "d", "--resume", "x", "--out", "y"], "--out y: x resumes in its own place."),
+        (
+            ["sft", "d", "--train.kl", "1"],
+            "--train.kl has no effect: rods sft reads only model.lora",
+        ),
+        (["sft", "d", "--model", "tiny", "--out", "o", "--adapter"], "Set --model.lora_rank"),
         (["settings", "train.lrr"], "setting or section 'train.lrr'. Did you mean 'train.lr'?"),
         (["settings", "trian"], "setting or section 'trian'. Did you mean 'train'?"),
         (["recipes", "tor"], "there is no recipe 'tor'. Did you mean 'torl'?"),
@@ -516,3 +524,35 @@ def test_the_template_is_checked_in_a_dialect(
     capsys.readouterr()
     assert rods(*words, "--env.name", "bfcl", "--every", monkeypatch=monkeypatch) == 2
     assert "Leave out --every --env.name=bfcl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "mark"),
+    [("trl", "checkpoint-3"), ("verl", "latest_checkpointed_iteration.txt")],
+)
+@pytest.mark.parametrize(
+    ("words", "there", "said"),
+    [
+        (["--resume", "a"], False, "a: there is no checkpoint to resume. Begin with --out a."),
+        (["--out", "a"], True, "Continue from the last one with --resume a, or choose another"),
+        (["--out", "b", "--resume", "a"], True, "--out b: a resumes in its own place."),
+        (["--out", "a", "--allow-drift"], False, "has no effect without --resume RUN"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_host_resumes_where_it_is_asked_to_and_only_there(
+    verb: str,
+    mark: str,
+    words: list[str],
+    there: bool,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if there:
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / mark).touch()
+    assert rods(verb, *words, monkeypatch=monkeypatch) == 2
+    assert said in capsys.readouterr().err

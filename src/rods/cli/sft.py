@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import AsJson, Resume, overrides_of, print_results, progress, say
+from rods.cli.common import AsJson, Resume, overrides_of, print_results, progress, resumed, say
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.dotted import override
@@ -33,6 +33,8 @@ READ = (
     *("train.lr", "train.schedule", "train.local.microbatch_tokens"),
 )
 """Settings that this verb reads."""
+ALSO = ("resume", "target", "updates", "as_json")
+"""Parameters that a resumed training may have."""
 
 
 def sft(
@@ -80,8 +82,13 @@ def sft(
     """
     asked = overrides_of(context.args, "sft", *READ)
     if resume is not None:
-        others = [f"--{text}" for text in asked] + [*map(str, data or ())]
-        others += ["--out"] * (target is not None) + ["--model"] * bool(model)
+        resumed(target, resume)
+        sources = {name: context.get_parameter_source(name) for name in context.params}
+        others = [f"--{text}" for text in asked] + [
+            f"--{name.replace('_', '-')}".replace("--data", "DATA")
+            for name, source in sources.items()
+            if name not in ALSO and source and source.name != "DEFAULT"
+        ]
         if others:
             raise ConfigError(
                 f"--resume {resume} continues with its own settings; only --updates may change. "

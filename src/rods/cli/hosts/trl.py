@@ -45,6 +45,9 @@ def trl(
 ) -> None:
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
     folder = str(resumed(target, resume, drift) or "runs/trl")
+    saved = _saved(folder)
+    if not dry_run:
+        require_meant(folder, resume is not None, bool(saved))
     asked = overrides(context.args, model)
     theirs: dict[str, Any] = {}
     for text in asked:
@@ -72,8 +75,6 @@ def trl(
     if dry_run:
         say(str(args))
         return
-    saved = _saved(folder)
-    require_meant(folder, resume is not None, bool(saved))
     if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
     with hosted(config, drift) as run:
