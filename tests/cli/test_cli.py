@@ -198,7 +198,7 @@ def test_a_mistake_is_one_message_and_status_2(
         (["sft", "d", "--resume", "x", "--out", "y"], "--out y: x resumes in its own place."),
         (
             ["sft", "d", "--train.kl", "1"],
-            "--train.kl has no effect: rods sft reads only model.lora",
+            "--train.kl has no effect: rods sft reads only",
         ),
         (["sft", "d", "--model", "tiny", "--out", "o", "--adapter"], "Set --model.lora_rank"),
         (["settings", "train.lrr"], "setting or section 'train.lrr'. Did you mean 'train.lr'?"),
