@@ -268,6 +268,50 @@ def test_what_only_looks_copied_is_right(asked: str, reference: str, answer: str
     assert math_verdict(answer, reference, asked) == "right"
 
 
+WRAPPINGS = [
+    *(r"\frac{E}{1}", r"\dfrac{E}{1.0}", "-(-(E))", "--E", r"1\cdot (E)", "1(E)", "1.0(E)", "E+0"),
+    *("0+E", "E+0x", "E-1+1", "(E)", r"\left(E\right)", "[E]", r"\text{E}", r"\boxed{E}", "(E)^1"),
+    *("((E)^{-1})^{-1}", r"\frac{1}{\frac{1}{E}}", r"\frac{-(E)}{-1}", r"\frac{2(E)}{2}", "2(E)/2"),
+    *("(-1)^2(E)", r"-1\cdot-(E)", r"\frac{2}{2}(E)", r"E\cdot 5^0", r"\sqrt[1]{E}", "+(E)"),
+]
+"""What changes nothing about E."""
+ASKED = [
+    (r"Simplify $\sqrt{8}$.", r"2\sqrt{2}", r"\sqrt{8}"),
+    (r"Simplify \(\sqrt{12} + \sqrt{27}\).", r"5\sqrt{3}", r"\sqrt{12}+\sqrt{27}"),
+    (r"Factor $x^2 + 3x + 2$.", "(x+1)(x+2)", "x^2+3x+2"),
+    (r"Simplify $f(x) = \frac{x^2-1}{x-1}$.", "x+1", r"\frac{x^2-1}{x-1}"),
+    ("Expand (x+1)^2, please.", "x^2+2x+1", "(x+1)^2"),
+]
+
+
+@pytest.mark.parametrize(("asked", "reference", "copy"), ASKED)
+def test_a_copy_in_a_wrapping_that_does_nothing_is_wrong(
+    asked: str, reference: str, copy: str
+) -> None:
+    answers = [wrapping.replace("E", copy) for wrapping in ("E", *WRAPPINGS)]
+    assert [a for a in answers if math_verdict(a, reference, asked) != "wrong"] == []
+    wrapped = [wrapping.replace("E", reference) for wrapping in ("(E)", r"\frac{E}{1}", "E+0")]
+    assert [a for a in wrapped if math_verdict(a, reference, asked) != "right"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "reference", "answer"),
+    [
+        (r"A side is $\frac{\sqrt{3}}{2}$. Three of them?", r"\frac{3\sqrt{3}}{2}", "3\\cdot E"),
+        (r"A side is $\sqrt{5}+1$. The sum with 2?", r"3+\sqrt{5}", r"\sqrt{5}+3"),
+        (r"Let $8+2\pi$ be one. Add 10.", r"2\pi+18", r"18+2\pi"),
+        (r"Which is larger, $2\sqrt{2}$ or $\sqrt{7}$?", r"2\sqrt{2}", r"\frac{2\sqrt{2}}{1}"),
+        (r"Divide $x^2+x$ by $x$ and add $x+1$.", "2x+2", "x+1+x+1"),
+        (r"Write $\sqrt{8}$ and $\sqrt{18}$ as one.", r"5\sqrt{2}", r"5\cdot\sqrt{2}"),
+    ],
+)
+def test_an_expression_of_the_question_may_stand_in_a_right_answer(
+    asked: str, reference: str, answer: str
+) -> None:
+    answer = answer.replace("E", r"\frac{\sqrt{3}}{2}")
+    assert math_verdict(answer, reference, asked) == "right"
+
+
 # -- whole rewards, with questions of a file -----------------------------------------------------
 
 OWN = [

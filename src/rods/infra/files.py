@@ -181,7 +181,10 @@ def parquet_rows(
         with parquet.ParquetFile(path) as source:
             schema = source.schema_arrow
             names = [n for n in schema.names if not wanted or n.lower() in wanted]
-            readers = {name: read for name in names if (read := reader(schema.field(name)))}
+            told = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+            known = told.get("info", {}).get("features", {})
+            made = {name: reader(schema.field(name), known.get(name)) for name in names}
+            readers = {name: read for name, read in made.items() if read}
             for batch in source.iter_batches(PIECE, columns=names):
                 for row in cast("list[dict[str, Any]]", batch.to_pylist()):
                     number += 1
@@ -223,12 +226,15 @@ class NotJsonError(ValueError):
     """A value that JSON cannot say."""
 
 
-def reader(field: Any) -> Reader | None:
-    """Make the function that turns a column's values, none null, into JSON; None: they are JSON."""
-    return _reader(field.type, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
+def reader(field: Any, feature: Any = None) -> Reader | None:
+    """Make the function that turns a column's values, none null, into JSON; None: they are JSON.
+
+    `feature` is what `datasets` noted of the column: an object of lists may be a list of objects.
+    """
+    return _reader(field.type, feature, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
 
 
-def _reader(kind: Any, is_json: bool = False) -> Reader | None:
+def _reader(kind: Any, feature: Any = None, is_json: bool = False) -> Reader | None:
     import pyarrow.types as types
 
     if is_json or getattr(kind, "extension_name", "") == "arrow.json":
@@ -236,18 +242,36 @@ def _reader(kind: Any, is_json: bool = False) -> Reader | None:
     kind = getattr(kind, "storage_type", kind)
     if types.is_dictionary(kind):
         return _reader(kind.value_type)
+    inside = feature[0] if isinstance(feature, list) else feature or {}
+    sequence = inside.get("_type") == "Sequence"
+    inside = inside.get("feature", {}) if sequence else inside
     if types.is_struct(kind):
-        fields = {field.name: reader(field) for field in kind}
-        return lambda value: {k: _by(fields[k], v) for k, v in value.items() if v is not None}
+        of = {
+            key: {"feature": one, "_type": "Sequence"} if sequence else one
+            for key, one in inside.items()
+        }
+        fields = {field.name: reader(field, of.get(field.name)) for field in kind}
+        whole = rows_of if sequence else dict
+        return lambda value: whole(
+            {k: _by(fields[k], v) for k, v in value.items() if v is not None}
+        )
     if types.is_map(kind):
         return partial(_map, reader(kind.item_field))
     if types.is_nested(kind):
-        inner = reader(kind.value_field)
+        inner = reader(kind.value_field, inside)
         return inner and (lambda value: [_by(inner, item) for item in value])
     binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     if any(is_a(kind) for is_a in (types.is_temporal, types.is_decimal, *binary)):
         return partial(_refuse, str(kind))
     return None
+
+
+def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """The rows of an object of lists, without nulls; raises `ValueError` if lengths differ."""
+    if len(set(map(len, columns.values()))) > 1:
+        raise ValueError("an object of lists that differ in length")
+    rows = zip(*columns.values(), strict=True)
+    return [{k: v for k, v in zip(columns, row, strict=True) if v is not None} for row in rows]
 
 
 def _map(inner: Reader | None, value: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import RodsError
-from rods.infra.files import is_parquet, parquet_rows, text_of
+from rods.infra.files import is_parquet, parquet_rows, rows_of, text_of
 from rods.infra.text import require_whole
 
 Kind = TypeVar("Kind")
@@ -96,10 +96,10 @@ def _turned(value: Any, what: str) -> Any:
     columns = cast("dict[str, Any]", value)
     if not isinstance(value, dict) or not all(isinstance(c, list) for c in columns.values()):
         return value
-    if len(set(map(len, columns.values()))) > 1:
-        raise ValueError(f"{what} is an object of lists that differ in length")
-    rows = zip(*columns.values(), strict=True)
-    return [{k: v for k, v in zip(columns, row, strict=True) if v is not None} for row in rows]
+    try:
+        return rows_of(columns)
+    except ValueError as fault:
+        raise ValueError(f"{what} is {fault}") from fault
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:

@@ -82,6 +82,8 @@ _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sq
 _NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
+STAND_IN = r"\pi"
+"""A value that no wrapping keeps by chance."""
 _EDGES = re.compile(
     r"\$+|\\[()\[\]]|\s+(?=[A-Za-z]{2,})|(?<![\\A-Za-z])(?P<word>[A-Za-z]{2,})[,:]?\s+"
 )
@@ -93,17 +95,44 @@ def copied(answer: str, reference: str, question: str) -> bool:
     Where the reference is that expression, too, nothing is copied.
     """
     plain = tidy(answer)
-    if len(plain) < 3 or not re.search(r"[-+*/^!\\(]|\d[a-z]", plain):
+    if not _composed(plain):
         return False
     mine, pieces = _key(plain), _pieces(plain)
     if pieces == _pieces(tidy(reference)):
         return False
     whole = re.compile(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])")
-    shown = (side for match in _MATH.finditer(question) for side in _sides(match))
-    # words and formulas must not run together without their blanks
-    apart = _EDGES.sub(lambda match: (match["word"] or "") + "\x00", question)
-    written = whole.search(_key(spelt(apart)))
-    return bool(written) or any(_pieces(side) == pieces for side in shown)
+    written = whole.search(_key(_apart(question)))
+    return bool(written) or any(_pieces(side) == pieces for side in _shown(question))
+
+
+def wrapped(answer: str, reference: str, question: str) -> list[str]:
+    """The answer with `STAND_IN` in place of each expression of the question that it holds.
+
+    One that equals `STAND_IN` does nothing to that expression. None has what the reference is.
+    """
+    plain, known = tidy(answer), _pieces(tidy(reference))
+    shown = {side.strip(".,?!:") for side in (*_shown(question), *_apart(question).split("\x00"))}
+    found: list[str] = []
+    for side in filter(_composed, shown):
+        before = r"(?<![\d.])" if side[0].isdigit() else r"(?<![A-Za-z\\])"
+        held = re.compile(rf"{before}{re.escape(side)}(?![A-Za-z\d.])")
+        if _pieces(side) != known and held.search(plain):
+            found.append(held.sub(lambda _: f"({STAND_IN})", plain))
+    return found
+
+
+def _composed(plain: str) -> bool:
+    return len(plain) > 2 and bool(re.search(r"[-+*/^!\\(]|\d[a-z]", plain))
+
+
+def _shown(question: str) -> list[str]:
+    """Formulas of a question, and what stands beside their equals signs."""
+    return [side for match in _MATH.finditer(question) for side in _sides(match)]
+
+
+def _apart(question: str) -> str:
+    """A question in which words and formulas do not run together without their blanks."""
+    return spelt(_EDGES.sub(lambda match: (match["word"] or "") + "\x00", question))
 
 
 def _pieces(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from rods.rewards.copies import copied, holds_work
+from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
 from rods.rewards.numbers import SYMBOLS, Number, is_value, number_of, numbers_in, read_number, tidy
 from rods.rewards.verifier import LONGEST, Verdict, ask
 
@@ -86,7 +86,11 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         return settled
     if holds_work(answer, reference) or copied(answer, reference, question):
         return "wrong"
-    return ask(_written(reference), _written(answer))
+    said = ask(_written(reference), _written(answer))
+    if said == "right":
+        bare = (_written(one) for one in wrapped(answer, reference, question))
+        said = "wrong" if any(ask(STAND_IN, one) == "right" for one in bare) else said
+    return said
 
 
 _PYTHON = ((r"\bpi\b", r"\\pi "), (r"\bexp\(([^()]*)\)", r"e^{\1}"), (r"\*\*", "^"))
