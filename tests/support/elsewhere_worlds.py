@@ -16,6 +16,9 @@ class MoodyWorld(NotesWorld):
     def call(self, call: ToolCall) -> ToolResult:
         if call.name == "hang":
             time.sleep(60)
+        if call.name == "loop":
+            while True:
+                pass
         if call.name == "die":
             os._exit(1)
         return super().call(call)

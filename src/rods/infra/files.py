@@ -243,15 +243,12 @@ def _reader(kind: Any, feature: Any = None, is_json: bool = False) -> Reader | N
     if types.is_dictionary(kind):
         return _reader(kind.value_type)
     inside = feature[0] if isinstance(feature, list) else feature or {}
-    sequence = inside.get("_type") == "Sequence"
-    inside = inside.get("feature", {}) if sequence else inside
-    if types.is_struct(kind):
-        of = {
-            key: {"feature": one, "_type": "Sequence"} if sequence else one
-            for key, one in inside.items()
-        }
+    listed = inside.get("_type") in ("Sequence", "List", "LargeList")
+    inside = inside["feature"] if listed else inside
+    if types.is_struct(kind):  # of lists, if it is a Sequence of objects
+        of = {key: [one] if listed else one for key, one in inside.items()}
         fields = {field.name: reader(field, of.get(field.name)) for field in kind}
-        whole = rows_of if sequence else dict
+        whole = rows_of if listed else dict
         return lambda value: whole(
             {k: _by(fields[k], v) for k, v in value.items() if v is not None}
         )

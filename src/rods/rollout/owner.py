@@ -1,8 +1,8 @@
 """Who calls into a world: inline, or the one thread that owns it. Deadlines and what hangs.
 
 Owns the seconds that a world takes, the deadlines of call, turn and episode, and the threads of
-worlds that block. A thread cannot be ended: one whose call goes on after its deadline is left
-alone, counted, and gone when the call ends. It never holds up the other worlds nor the end of the
+worlds that block. A thread that waits cannot be ended: one whose call goes on after its deadline is
+left alone, counted, and gone when the call ends. It never holds up other worlds nor the end of the
 program. Worlds in processes of their own are ended instead (`rollout.worlds.processes`).
 
     owner = Owner(environment.blocking, limits)
@@ -13,6 +13,7 @@ program. Worlds in processes of their own are ended instead (`rollout.worlds.pro
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import math
 import threading
 import time
@@ -48,12 +49,18 @@ class _Thread:
 
     def __init__(self) -> None:
         self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
-        threading.Thread(target=self._run, name="world", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="world", daemon=True)
+        self._thread.start()
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
         self._work.put((function, future))
         return future
+
+    def interrupt(self) -> None:
+        """Raise SystemExit in the Python code that runs; a call into C first returns."""
+        ident = ctypes.c_ulong(self._thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
 
     def end(self) -> None:
         """End after what was submitted."""
@@ -91,8 +98,8 @@ def hanging() -> int:
 class Owner:
     """Calls into one world and counts their seconds."""
 
-    def __init__(self, blocking: bool, limits: Limits) -> None:
-        """Make the thread of a world that blocks.
+    def __init__(self, blocking: bool, limits: Limits, computes: bool = False) -> None:
+        """Make the thread of a world that blocks; a late call of one that `computes` is ended.
 
         Raises:
             EnvError: too many worlds hang already.
@@ -104,7 +111,7 @@ class Owner:
                 "worlds in processes, which are ended: rollout.worlds.processes."
             )
         self._thread = _Thread() if blocking else None
-        self._limits = limits
+        self._limits, self._computes = limits, computes
         self.spent = 0.0
         """Seconds that ended calls took."""
 
@@ -180,6 +187,8 @@ class Owner:
             return
         _hanging.add(call)
         call.add_done_callback(_hanging.discard)
+        if self._thread and self._computes:  # others may hold what an exception would not give back
+            self._thread.interrupt()
         if unwanted is not None:
             call.add_done_callback(unwanted)
 

@@ -26,6 +26,7 @@ from rods.envs.remote.messages import Hosted, RemoteWorld
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.errors import ConfigError, EnvError
 from rods.evaluation.check import replaying
+from rods.rollout.owner import hanging
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.types import StopReason, ToolCall
@@ -195,6 +196,38 @@ def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
         assert all(t.solved for t in played([TASK], remote, policy, k=6))
         assert time.perf_counter() - started < 8
         let_go.set()
+
+
+@pytest.mark.parametrize("route", ["http", "processes"])
+def test_a_call_that_computes_for_ever_is_ended_and_holds_up_no_other(route: str) -> None:
+    inner = make_environment("elsewhere_worlds:Moody")
+    assert not inner.blocking  # here, worlds that only compute are not interrupted
+    task = notes_task([("Do.", [ToolCall("add", {"amount": 1})])])
+
+    def tried(elsewhere: Environment) -> None:
+        looping, other = elsewhere.open(task), elsewhere.open(task)
+        looping.begin_turn(0)
+        other.begin_turn(0)
+        with pytest.raises(EnvError, match="1 seconds"):
+            looping.call(ToolCall("loop"))
+        assert not other.call(ToolCall("add", {"amount": 1})).failed
+        looping.close()
+        other.close()
+
+    if route == "processes":
+        elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Moody", {}), 2, 1.0)
+        try:
+            tried(elsewhere)
+        finally:
+            elsewhere.close()
+        return
+    before = hanging()
+    with served(inner, seconds=1.0) as url:
+        tried(RemoteEnvironment(url))
+        deadline = time.monotonic() + 10
+        while hanging() > before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert hanging() == before  # no processor computes on for nobody
 
 
 @pytest.mark.slow

@@ -95,7 +95,8 @@ class _Routes:
         if len(self._open) >= self._limits.sessions:
             raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
         limits = Limits(1e9, 1, 1, 1, 1, 1, 1, self._limits.seconds)
-        owner = Owner(self._environment.blocking, limits)
+        # On a thread also where calls only compute: one that never ends must not stop the service.
+        owner = Owner(True, limits, computes=not self._environment.blocking)
         name, session = secrets.token_hex(16), _Session(Hosted(self._environment, task), owner)
         self._open[name] = session
         opened = await session.do(session.hosted.open)
