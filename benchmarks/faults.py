@@ -275,7 +275,7 @@ FAULTS = {
 ACTORS = {
     "actor of a world killed": kill_child(f"{ACTOR}Player", "actor with a world was lost"),
     "actor of variants killed": kill_child(
-        f"{ACTOR}WriterActor", "actor that makes variants (was|did)"
+        f"{ACTOR}WriterActor", "actor that makes variants was lost"
     ),
 }
 ENDED = "ended unasked"

@@ -62,23 +62,21 @@ class Cluster:
                 ) from error
         return cls(ray)
 
-    def start(
-        self, kind: type[Any], arguments: Sequence[Any], cpus: float, threads: int = 1
-    ) -> Any:
+    def start(self, kind: type[Any], arguments: Sequence[Any], cpus: float, **options: int) -> Any:
         """A handle to a new actor, wherever there is room; it may still be starting.
 
         Other machines import its class, so they need this version. `cpus` are set aside for it;
-        `threads` calls are answered at once.
+        `options` are Ray's, such as `max_concurrency`.
         """
-        options = {"num_cpus": cpus, "max_concurrency": threads, "scheduling_strategy": "SPREAD"}
-        return self._ray.remote(kind).options(**options).remote(*arguments)
+        spread = {"num_cpus": cpus, "scheduling_strategy": "SPREAD"}
+        return self._ray.remote(kind).options(**spread, **options).remote(*arguments)
 
     def put(self, value: Any) -> Any:
         """Keep a value that many actors are given."""
         return self._ray.put(value)
 
     def get(self, answer: Any, seconds: float | None = None) -> Any:
-        """What an actor's call gives; raises `ActorLost` where it is gone or gives none in time."""
+        """What a call gives or raises; raises `ActorLost` where its actor is gone or gives none."""
         errors: Any = self._ray.exceptions
         try:
             return self._ray.get(answer, timeout=seconds)
@@ -86,6 +84,8 @@ class Cluster:
             raise ActorLost(f"no answer for {seconds:g} seconds; {self._room()}") from error
         except errors.RayActorError as error:
             raise ActorLost(f"it died: {' '.join(str(error).split())}") from error
+        except errors.RayTaskError as error:
+            raise error.cause from error
 
     def end(self, actor: Any) -> None:
         """End an actor at once."""

@@ -1,14 +1,15 @@
 """Variants made on the machines of a Ray, for the generator of the worker.
 
-Owns the actors: as many as `ray.writers`, each with environment, writer and gates of its own,
-replaced when they, or their machines, die. An outcome that was under way there is made again; as it
-depends on its seed and numbers alone, it is the same wherever it is made. What is ordered and what
-came of it stays in the worker's queue: actors keep nothing.
+Owns the actors: as many as `ray.writers`, each with environment, writer and gates of its own. Ray
+starts one again when it, or its machine, dies, and asks it again for what was under way there. As
+an outcome depends on its seed and numbers alone, it is the same wherever it is made. What is
+ordered and what came of it stays in the worker's queue: actors keep nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
@@ -25,17 +26,18 @@ THREADS = 64
 """Outcomes that one actor has under way at most; a writer says how many it can."""
 LOSSES = 3
 """Actors that may be lost over one outcome before the writer is suspended."""
-
-Usage = dict[str, Mapping[str, Any]]
+OPTIONS = {"max_concurrency": THREADS, "max_restarts": -1, "max_task_retries": LOSSES - 1}
 _log = logging.getLogger(__name__)
 
 
-class WriterFailure(NamedTuple):
-    """A `WriterError` on its way: what it says, and its `fatal` and `down`."""
+class ActorAnswer(NamedTuple):
+    """One outcome, and what the actor says beside it."""
 
-    message: str
-    fatal: bool
-    down: bool
+    outcome: RequestOutcome
+    spent: Mapping[str, Mapping[str, float]]
+    """What it has asked a server for since its answer before, by stage."""
+    life: str
+    """Another one after Ray has started the actor again."""
 
 
 class WriterActor:
@@ -44,29 +46,20 @@ class WriterActor:
     def __init__(self, settings: WorkerSettings) -> None:
         """Build environment, writer and gates; answers of a chat server are not kept there."""
         self._pipeline = settings.make_pipeline()
+        self._lock, self._life = threading.Lock(), secrets.token_hex(8)
+        self._told: Mapping[str, Mapping[str, float]] = {}
 
     def parallel(self) -> int:
         """Outcomes that it can have under way."""
         return min(self._pipeline.parallel, THREADS)
 
-    def make(
-        self, seed: Task, rng_seed: int, seen: Sequence[Prints]
-    ) -> tuple[RequestOutcome | WriterFailure, Usage]:
-        """One outcome, or why the writer cannot be used; and what it has asked for so far."""
-        try:
-            made = self._pipeline.make(seed, rng_seed, seen)
-        except WriterError as error:
-            made = WriterFailure(str(error), error.fatal, error.down)
-        return made, self._pipeline.usage()
-
-
-class _Place:
-    """An actor; it is named as often as it can have outcomes under way."""
-
-    def __init__(self, cluster: Cluster, settings: Any, cpus: float) -> None:
-        self.actor = cluster.start(WriterActor, (settings,), cpus, THREADS)
-        self.usage: Usage = {}
-        self.successor: _Place | None = None
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints]) -> ActorAnswer:
+        """One outcome; raises `WriterError` where the writer cannot be used."""
+        outcome = self._pipeline.make(seed, rng_seed, seen)
+        with self._lock:
+            told, self._told = self._told, self._pipeline.usage()
+            less = {stage: {k: -v for k, v in row.items()} for stage, row in told.items()}
+            return ActorAnswer(outcome, total_usage(self._told, less), self._life)
 
 
 class ActorPipeline(Pipeline):
@@ -78,17 +71,19 @@ class ActorPipeline(Pipeline):
         Raises:
             PrerequisiteError: Ray is not installed.
             ConfigError: there is no Ray.
-            ActorLost: one that is asked does not start, nor those in its place.
+            ActorLost: the first one does not start.
         """
         self._cluster = Cluster.at(settings.ray.address)
-        self._settings, self._cpus = self._cluster.put(settings), settings.ray.cpus
-        self._lock = threading.Lock()
-        self._all = [self._start() for _ in range(settings.ray.writers)]
-        places, each = list(self._all), self._each()
-        self.parallel = each * len(places)
-        self._free: SimpleQueue[_Place] = SimpleQueue()
-        for place in places * each:
-            self._free.put(place)
+        self._settings, count = self._cluster.put(settings), settings.ray.writers
+        made = (WriterActor, (self._settings,), settings.ray.cpus)
+        self._actors = [self._cluster.start(*made, **OPTIONS) for _ in range(count)]
+        each: int = self._cluster.get(self._actors[0].parallel.remote())
+        self.parallel = each * count
+        self._free: SimpleQueue[int] = SimpleQueue()
+        for number in [*range(count)] * each:
+            self._free.put(number)
+        self._lock, self._lives = threading.Lock(), dict[int, str]()
+        self._spent: Mapping[str, Mapping[str, Any]] = {}
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; waits while all places are taken.
@@ -96,56 +91,27 @@ class ActorPipeline(Pipeline):
         Raises:
             WriterError: the writer cannot be used, or actors are lost again and again.
         """
-        place, losses = self._free.get(), 0
+        number = self._free.get()
         try:
-            while True:
-                try:
-                    answer = place.actor.make.remote(seed, rng_seed, tuple(seen))
-                    made, place.usage = self._cluster.get(answer)
-                    break
-                except ActorLost as error:
-                    _log.warning("an actor that makes variants was lost: %s", error)
-                    losses += 1
-                    if losses == LOSSES:
-                        raise WriterError(
-                            f"{LOSSES} actors were lost over a variant of {seed.id}: {error}",
-                            down=True,
-                        ) from error
-                    place = self._instead_of(place)
+            asked = self._actors[number].make.remote(seed, rng_seed, tuple(seen))
+            answer: ActorAnswer = self._cluster.get(asked)
+        except ActorLost as error:
+            lost = f"{LOSSES} actors were lost over a variant of {seed.id}: {error}"
+            raise WriterError(lost, down=True) from error
         finally:
-            self._free.put(place)
-        if isinstance(made, WriterFailure):
-            raise WriterError(*made)
-        return made
+            self._free.put(number)
+        with self._lock:
+            self._spent = total_usage(self._spent, answer.spent)
+            if self._lives.setdefault(number, answer.life) != answer.life:
+                self._lives[number] = answer.life
+                _log.warning("an actor that makes variants was lost; another one has its place")
+        return answer.outcome
 
-    def usage(self) -> Usage:
+    def usage(self) -> dict[str, Mapping[str, Any]]:
         """Return what the writers have asked of a server, by stage, lost actors included."""
-        return {**total_usage(*(place.usage for place in self._all))}
+        return {**self._spent}
 
     def close(self) -> None:
         """End all actors."""
-        for place in self._all:
-            if place.successor is None:
-                self._cluster.end(place.actor)
-
-    def _each(self) -> int:
-        """Outcomes that one actor can have under way. Ray may know late that a machine is gone."""
-        place = self._all[0]
-        for _ in range(LOSSES - 1):
-            try:
-                return self._cluster.get(place.actor.parallel.remote())
-            except ActorLost as error:
-                _log.warning("an actor that makes variants did not start: %s", error)
-                place = self._instead_of(place)
-        return self._cluster.get(place.actor.parallel.remote())
-
-    def _start(self) -> _Place:
-        return _Place(self._cluster, self._settings, self._cpus)
-
-    def _instead_of(self, place: _Place) -> _Place:
-        """A new actor for one that was lost, the same for all who had outcomes under way there."""
-        with self._lock:
-            if place.successor is None:
-                place.successor = self._start()
-                self._all.append(place.successor)
-            return place.successor
+        for actor in self._actors:
+            self._cluster.end(actor)
