@@ -98,7 +98,7 @@ def epoch_record(
         "injected": report.injected,
         "deferred": report.deferred,
         "retired": dict(report.retired),
-        "pruned": report.pruned,
+        "pruned": report.retired.get("pruned", 0),
         "draws": report.draws,
         "originals": report.originals,
         "generated": report.active,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pool_cases import CATEGORIES, group, judgement, original, originals
+from pool_cases import CATEGORIES, group, judge, judgement, original, originals
 from rods.config import BoundarySettings
-from rods.curriculum.boundary import Judgement, judge, quotas, region_of, select_seeds, wilson
+from rods.curriculum.boundary import Judgement, quotas, region_of, select_seeds, wilson
 from rods.errors import RewardError
 from rods.reward import Score
 from rods.trajectory import Group

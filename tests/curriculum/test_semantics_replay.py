@@ -149,7 +149,7 @@ def test_4_the_lowest_phi_leave_first(buffer_of):
     start(buffer, 1)  # four enter
     play(buffer, dict(zip(ids, [0.9, 0.5, 0.3, 0.6], strict=False)), skip=ids[2:3])
     report = start(buffer, 2)  # four more enter, two must leave
-    assert (report.injected, report.pruned, report.active) == (4, 2, 6)
+    assert (report.injected, report.retired["pruned"], report.active) == (4, 2, 6)
     assert set(ids) & set(buffer.draws.order(2)) == {ids[1], ids[2], *ids[4:8]}
 
 

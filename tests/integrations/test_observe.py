@@ -11,9 +11,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pool_cases import group, original
+from pool_cases import group, judge, original
 from rods.config import BoundarySettings
-from rods.curriculum.boundary import judge
 from rods.errors import TaskError
 from rods.integrations.formats.logged import FOUND, LogFormat, read_rewards
 from rods.integrations.observe import Observed, observe

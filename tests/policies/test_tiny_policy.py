@@ -44,9 +44,9 @@ def test_its_template_joins_by_increments() -> None:
 def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     import asyncio
 
+    from pool_cases import judge
     from rods.assemble.engines import engine_of
     from rods.assemble.tasks import sides_of
-    from rods.curriculum.boundary import judge
     from rods.dialects import get_dialect
     from rods.envs.remote.processes import environment_of
     from rods.reward import score_group

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from loop_cases import Killed, Screen, kill, played, run, settings
+from pool_cases import judge
 from rods.config import BoundarySettings
-from rods.curriculum.boundary import judge
 from rods.errors import ConfigError, RewardError
 from rods.recipes.otc_grpo.reward import CallMinima, OtcGrpo, grpo_productivity
 from rods.recipes.zerotir.filter import ZeroTirFilter, ngram_repetition, repeatness, sample_fault

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.config import BoundarySettings, RunConfig, parse_config
-from rods.curriculum.boundary import Judgement, region_of, wilson
+from rods.curriculum.boundary import Judgement, judge_values, region_of, signals, wilson
 from rods.curriculum.replay import EpochReport, ReplayBuffer
 from rods.env import TurnVerdict
 from rods.reward import Score
@@ -49,6 +49,18 @@ def trajectory(task: Task, member: int, solved: bool, failure: str | None = None
     )
     stop = StopReason.FAILURE if failure else StopReason.DONE
     return Trajectory(task.id, member, 0, 0, (), (), (verdict,), 1, (), stop, failure)
+
+
+def judge(
+    group: Group,
+    scores: Sequence[Score],
+    settings: BoundarySettings,
+    step: int,
+    by_turns: bool = False,
+) -> Judgement | None:
+    """The judgement on one group, as the curriculum makes it."""
+    values, task = signals(group, scores, settings, by_turns=by_turns), group.task
+    return judge_values(task.id, task.category, values, settings, step, group.policy_version)
 
 
 def group(

@@ -1,10 +1,12 @@
 """The boundary of the policy's capability, read from rewards that training computed anyway.
 
-Owns `judge` (a group becomes a `Judgement`: rbar, phi, variance, interval, region) and
-`select_seeds` (which boundary tasks are worth new variants). It never samples, never calls a model
-and never stores anything: `replay.py` keeps judgements, `online.py` asks for seeds.
+Owns `judge_values` (the numbers of a group become a `Judgement`: rbar, phi, variance, interval,
+region), `signals` (which numbers those are) and `select_seeds` (which boundary tasks are worth new
+variants). It never samples, never calls a model and never stores anything: `replay.py` keeps
+judgements, `online.py` asks for seeds.
 
-    judgement = judge(group, scores, settings, step=12)
+    values = signals(group, scores, settings)
+    judgement = judge_values(task.id, task.category, values, settings, step=12, version=3)
     if judgement is not None and judgement.region == "boundary": ...
 
 Facts: arXiv 2606.19047.
@@ -63,36 +65,6 @@ class Judgement:
         return 4.0 * self.rbar * (1.0 - self.rbar)
 
 
-def judge(
-    group: Group,
-    scores: Sequence[Score],
-    settings: BoundarySettings,
-    step: int,
-    *,
-    by_turns: bool = False,
-) -> Judgement | None:
-    """Place a task in its region.
-
-    Args:
-        group: K trajectories of one task.
-        scores: one for each trajectory, in order, values in [0, 1]. Where they have a part
-            `correct` the value is not read: of one turn that part is, of several the turns solved.
-        settings: edges, the share that must be valid, the signal (`progress` reads the scores,
-            `binary` reads whether the trajectory solved the task).
-        step: training step, for the cooldown.
-        by_turns: read the share of turns solved in place of the scores' values, for stages whose
-            reward is on another scale (the format reward reaches 2).
-
-    Returns:
-        None if fewer than `MIN_VALID` of the members are valid: such a task is not judged.
-
-    Raises:
-        RewardError: the number of scores differs from K, or a value lies outside [0, 1].
-    """
-    values, task = signals(group, scores, settings, by_turns=by_turns), group.task
-    return judge_values(task.id, task.category, values, settings, step, group.policy_version)
-
-
 def judge_values(
     task_id: str,
     category: str,
@@ -101,7 +73,15 @@ def judge_values(
     step: int,
     version: int,
 ) -> Judgement | None:
-    """Judge by numbers: those of `signals`, one per member, None if it is invalid.
+    """Place a task in its region.
+
+    Args:
+        values: those of `signals`, in [0, 1], one per member; None: it is invalid.
+        settings: the edges.
+        step: training step, for the cooldown.
+
+    Returns:
+        None if fewer than `MIN_VALID` of the members are valid: such a task is not judged.
 
     Raises:
         RewardError: a value lies outside [0, 1].
@@ -127,7 +107,16 @@ def judge_values(
 def signals(
     group: Group, scores: Sequence[Score], settings: BoundarySettings, *, by_turns: bool = False
 ) -> list[float | None]:
-    """Return the number that the boundary reads from each member; None: invalid. See `judge`.
+    """Return the number that the boundary reads from each member; None: invalid.
+
+    Args:
+        group: K trajectories of one task.
+        scores: one for each trajectory, in order, values in [0, 1]. Where they have a part
+            `correct` the value is not read: of one turn that part is, of several the turns solved.
+        settings: the signal (`progress` reads the scores, `binary` whether the trajectory solved
+            the task).
+        by_turns: read the share of turns solved in place of the scores' values, for stages whose
+            reward is on another scale (the format reward reaches 2).
 
     Raises:
         RewardError: the number of scores differs from K.

@@ -176,15 +176,6 @@ class Draws:
         """The oldest epoch whose lease of a task is out; None: there is none."""
         return next((epoch for epoch in self._epochs if self._is_out(task_id, epoch)), None)
 
-    def out(self) -> list[tuple[str, int]]:
-        """All leases that are out, in the order of the draws: tasks and epochs."""
-        return [
-            (task_id, epoch)
-            for epoch, draws in self._epochs.items()
-            for task_id, status in zip(draws.order, draws.status, strict=True)
-            if status == OUT
-        ]
-
     def require_out(self, leases: Sequence[tuple[str, int]]) -> None:
         """Raise `TaskError` where a task is not leased in its epoch, or stands here twice."""
         seen: set[tuple[str, int]] = set()

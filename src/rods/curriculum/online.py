@@ -159,24 +159,21 @@ class OnlineCurriculum:
                 drawn += more
         return drawn
 
-    def release(self, task_ids: Sequence[str] | None = None, epoch: int | None = None) -> None:
+    def release(self, task_ids: Sequence[str], epoch: int | None = None) -> None:
         """Make tasks that are out due again, before all others: their worker died.
 
         Args:
-            task_ids: the tasks; None: all that are out.
+            task_ids: the tasks.
             epoch: the one that drew them; None: for each the oldest in which it is out.
 
         Raises:
             TaskError: one of them is not out; then nothing is released.
         """
         with self._lock:
-            draws = self.buffer.draws
-            leases = draws.out()
-            if task_ids is not None:
-                leases = self._leases(task_ids, [epoch] * len(task_ids))
-            draws.require_out(leases)
+            leases = self._leases(task_ids, [epoch] * len(task_ids))
+            self.buffer.draws.require_out(leases)
             for task_id, drawn_in in leases:
-                draws.release(task_id, drawn_in)
+                self.buffer.draws.release(task_id, drawn_in)
 
     # -- judge ------------------------------------------------------------------------------
 

@@ -55,11 +55,6 @@ class EpochReport:
     draws: int = 0
     """Tasks of this epoch; each is drawn once."""
 
-    @property
-    def pruned(self) -> int:
-        """Variants that had to leave because of the cap."""
-        return self.retired.get("pruned", 0)
-
 
 class ReplayBuffer:
     """The pool of tasks, its draws and its epochs."""
@@ -252,7 +247,8 @@ def epoch_metrics(
     if epoch >= 0:
         report = buffer.reports[epoch]
         out |= {"ingested": report.injected, "deferred": report.deferred}
-        out |= {"priority_pruned": report.pruned, "retired_stale": report.retired.get("stale", 0)}
+        pruned, stale = (report.retired.get(reason, 0) for reason in ("pruned", "stale"))
+        out |= {"priority_pruned": pruned, "retired_stale": stale}
     return out
 
 
