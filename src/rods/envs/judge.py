@@ -5,7 +5,7 @@ results of the turn contained in all results so far. Never shows a trace to a po
 is made of is behind `Machine`. What worlds of one task share is kept for the next one.
 
     replay = play(machine, [turn.ground_truth for turn in task.turns])
-    Judge(other_machine).state(replay.turns[0])
+    Judge(other_machine).state(replay[0])
 """
 
 from __future__ import annotations
@@ -69,16 +69,8 @@ class TurnReplay:
     """How often each result must be among the agent's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The ground truth of a task, played in a fresh world."""
-
-    turns: tuple[TurnReplay, ...]
-
-    @property
-    def failed(self) -> bool:
-        """Whether any ground-truth call reported an error."""
-        return any(result.failed for turn in self.turns for result in turn.results)
+Replay: TypeAlias = tuple[TurnReplay, ...]
+"""The ground truth of a task, played in a fresh world."""
 
 
 def play(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Replay:
@@ -91,7 +83,7 @@ def play(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Repla
             if not machine.unchanged(name, state):
                 last[name] = machine.copy_state(name)
         turns.append(TurnReplay(results, dict(last), Counter(r.content for r in results)))
-    return Replay(tuple(turns))
+    return tuple(turns)
 
 
 class Judge:
@@ -189,10 +181,6 @@ class PreparedTasks(Environment, Generic[Ready]):
                 self._found.popitem(last=False)
         return found
 
-    def replay(self, task: Task) -> Replay:
-        """Results and states of the task's ground truth, played in a fresh world, cached."""
-        return self.prepare(task).replay
-
 
 class JudgedWorld(TurnWorld, Generic[Ready]):
     """Base of a single-use world whose turns are compared with the ground truth's."""
@@ -210,7 +198,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
     def end_turn(self) -> TurnVerdict:
         """Judge the current turn against the ground truth."""
         self._leave_turn()
-        turn = self._prepared.replay.turns[self._turn]
+        turn = self._prepared.replay[self._turn]
         expects = bool(self._task.turns[self._turn].ground_truth)
         state, executed = self._judge.state(turn), self._judge.executed(turn)
         right = self._right(turn, state and executed)

@@ -146,7 +146,7 @@ from rods.envs.bfcl.world import BfclEnvironment
 tasks = load_tasks()
 environment = BfclEnvironment()
 for task in tasks[::100]:
-    environment.replay(task)
+    _ = environment.prepare(task).replay
 names = [n for n in sys.modules if n.startswith("bfcl_eval")]
 print(json.dumps([names, "torch" in sys.modules, "numpy" in sys.modules]))
 """

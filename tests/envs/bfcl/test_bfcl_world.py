@@ -62,7 +62,8 @@ def test_every_ground_truth_passes_both_judges():
         for verdict in judge_calls(task, [t.ground_truth for t in task.turns], ENVIRONMENT):
             assert verdict.solved, task.provenance.origin
             assert verdict.official, task.provenance.origin
-        assert not ENVIRONMENT.replay(task).failed
+        turns = ENVIRONMENT.prepare(task).replay
+        assert not any(result.failed for turn in turns for result in turn.results)
 
 
 def test_doing_nothing_solves_only_the_turns_of_abstention():
@@ -187,7 +188,7 @@ def test_two_worlds_never_share_an_object(category: str):
                     world.call(call)
                 world.end_turn()
         one, other = (objects_of(world._apis._live) for world in worlds)
-        kept = objects_of([t.snapshot for t in ENVIRONMENT.replay(task).turns])
+        kept = objects_of([t.snapshot for t in ENVIRONMENT.prepare(task).replay])
         kept |= objects_of(ENVIRONMENT.prepare(task).prototype.initial)
         kept |= objects_of([turn.ground_truth for turn in task.turns])
         assert len(one) > 3
@@ -360,7 +361,7 @@ def test_ground_truth_and_rollout_see_the_same_calendar(monkeypatch: pytest.Monk
         monkeypatch.setattr(module, "datetime", Clock)
         environment = BfclEnvironment()
         assert judge_calls(task, [[call]], environment)[0].solved
-        contents.append(environment.replay(task).turns[0].results[0].content)
+        contents.append(environment.prepare(task).replay[0].results[0].content)
     assert contents[0] != contents[1]
 
 

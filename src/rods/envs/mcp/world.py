@@ -177,7 +177,7 @@ class PreparedServer(PreparedTask):
                         "env.name = mcp: calls of one trajectory change the state of another. The "
                         "server keeps it outside of its process and folder, or sessions share it."
                     )
-                self.environment.isolated = replay.turns[-1].snapshot != self.initial
+                self.environment.isolated = replay[-1].snapshot != self.initial
                 return replay
 
 

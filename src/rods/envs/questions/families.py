@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from rods.envs.questions.question import (
     HARDEST,
     HELD_OUT,
-    Family,
     Question,
     is_generated,
     require_same,
@@ -154,15 +153,15 @@ def _number(digits: int, rng: random.Random) -> int:
     return rng.randint(2, 9) if digits == 1 else rng.randint(10 ** (digits - 1), 10**digits - 1)
 
 
-FAMILIES: dict[str, Family] = {
-    "add": Family("a sum of numbers", _add),
-    "multiply": Family("a product of two numbers", _multiply),
-    "expression": Family("sums, differences and products with brackets", _expression),
-    "remainder": Family("the remainder of a division", _remainder),
-    "shopping": Family("what a purchase costs", shopping),
-    "travel": Family("how far a journey goes", travel),
+FAMILIES: dict[str, Callable[[int, random.Random], Question]] = {
+    "add": _add,
+    "multiply": _multiply,
+    "expression": _expression,
+    "remainder": _remainder,
+    "shopping": shopping,
+    "travel": travel,
 }
-"""Our own families by name."""
+"""Families by name: difficulty (1 to `HARDEST`) and a source of chance give a question."""
 
 
 def make_question(family: str, difficulty: int, seed: int) -> Question:
@@ -202,7 +201,7 @@ def _draw(family: str, difficulty: int, key: str) -> Question:
             f"env.questions.difficulty: {family} has no difficulty {difficulty}; expected "
             f"1 to {HARDEST}."
         )
-    return known.make(difficulty, random.Random(key))
+    return known(difficulty, random.Random(key))
 
 
 def question_task(family: str, difficulty: int, seed: int, env: str = "python_tool") -> Task:

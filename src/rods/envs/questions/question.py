@@ -9,10 +9,7 @@ question.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from rods.errors import TaskError
 from rods.task import Task
@@ -37,15 +34,6 @@ class Question:
     def program(self) -> str:
         """The one program that does all the work; empty if none is known."""
         return self.programs[-1] if self.programs else ""
-
-
-class Family(NamedTuple):
-    """Questions of one kind."""
-
-    about: str
-    """What is asked, in a line."""
-    make: Callable[[int, random.Random], Question]
-    """Difficulty (1 to `HARDEST`) and a source of chance give a question."""
 
 
 def steps(*expressions: str) -> tuple[str, ...]:
