@@ -58,7 +58,7 @@ def main() -> None:
             'stages=[{name="all", epochs=100, expand=true}]',
         ]
         settings += SHORT if options.quick else ()
-        config = load_config("rods", "quick", settings)
+        config = load_config("rods", "small", settings)
         with assemble(config, start_run(config, str(Path(folder) / "run"))) as parts:
             if options.steps:
                 measure(parts, config, options.steps, pid)

@@ -78,7 +78,7 @@ def main() -> None:
             "evaluation.variants=0",
             *(SHORT if arguments.quick else ()),
         )
-        rods.train(rods.load_config("rods", "quick", settings), f"{folder}/run")
+        rods.train(rods.load_config("rods", "small", settings), f"{folder}/run")
     for form, steps in meter.steps.items():
         spent, cpu = 1e3 * meter.spent[form] / steps, 1e3 * meter.cpu[form] / steps
         print(f"{form}: {spent:.1f} ms, {cpu:.1f} processor ms of this thread ({steps} steps)")

@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     set_threads(options.threads)
-    config = load_config("rods", "quick")
+    config = load_config("rods", "small")
     model, tokenizer = load_model(ModelSettings(name=options.policy))
     template = ChatTemplate(tokenizer)
     sides = split(load_tasks(""), "tuning")

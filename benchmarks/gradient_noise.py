@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--credit", default="turn", choices=["turn", "trajectory"])
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    config = load_config("rods", "quick", [
+    config = load_config("rods", "small", [
         f"seed={options.seed}", f"train.credit={options.credit}", "rollout.max_invalid=1.0",
     ])  # fmt: skip
     trainer = trainer_of(config, options.run)

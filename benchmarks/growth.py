@@ -1,6 +1,6 @@
 """How a rollout grows with the episodes at once, and the curriculum with the tasks.
 
-Episodes are those of BFCL by the quick profile, each number of them in a process of its own, so
+Episodes are those of BFCL by the small profile, each number of them in a process of its own, so
 that its memory is its own: once sampled by the bundled policy, once played from the ground truth,
 which leaves what Python and the worlds cost. Seconds of the processor say more than those of the
 clock where other jobs run beside. The curriculum is that of `boundary_cost.py`: 32 groups of 16
@@ -48,7 +48,7 @@ POLICIES = ("tiny", "ground truth")
 def settings(episodes: int) -> RunConfig:
     """Of so many episodes at once."""
     k = min(8, max(2, episodes))  # GRPO compares at least two
-    return load_config("rods", "quick", [
+    return load_config("rods", "small", [
         f"rollout.k={k}", f"rollout.tasks_per_step={max(1, episodes // k)}",
         f"rollout.concurrency={episodes}", "rollout.max_invalid=1.0",
     ])  # fmt: skip

@@ -67,7 +67,7 @@ def play(
 ) -> list[Group]:
     config = load_config(
         "rods",
-        "quick",
+        "small",
         [
             f"model.name={options.policy}",
             f"model.dialect={name}",

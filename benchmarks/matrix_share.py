@@ -93,7 +93,7 @@ def main() -> None:
         patch.object(RowCache, "decode", lambda *given: meter.decode(*given)),
         patch.object(LocalTrainer, "update", lambda *given: meter.update(*given)),
     ):
-        rods.train(rods.load_config("rods", "quick", settings), f"{folder}/run")
+        rods.train(rods.load_config("rods", "small", settings), f"{folder}/run")
     rate = statistics.median(meter.rates)
     print(f"product of 1,024 x 1,024: {rate / 1e9:.0f} Gop a processor second")
     for part, seconds in meter.seconds.items():

@@ -91,7 +91,7 @@ def measure(way: Way, shrink: int) -> None:
             num_key_value_heads=width // 64, tie_word_embeddings=True,
         )
     )  # fmt: skip
-    config = load_config("rods", "quick", [
+    config = load_config("rods", "small", [
         "engine.name=hf", "model.device=cpu", f"rollout.context_tokens={context}",
         f"train.local.microbatch_tokens={tokens}", *way.overrides,
     ])  # fmt: skip

@@ -2,7 +2,7 @@
 
     python benchmarks/recipes.py --recipes torl retool --seeds 0 1 --parallel 2
 
-Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
+Runs `rods train --recipe NAME --profile small` and its controls (a finished run is kept, an
 unfinished one is resumed), prints first and last sixths of the meters and what the held-out tasks
 say (progress before, after and their paired difference with its 95 % interval by scenario, each
 seed and the mean over seeds), and draws the curves (means over the seeds) as pages in `--pictures`;
@@ -36,7 +36,7 @@ class Variant:
     label: str
     recipe: str
     changes: tuple[str, ...] = ()
-    profile: str = "smoke"
+    profile: str = "small"
 
 
 def rewarded(reward: str, categories: str = "[]") -> tuple[str, ...]:
@@ -83,8 +83,8 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
     "artist_math": (Variant("ARTIST", "artist_math"),),
     "artist_fc": (Variant("ARTIST", "artist_fc"),),
     "otc_grpo_search": (
-        Variant("OTC-GRPO", "otc_grpo", (), "smoke_search"),
-        Variant("no bonus", "otc_grpo", rewarded("outcome"), "smoke_search"),
+        Variant("OTC-GRPO", "otc_grpo", (), "small_search"),
+        Variant("no bonus", "otc_grpo", rewarded("outcome"), "small_search"),
     ),
 }
 QUICK = (
@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def folder(out: Path, variant: Variant, seed: int) -> Path:
-    room = variant.profile.removeprefix("smoke")
+    room = variant.profile.removeprefix("small")
     return out / f"{variant.recipe}{room}-{variant.label.replace(' ', '-')}-{seed}"
 
 

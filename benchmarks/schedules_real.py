@@ -179,7 +179,7 @@ async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, flo
 
 def measured(episodes: int, mode: str, options: argparse.Namespace) -> dict[str, Any]:
     """One size and schedule."""
-    config = load_config("rods", "quick", [
+    config = load_config("rods", "small", [
         f"rollout.k={K}", f"rollout.tasks_per_step={episodes // K}",
         f"rollout.concurrency={episodes}", f"rollout.schedule={mode}", "train.lr=1e-9",
         "rollout.max_invalid=1.0", f"train.epochs={options.passes}",

@@ -141,7 +141,7 @@ def main() -> None:
         __doc__,
         {
             "model": "tiny",
-            "profile": "quick",
+            "profile": "small",
             "dtype": "float32",
             "n": 8,
             "repeats": 1,

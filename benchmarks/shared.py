@@ -23,7 +23,7 @@ SHORT = (
     *("rollout.k=2", "rollout.tasks_per_step=2", "rollout.generated_tokens=96"),
     *("rollout.step_tokens=48", "stages.0.tasks=2", "train.minibatch=4"),
 )
-"""Settings over the quick profile by which an update takes a second."""
+"""Settings over the small profile by which an update takes a second."""
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def short_run(updates: int = 1) -> Generator[Path]:
 
     with tempfile.TemporaryDirectory() as folder:
         settings = (f"updates={updates}", "model.threads=1", *SHORT)
-        rods.train(rods.load_config("rods", "quick", settings), f"{folder}/run")
+        rods.train(rods.load_config("rods", "small", settings), f"{folder}/run")
         yield Path(folder) / "run"
 
 

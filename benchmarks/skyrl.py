@@ -5,7 +5,7 @@ its task's ground truth says; `looks` reads file and tests, changes nothing and 
 changes one operator of the file at random. A generation takes `--think` seconds on the clock, which
 stand for a policy on a GPU: nothing is computed, and all that wait are served at once. So wall
 times say what the schedule makes of starting, playing and judging, and shares say that scores are
-earned; nothing here is learned. In the end `tiny-repo` plays the first step of the recipe's smoke
+earned; nothing here is learned. In the end `tiny-repo` plays the first step of the recipe's small
 profile: there generations take the processor that worlds and tests want too.
 
     python benchmarks/skyrl.py --tasks 8 --k 2 --rounds 3
@@ -157,9 +157,9 @@ async def play(
 
 
 async def play_tiny(schedule: str) -> tuple[float, float, float]:
-    """The same of the first step of the recipe's smoke profile, by its policy as it starts."""
+    """The same of the first step of the recipe's small profile, by its policy as it starts."""
     bounds = [f"rollout.worlds.{queue}=0" for queue in ("starting", "running", "judging")]
-    config = load_config("skyrl_v0", "smoke", [] if schedule == "three queues" else bounds)
+    config = load_config("skyrl_v0", "small", [] if schedule == "three queues" else bounds)
     model, tokenizer = load_model(config.model)
     template = template_of(model, tokenizer)
     engine = engine_of(config, model, template)

@@ -1,4 +1,4 @@
-"""Tokens per second of one update of the local trainer, for the quick profile's shape.
+"""Tokens per second of one update of the local trainer, for the small profile's shape.
 
 A random Qwen3-shaped model (4 layers of width 256, 3,000 tokens of vocabulary) and groups whose
 members share a prompt: with common prefixes computed once, padded, and by TRL's GRPOTrainer on the

@@ -1,6 +1,6 @@
 """Trajectories per second of whole training steps (rollout and update), beside another commit.
 
-Both commits train the same policy by the quick profile, each with its own settings of it, a few
+Both commits train the same policy by the small profile, each with its own settings of it, a few
 updates, in turn; the other commit comes from a clone in a temporary folder. With `--busy` another
 process multiplies matrices on one core all the while. Steps after the first are counted (the first
 one measures threads), medians and the ratio printed, with the machine's matrix rate beside them.
@@ -46,7 +46,7 @@ BUSY = "import numpy; a = numpy.ones((512, 512), 'f')\nwhile True: a @ a"
 def steps_of(source: Path, out: Path, updates: int, rest: list[str]) -> list[dict[str, float]]:
     """The records of a short training by the code in `source`."""
     command = [
-        *(sys.executable, "-m", "rods.cli.main", "train", "--recipe", "rods", "--profile", "quick"),
+        *(sys.executable, "-m", "rods.cli.main", "train", "--recipe", "rods", "--profile", "small"),
         *("--model.name", str(POLICY), "--updates", str(updates), "--out", str(out)),
         *("--evaluation.tasks", "1", "--evaluation.variants", "0", *rest),
     ]

@@ -1,6 +1,6 @@
 """RODS: reinforcement learning for tool-using agents that makes its own tasks while it trains.
 
-    run = rods.train(rods.load_config("rods", "quick", ["seed=1"]))
+    run = rods.train(rods.load_config("rods", "small", ["seed=1"]))
     run.path / "report.html"
 
 The public names, each imported when it is first asked for: `import rods` stays light.

@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, RunDirectory]:
     words = {4: "train.lr=5e-2", 0: "train.lr=1e-3"}
     return {
         rank: train(
-            load_config("torl", "smoke", [*SMALL, f"model.lora_rank={rank}", lr]),
+            load_config("torl", "small", [*SMALL, f"model.lora_rank={rank}", lr]),
             str(folder / f"rank-{rank}"),
         )
         for rank, lr in words.items()

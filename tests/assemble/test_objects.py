@@ -27,7 +27,7 @@ from rods.task import read_tasks
 desk = ToolClasses("library", [Library])
 
 def main():
-    config = rods.load_config("rods", "quick", ["synthesis.writer=graph"])
+    config = rods.load_config("rods", "small", ["synthesis.writer=graph"])
     tasks = list(read_tasks({tasks!r}))
     made = rods.synthesize(config, 3, seed=5, environment=desk, tasks=tasks)
     print(len(made), {{task.env for task in made}})

@@ -67,7 +67,7 @@ def test_a_dry_run_refuses_names_that_mean_nothing(
 
 
 @pytest.mark.parametrize(
-    ("words", "k"), [([], 16), (["--profile", "quick"], 8), (["--profile", "small"], 8)]
+    ("words", "k"), [([], 16), (["--profile", "small"], 8), (["--profile", "small"], 8)]
 )
 def test_a_model_of_your_own_takes_the_full_setting(
     words: list[str], k: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -428,7 +428,7 @@ SMALL_RUN = ["updates=3", "rollout.k=4", "env.train_tasks=6", "model.threads=1"]
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     """A run in `mine`, begun with settings of its own, as a kill left it."""
     monkeypatch.chdir(tmp_path)
-    start = Start("rods", "quick", SMALL_RUN)
+    start = Start("rods", "small", SMALL_RUN)
     return RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
 
 
@@ -447,7 +447,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     for named in (
         ["--recipe", "rods"],
         ["--profile", "small"],
-        ["--recipe", "rods", "--profile", "quick"],
+        ["--recipe", "rods", "--profile", "small"],
     ):
         assert rods(*words, *named, "--dry-run", monkeypatch=monkeypatch) == 0, (
             "it is the run's own"
@@ -458,7 +458,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
         assert "differ from those of the run: train.lr: 0.002 -> 1.0. Resume without" in said
     for named in (["--recipe", "torl"], ["--profile", "full"]):
         assert rods(*words, *named, monkeypatch=monkeypatch) == 2
-        assert "this run follows recipe rods, profile quick, not" in capsys.readouterr().err
+        assert "this run follows recipe rods, profile small, not" in capsys.readouterr().err
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
     assert "resumes in its own place" in capsys.readouterr().err
 

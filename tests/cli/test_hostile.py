@@ -41,7 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(where: Path) -> RunDirectory:
-    start = Start("rods", "quick", ["updates=1"])
+    start = Start("rods", "small", ["updates=1"])
     return RunDirectory.create(new_run_dir(where, "mine"), load_config(*start), start=start)
 
 
@@ -115,10 +115,10 @@ def test_a_fault_of_the_file_is_not_the_command_lines(here: Path) -> None:
 
 def test_a_list_of_one_is_given_as_it_is() -> None:
     torl = load_config(
-        "torl", "smoke", ["env.questions.families=add", "env.questions.difficulty=2"]
+        "torl", "small", ["env.questions.families=add", "env.questions.difficulty=2"]
     )
     assert (torl.env.questions.families, torl.env.questions.difficulty) == (("add",), (2,))
-    rods_ = load_config("rods", "quick", ["stages.1.categories=base"])
+    rods_ = load_config("rods", "small", ["stages.1.categories=base"])
     assert rods_.stages[1].categories == ("base",)
 
 

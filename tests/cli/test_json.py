@@ -22,7 +22,7 @@ from sweeps import slow
 from verbs import rods
 
 GRID = """
-profile = "quick"
+profile = "small"
 seeds = [0]
 baseline = "fixed"
 [arms.fixed]
@@ -66,7 +66,7 @@ SLOW: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda found: found["updates"] == 1 and found["loss"] > 0,
     ),
     "synth": (
-        "--tasks tasks.jsonl --n 1 --out made.jsonl --profile quick --writer resample",
+        "--tasks tasks.jsonl --n 1 --out made.jsonl --profile small --writer resample",
         lambda found: found["variants"] == 1 <= found["candidates"],
     ),
     "train": (

@@ -97,7 +97,7 @@ def test_a_recipe_shows_claim_and_commands(
 COMPLETED = {
     "rods tr": {"train", "trl"},
     "rods train --recipe to": {"torl", "toolrl", "tool_n1"} - {"tool_n1"} | {"tool_n1"},
-    "rods train --recipe torl --profile sm": {"small", "smoke", "smollm2"},
+    "rods train --recipe torl --profile sm": {"small", "smollm2"},
     "rods train --train.filtering.": {k for k in (f"--{k}" for k in keys()) if "filtering" in k},
     "rods sft --resu": {"--resume"},
 }

@@ -307,7 +307,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     made_with = ["env.tasks=pool.jsonl", "synthesis.writer=graph", "synthesis.resample.share=0.3"]
     asked = ["seed=7", "rollout.k=4", "boundary.seeds=6", "synthesis.drain_seconds=100"]
     grow = "stages=[{name='grow', epochs=6, expand=true}]"
-    config = load_config("rods", "quick", [*made_with, *asked, grow, "env.train_tasks=0"])
+    config = load_config("rods", "small", [*made_with, *asked, grow, "env.train_tasks=0"])
     originals = sides_of(config, ENVIRONMENT)
     (folder / "run").mkdir()
     with worker_of(config, originals, folder / "run") as worker:
@@ -321,7 +321,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     beside = {task.id: queue.variants(task.id, 10**6) for task in originals.originals}
     queue.close()
     words = ["--tasks", SEED_FILE, "--n", "24", "--seed", "7", "--out", "v.jsonl", "--profile"]
-    words += ["quick", *(f"--{setting}" for setting in made_with)]
+    words += ["small", *(f"--{setting}" for setting in made_with)]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
     alone = list(read_tasks(folder / "v.jsonl"))
     compared = 0
@@ -403,7 +403,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     assert f"none of 1 tasks replays, the first: task {broken.id}" in capsys.readouterr().err
     write_tasks(folder / "all.jsonl", [*read_tasks(folder / POOL), broken])
-    config = load_config("rods", "quick", ["env.tasks=all.jsonl", "env.train_tasks=0"])
+    config = load_config("rods", "small", ["env.tasks=all.jsonl", "env.train_tasks=0"])
     sides = sides_of(config, ENVIRONMENT)
     assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
     assert f"env.tasks, training split: task {broken.id}" in caplog.text
@@ -465,7 +465,7 @@ SERVER = ("--writer-url", "http://localhost:1/v1")
 @pytest.mark.parametrize(
     ("words", "share", "waits"),
     [
-        ([], 0.25, 20.0),  # the quick profile asks for both
+        ([], 0.25, 20.0),  # the small profile asks for both
         (["--writer", "graph"], 0.0, 20.0),
         (["--synthesis.writer", "graph"], 0.0, 20.0),
         (["--writer", "llm", *SERVER], 0.0, 0.0),

@@ -125,5 +125,5 @@ def test_variants_are_synthesized_from_python() -> None:
 @pytest.mark.slow
 def test_a_model_is_evaluated_from_python() -> None:
     small = ["evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=1"]
-    rows = rods.evaluate(rods.load_config("rods", "quick", small))
+    rows = rods.evaluate(rods.load_config("rods", "small", small))
     assert len(rows) == 1 and rows[0]["task_id"]

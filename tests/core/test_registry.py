@@ -93,7 +93,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("mine")
 def test_a_users_dialect_plays() -> None:
-    chosen = load_config("rods", "quick", ["model.dialect=mine:Shouting"]).model.dialect
+    chosen = load_config("rods", "small", ["model.dialect=mine:Shouting"]).model.dialect
     played = play(TASK, OraclePolicy(TASK, get_dialect(chosen), TEMPLATE), dialect=chosen)
     assert played.solved
     assert "[add(amount=1)]!" in [step.text for step in played.steps]
@@ -215,11 +215,11 @@ def test_what_a_notebook_holds_is_refused_before_another_process_needs_it(
     overrides: list[str], said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        require_named(load_config("rods", "quick", overrides))
+        require_named(load_config("rods", "small", overrides))
 
 
 def test_a_notebooks_environment_trains_where_no_other_process_needs_it() -> None:
-    require_named(load_config("rods", "quick", ["env.name=__main__:hub", "curriculum=static"]))
+    require_named(load_config("rods", "small", ["env.name=__main__:hub", "curriculum=static"]))
 
 
 def test_every_short_name_means_something() -> None:

@@ -184,7 +184,7 @@ def test_drift_is_allowed_by_name_alone_and_remembered(run):
 
 
 def test_a_run_remembers_what_its_settings_were_read_from(tmp_path):
-    start = Start("rods", "quick", ["updates=2"])
+    start = Start("rods", "small", ["updates=2"])
     config = load_config(*start)
     run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config, start=start)
     assert RunDirectory.open(run.path).start == start

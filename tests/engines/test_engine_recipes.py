@@ -21,7 +21,7 @@ SMALL = (
     *("evaluation.variants=0", "evaluation.samples=0"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
 )
-RECIPES = {"rods": "quick", "torl": "smoke", "otc_grpo": "smoke"}
+RECIPES = {"rods": "small", "torl": "small", "otc_grpo": "small"}
 HELD_OUT = {"rods": 1, "torl": 4, "otc_grpo": 4}
 """Tasks that are evaluated before and after; conversations take long."""
 SAME = 0.8

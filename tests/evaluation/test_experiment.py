@@ -32,7 +32,7 @@ from rods.store import FORMAT
 from rods.task import write_tasks
 
 FILE = """
-profile = "quick"
+profile = "small"
 seeds = [0, 1]
 baseline = "fixed"
 
@@ -87,7 +87,7 @@ def test_an_arm_is_the_recipe_the_shared_settings_and_its_own(grid: Grid) -> Non
     [
         (('baseline = "fixed"', 'baseline = "fixt"'), "no arm 'fixt'.*Did you mean 'fixed'"),
         (("boundary.priority", "boundary.priorty"), "arm 'rods'.*boundary.priority"),
-        (('profile = "quick"', "speed = 1"), "speed"),
+        (('profile = "small"', "speed = 1"), "speed"),
         (('curriculum = "static"', "static_variants = -1"), "expected a number from 0"),
         (("[arms.rods]", '[arms."a/b"]'), "letters, digits"),
         (("seeds = [0, 1]", "seeds = []"), "seeds"),
@@ -301,7 +301,7 @@ def test_dynamic_sampling_counts_groups_whose_valid_scores_differ() -> None:
 
 def questions(*overrides: str) -> RunConfig:
     told = ["env.name=python_tool", "env.questions.count=40", "env.train_tasks=6", *overrides]
-    return load_config("rods", "quick", told)
+    return load_config("rods", "small", told)
 
 
 def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
@@ -329,7 +329,7 @@ def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
 
 
 TINY = """
-profile = "quick"
+profile = "small"
 seeds = [0]
 baseline = "fixed"
 

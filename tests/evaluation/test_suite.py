@@ -115,7 +115,7 @@ def test_samples_can_be_left_out() -> None:
 
 def test_samples_at_temperature_0_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"for only greedy rollouts set evaluation\.samples = 0"):
-        load_config("rods", "quick", ["evaluation.temperature=0"])
+        load_config("rods", "small", ["evaluation.temperature=0"])
 
 
 @pytest.mark.slow
@@ -124,11 +124,11 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
     from rods.envs.remote.processes import ProcessEnvironment, environment_of, local
 
     small = ["evaluation.tasks=1", "evaluation.variants=3"]
-    config = load_config("rods", "quick", small)
+    config = load_config("rods", "small", small)
     environment, sides = environment_of(config), sides_of(config)
     plain = held_out_tasks(config, environment, sides)
     alone = ["synthesis.resample.share=0.0", 'synthesis.writer="llm"']
-    other = load_config("rods", "quick", [*small, *alone])
+    other = load_config("rods", "small", [*small, *alone])
     assert held_out_tasks(other, environment, sides) == plain
     elsewhere = ProcessEnvironment(environment, local("bfcl", {}), processes=1, seconds=30)
     assert held_out_tasks(config, elsewhere, sides) == plain  # without a world elsewhere
@@ -139,8 +139,8 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
 def test_the_tuning_side_is_cut_out_of_the_training_side() -> None:
     from rods.assemble.tasks import sides_of
 
-    whole = sides_of(load_config("rods", "quick"))
-    cut = sides_of(load_config("rods", "quick", ["env.bfcl.split=tuning"]))
+    whole = sides_of(load_config("rods", "small"))
+    cut = sides_of(load_config("rods", "small", ["env.bfcl.split=tuning"]))
     of = {t.id for t in whole.train}
     assert {t.id for t in cut.train} | {t.id for t in cut.held_out} == of
     assert not {t.id for t in whole.held_out} & {t.id for t in cut.held_out}

@@ -105,7 +105,7 @@ def test_an_actor_that_hangs_or_dies_is_replaced(
 @pytest.mark.slow
 def test_settings_send_worlds_and_writers_there(nodes: Any) -> None:
     there = [f"ray.address={nodes.address}", "ray.worlds=2", "ray.writers=3", f"ray.cpus={CPUS}"]
-    config = load_config("rods", "quick", there)
+    config = load_config("rods", "small", there)
     environment = environment_of(config)
     try:
         assert isinstance(environment, ProcessEnvironment) and environment.capacity == 2

@@ -69,7 +69,7 @@ def test_positions_are_those_of_the_config(config: PretrainedConfig, positions: 
 def test_a_context_beyond_the_positions_is_refused_with_both_numbers(
     verb: list[str], small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*verb, "--recipe", "rods", "--profile", "quick", "--model.name", small]
+    words = [*verb, "--recipe", "rods", "--profile", "small", "--model.name", small]
     words += ["--rollout.context_tokens", "18192", "--out", str(Path(small).parent / "out")]
     monkeypatch.setattr("rods.assemble.start_run", begun)
     assert rods(*words, monkeypatch=monkeypatch) == 2
@@ -109,7 +109,7 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
 
 
 def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
-    config = load_config("rods", "quick", [f"model.name={small}", "model.dtype=float32"])
+    config = load_config("rods", "small", [f"model.name={small}", "model.dtype=float32"])
     shape = shape_of(load_architecture(config.model))
     one, eight = (plan_of(shape, config, False, n) for n in (1, 8))
     assert eight.total("update") - one.total("update") == pytest.approx(
@@ -130,7 +130,7 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
 ) -> None:
     monkeypatch.setattr(plan, "device_of", lambda _: Device(False, gib * GIB, False))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-    config = load_config("rods", "quick", [f"model.name={small}", "model.dtype=float32"])
+    config = load_config("rods", "small", [f"model.name={small}", "model.dtype=float32"])
     if verdict == "refused":
         with pytest.raises(ConfigError, match=r"Not even one such row fits.*context_tokens"):
             trl_memory(config, 8)

@@ -28,7 +28,7 @@ EVAL: dict[str, Any] = {
 
 def run_in(folder: Path, *names: str) -> RunDirectory:
     folder.mkdir()
-    config = load_config("rods", "quick", [f"track.names={list(names)}"])
+    config = load_config("rods", "small", [f"track.names={list(names)}"])
     return RunDirectory.create(folder, config)
 
 
@@ -191,11 +191,11 @@ def test_logins_and_secrets_are_not_told() -> None:
         'engine.vllm.options={"api-key" = "s3cret", "dtype" = "auto"}',
         'synthesis.llm.url="https://me:s3cret@chat.example/v1"',
     ]
-    config = load_config("rods", "quick", changes)
+    config = load_config("rods", "small", changes)
     told = shown(config)
     assert "s3cret" not in str(told)
     assert told["engine"]["vllm"]["options"] == {"api-key": "***", "dtype": "auto"}
     assert told["synthesis"]["llm"]["url"] == "https://***@chat.example/v1"
-    plain = load_config("rods", "quick", [])
+    plain = load_config("rods", "small", [])
     kept = {**plain.model_dump(mode="json"), "env": None}
     assert {**shown(plain), "env": None} == kept, "nothing else is changed"

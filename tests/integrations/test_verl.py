@@ -104,7 +104,7 @@ class Step(NamedTuple):
 
 
 def small(*changes: str) -> RunConfig:
-    return rods.load_config("rods", "quick", [*SMALL, *changes])
+    return rods.load_config("rods", "small", [*SMALL, *changes])
 
 
 def command(folder: Path, *more: str) -> list[str]:

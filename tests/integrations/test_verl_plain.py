@@ -50,7 +50,7 @@ def test_a_schedule_is_one_of_verl_s_modes(
     schedule: str, staleness: int, mode: str, versions: int | None
 ) -> None:
     asked = [f"rollout.schedule={schedule}", f"rollout.pipeline.staleness={staleness}"]
-    config = rods.load_config("rods", "quick", asked)
+    config = rods.load_config("rods", "small", asked)
     require_known(config)
     names = of_schedule(config)
     assert names[MODE] == mode
@@ -60,7 +60,7 @@ def test_a_schedule_is_one_of_verl_s_modes(
 def test_what_verl_has_too_is_taken_over() -> None:
     asked = ["train.advantage=gae", "train.credit=trajectory", "train.gae.critic_warmup=3"]
     asked += ["seed=7", "track.names=wandb", "track.project=mine", "model.dtype=float32"]
-    names = given_to(rods.load_config("rods", "quick", asked), "runs/x", 1, 8)
+    names = given_to(rods.load_config("rods", "small", asked), "runs/x", 1, 8)
     # verl's step n updates the actor where critic_warmup <= n: three steps are the critic's alone.
     assert names["trainer.critic_warmup"] == 4
     assert names["trainer.logger"] == ["console", "wandb"]
@@ -71,7 +71,7 @@ def test_what_verl_has_too_is_taken_over() -> None:
 
 def test_the_synchronous_schedule_is_refused() -> None:
     with pytest.raises(ConfigError, match=r'rollout\.schedule = "synchronous"'):
-        require_known(rods.load_config("rods", "quick", ["rollout.schedule=synchronous"]))
+        require_known(rods.load_config("rods", "small", ["rollout.schedule=synchronous"]))
 
 
 def test_settings_are_refused_before_verl_is_asked(

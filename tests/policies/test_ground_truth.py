@@ -44,7 +44,7 @@ TWO = notes_task([("Add 2, then 5.", ADD), ("Note x.", NOTE)])
 
 @pytest.fixture(scope="module")
 def config() -> RunConfig:
-    return load_config("rods", "quick", ["rollout.steps_per_turn=6"])
+    return load_config("rods", "small", ["rollout.steps_per_turn=6"])
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_the_command_writes_what_sft_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = tmp_path / "d.parquet", tmp_path / "cold"
-    words = ["demonstrate", "--model", "tiny", "--profile", "quick", "--out", str(file), "--n", "6"]
+    words = ["demonstrate", "--model", "tiny", "--profile", "small", "--out", str(file), "--n", "6"]
     assert rods(*words, "--writer", "resample", monkeypatch=monkeypatch) == 0
     assert "a minute" in capsys.readouterr().err
     learn = ["sft", str(file), "--model", "tiny", "--out", str(out), "--epochs", "1"]
@@ -254,6 +254,6 @@ def test_what_cannot_be_demonstrated_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert rods("demonstrate", *words, "--profile", "quick", monkeypatch=monkeypatch) == 2
+    assert rods("demonstrate", *words, "--profile", "small", monkeypatch=monkeypatch) == 2
     assert says in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

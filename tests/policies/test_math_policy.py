@@ -176,7 +176,7 @@ def play(dialect: str, difficulty: int, count: int, temperature: float) -> list[
 
     config = load_config(
         "rods",
-        "quick",
+        "small",
         [
             "model.name=tiny-math",
             f"model.dialect={dialect}",

@@ -86,7 +86,7 @@ def test_a_call_waits_for_the_result_it_needs() -> None:
 def test_oracle_conversations_are_solved_and_masked(tokenizer) -> None:
     tasks = split(load_tasks()).train
     environment, dialect = BfclEnvironment(), get_dialect("compact")
-    rollout = load_config("rods", "quick").rollout.model_copy(
+    rollout = load_config("rods", "small").rollout.model_copy(
         update={"context_tokens": 20_000, "generated_tokens": 9_000, "step_tokens": 2_000}
     )
     template = ChatTemplate(tokenizer)

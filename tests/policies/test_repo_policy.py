@@ -39,7 +39,7 @@ from rods.trainers.loading import load_model
 from rods.trajectory import Group
 
 NAMES = ("shelf",)
-SETTINGS = load_config("skyrl_v0", "smoke")
+SETTINGS = load_config("skyrl_v0", "small")
 
 
 @functools.cache
@@ -142,7 +142,7 @@ def test_the_smoke_profile_asks_what_the_policy_was_taught() -> None:
 
 @pytest.mark.slow
 def test_it_repairs_and_leaves_something_to_learn() -> None:
-    config = load_config("skyrl_v0", "smoke", ["model.threads=1"])
+    config = load_config("skyrl_v0", "small", ["model.threads=1"])
     model, tokenizer = load_model(config.model)
 
     async def groups() -> list[Group]:

@@ -255,7 +255,7 @@ def test_it_is_small_and_its_card_is_complete() -> None:
 
 @pytest.mark.parametrize("recipe", ["otc_ppo", "otc_grpo"])
 def test_the_search_profile_asks_what_the_policy_was_taught(recipe: str) -> None:
-    config = load_config(recipe, "smoke_search")
+    config = load_config(recipe, "small_search")
     assert (config.env.name, config.model.name, config.model.dialect) == (
         "search",
         "tiny-search",
@@ -267,7 +267,7 @@ def test_the_search_profile_asks_what_the_policy_was_taught(recipe: str) -> None
 
 @pytest.mark.slow
 def test_it_searches_and_leaves_something_to_learn() -> None:
-    config = load_config("otc_grpo", "smoke_search", ["model.threads=1"])
+    config = load_config("otc_grpo", "small_search", ["model.threads=1"])
     environment = SearchEnvironment(results=RESULTS)
     tasks = [question_task(hops, HELD_OUT + n) for hops in (1, 2) for n in range(12)]
     model, tokenizer = load_model(config.model)

@@ -311,7 +311,7 @@ def test_stages_with_hints_may_be_named() -> None:
 
 def test_programs_inside_one_response_have_no_hints() -> None:
     with pytest.raises(ConfigError, match=r'get no hints\. Take curriculum = "static"'):
-        require_named(load_config("torl", "smoke", ["curriculum=envtuning"]))
+        require_named(load_config("torl", "small", ["curriculum=envtuning"]))
 
 
 def test_the_policy_reads_hints_where_its_groups_are_played_under_the_layer() -> None:

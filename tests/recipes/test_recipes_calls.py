@@ -1,4 +1,4 @@
-"""Recipes of function calling and ARTIST: what was looked up, one update of each smoke."""
+"""Recipes of function calling and ARTIST: what was looked up, one update of each small profile."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ def test_a_single_step_reward_of_several_generations_is_refused_before_the_start
 ) -> None:
     given = [f"stages=[{{name='all', reward='{reward}'}}]", "rollout.steps_per_turn=2"]
     with pytest.raises(ConfigError, match=f"{reward}', which scores one response, but rollout"):
-        require_named(load_config("toolrl", "smoke", given))
-    require_named(load_config("toolrl", "smoke", [*given, "rollout.steps_per_turn=1"]))
-    require_named(load_config("artist_fc", "smoke", ["rollout.steps_per_turn=2"]))
+        require_named(load_config("toolrl", "small", given))
+    require_named(load_config("toolrl", "small", [*given, "rollout.steps_per_turn=1"]))
+    require_named(load_config("artist_fc", "small", ["rollout.steps_per_turn=2"]))
 
 
 def test_conversations_are_refused_by_a_single_step_reward_before_the_start() -> None:
-    config = load_config("toolrl", "smoke")
+    config = load_config("toolrl", "small")
     single = Task("x", "y", (Turn("a", (ToolCall("ls"),)),), {})
     talk = Task("x", "y", (Turn("a"), Turn("b")), {})
     with pytest.raises(RewardError, match="has 2 turns; this reward scores single steps"):
         require_single_steps(config, [single, talk])
     require_single_steps(config, [single])
-    require_single_steps(load_config("artist_fc", "smoke"), [single, talk])
+    require_single_steps(load_config("artist_fc", "small"), [single, talk])
 
 
 @pytest.mark.slow
 def test_no_folder_is_left_where_conversations_meet_a_single_step_reward(tmp_path: Path) -> None:
     given = (*SMALL, "env.name=bfcl", "model.dialect=compact")
     with pytest.raises(RewardError, match="this reward scores single steps"):
-        train(load_config("toolrl", "smoke", given), str(tmp_path / "run"))
+        train(load_config("toolrl", "small", given), str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
@@ -82,7 +82,7 @@ PARTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_smoke_profile_plays_an_update_and_logs_each_part(name: str, tmp_path: Path) -> None:
-    run: RunDirectory = train(load_config(name, "smoke", [*SMALL, FEW]), str(tmp_path / "run"))
+    run: RunDirectory = train(load_config(name, "small", [*SMALL, FEW]), str(tmp_path / "run"))
     [record] = [row for row in run.metrics() if row["kind"] == "step"]
     parts = record["reward_parts"]
     assert isinstance(parts, dict) and PARTS[name] <= set(parts)

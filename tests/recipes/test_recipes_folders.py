@@ -173,10 +173,10 @@ def test_a_copy_of_a_recipe_is_read_and_a_changed_provides_is_refused(tmp_path: 
     own = tmp_path / "own.toml"
     text = recipe_file("toolrl").read_text(encoding="utf-8")
     own.write_text(text)
-    assert load_config(str(own), "smoke") == load_config("toolrl", "smoke")
+    assert load_config(str(own), "small") == load_config("toolrl", "small")
     own.write_text(text.replace('toolrl = "reward:ToolRlReward"', 'mine = "reward:Mine"'))
     with pytest.raises(ConfigError, match=r"own\.toml: only bundled recipes may have \[provides\]"):
-        load_config(str(own), "smoke")
+        load_config(str(own), "small")
 
 
 def test_a_broken_recipe_is_named(folders: Path) -> None:

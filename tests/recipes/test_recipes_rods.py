@@ -31,7 +31,7 @@ REFUSED = {
 ALL = recipe_names()
 GROWING = [name for name in ALL if name not in REFUSED]
 PLAYED = [(name, "small") for name in GROWING] + [
-    (name, "smoke_search") for name in ("otc_grpo", "otc_ppo")
+    (name, "small_search") for name in ("otc_grpo", "otc_ppo")
 ]
 SMALL = (
     *("curriculum=rods", "updates=2", "model.threads=1", "model.device=cpu"),
@@ -98,9 +98,9 @@ def test_the_others_are_not_refused_by_their_settings() -> None:
 def test_settings_with_which_nothing_would_grow_are_refused(override: str, said: str) -> None:
     given = ["curriculum=rods", "train.advantage=reinforce++", "train.credit=trajectory", override]
     with pytest.raises(ConfigError) as refused:
-        require_named(load_config("artist_fc", "smoke", given))
+        require_named(load_config("artist_fc", "small", given))
     assert said in str(refused.value)
-    require_named(load_config("artist_fc", "smoke", [*given, "curriculum=static"]))
+    require_named(load_config("artist_fc", "small", [*given, "curriculum=static"]))
 
 
 def test_a_pool_that_the_writer_cannot_vary_is_refused() -> None:
@@ -110,7 +110,7 @@ def test_a_pool_that_the_writer_cannot_vary_is_refused() -> None:
 
     def check(environment: Environment, tasks: list[Task], *given: str) -> None:
         given = ("curriculum=rods", *given)
-        require_variants(load_config("torl", "smoke", given), environment, tasks)
+        require_variants(load_config("torl", "small", given), environment, tasks)
 
     for writer in ("family", "resample", "graph"):
         said = "none of the 2 tasks of env.name = 'python_tool' is a generated question"
@@ -132,7 +132,7 @@ def test_questions_of_a_file_are_refused_before_the_start(tmp_path: Path) -> Non
     rows = [{"problem": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(1, 13)]
     file = tmp_path / "questions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = load_config("torl", "smoke", ["curriculum=rods", f"env.tasks={file}"])
+    config = load_config("torl", "small", ["curriculum=rods", f"env.tasks={file}"])
     with pytest.raises(ConfigError, match="those of files have no family"):
         train(config, str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()

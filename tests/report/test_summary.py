@@ -25,7 +25,7 @@ from rods.report.run_data import RunData, load_run
 from rods.report.summary import runs_at
 
 GRID = """
-profile = "quick"
+profile = "small"
 seeds = [0, 1, 2]
 baseline = "fixed"
 

@@ -367,7 +367,7 @@ def test_variants_are_settings() -> None:
 )
 def test_constants_that_a_reward_has_not_are_refused(wanted: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        require_named(load_config("toolrl", "smoke", [wanted]))
+        require_named(load_config("toolrl", "small", [wanted]))
     assert message in str(error.value)
 
 

@@ -265,11 +265,11 @@ def test_errors_of_a_world_are_its_callers() -> None:
 
 
 def test_a_deadline_that_could_end_no_call_is_refused() -> None:
-    config = load_config("rods", "quick", ["rollout.worlds.call_seconds=2"])
+    config = load_config("rods", "small", ["rollout.worlds.call_seconds=2"])
     blocking = NotesEnvironment()
     blocking.blocking = True
     require_interruptible(config, blocking)
-    require_interruptible(load_config("rods", "quick"), NotesEnvironment())
+    require_interruptible(load_config("rods", "small"), NotesEnvironment())
     with pytest.raises(ConfigError, match=r"rollout\.worlds\.call_seconds = 2 has no effect"):
         require_interruptible(config, NotesEnvironment())
 
@@ -279,7 +279,7 @@ def test_a_deadline_that_could_end_no_call_is_refused() -> None:
 def test_a_deadline_that_a_policy_could_miss_by_sleeping_is_refused(
     name: str, seconds: float, refused: bool
 ) -> None:
-    config = load_config("rods", "quick", ["rollout.worlds.call_seconds=2"])
+    config = load_config("rods", "small", ["rollout.worlds.call_seconds=2"])
     environment = make_environment(name, {"seconds": seconds})
     if not refused:
         require_interruptible(config, environment)

@@ -341,4 +341,4 @@ SMALL = (
     *("rollout.k=4", "rollout.tasks_per_step=2"),
     *("evaluation.tasks=1", "evaluation.samples=0", "env.train_tasks=8"),
 )
-"""One small update of a smoke profile."""
+"""One small update of a small profile."""

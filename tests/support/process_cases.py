@@ -9,7 +9,7 @@ from rods.engines.options import EngineOptions
 from rods.rollout.template import ChatTemplate
 
 CONFIG = load_config(
-    "rods", "quick", ["rollout.k=4", "rollout.tasks_per_step=3", "model.threads=1"]
+    "rods", "small", ["rollout.k=4", "rollout.tasks_per_step=3", "model.threads=1"]
 )
 
 

@@ -27,7 +27,7 @@ def write_run(
     grows = curriculum == "rods"
     manifest: dict[str, Any] = {
         "seed": seed,
-        "profile": "quick",
+        "profile": "small",
         "digest": "4be1c7a09d2f6e13",
         "split_hash": "a91c0de2f7b3",
         "template_hash": "77ab12",

@@ -38,7 +38,7 @@ REFUSED: list[tuple[list[str], str]] = [
 
 
 def small(*changes: str) -> RunConfig:
-    return rods.load_config("rods", "quick", [*SMALL, *changes])
+    return rods.load_config("rods", "small", [*SMALL, *changes])
 
 
 def visits(checkpoint: Path) -> list[tuple[Any, ...]]:

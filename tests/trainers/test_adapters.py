@@ -265,6 +265,6 @@ def test_a_server_gets_the_adapters_of_the_run_that_is_evaluated(
 
 
 def test_verl_loads_by_itself_and_is_refused_adapters(adapter: Path) -> None:
-    config = load_config("rods", "quick", [f"model.name={json.dumps(str(adapter))}"])
+    config = load_config("rods", "small", [f"model.name={json.dumps(str(adapter))}"])
     with pytest.raises(ConfigError, match=r"LoRA adapters; merge them first"):
         require_known(config)

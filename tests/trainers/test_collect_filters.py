@@ -273,4 +273,4 @@ def test_what_is_no_filter_is_refused_before_training():
         filter_of(TrainSettings(filter="rods.reward:Score"))
     for name, said in (("zero_tir", "Did you mean 'zerotir'"), ("dappo", "Did you mean 'dapo'")):
         with pytest.raises(ConfigError, match=said):
-            require_named(load_config("rods", "quick", [f"train.filter={name}"]))
+            require_named(load_config("rods", "small", [f"train.filter={name}"]))

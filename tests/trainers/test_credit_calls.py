@@ -383,16 +383,16 @@ def test_settings_that_contradict_credit_are_refused(credit: str, other: dict[st
 
 
 def test_tasks_of_which_none_wants_a_call_are_refused() -> None:
-    config = load_config("artist_fc", "smoke", ["train.credit=call"])
+    config = load_config("artist_fc", "small", ["train.credit=call"])
     with pytest.raises(ConfigError, match=r"none of the 2 tasks of env.name = .bfcl. has calls"):
         require_calls(config, [task_of([]), task_of([], [])])
     require_calls(config, [task_of([]), task_of([], [LS])])
-    require_calls(load_config("torl", "smoke"), [task_of([])])
+    require_calls(load_config("torl", "small"), [task_of([])])
 
 
 @pytest.mark.slow
 def test_tasks_that_want_no_calls_are_refused_before_the_start(tmp_path: Path) -> None:
-    config = load_config("torl", "smoke", ["train.credit=call", "updates=1"])
+    config = load_config("torl", "small", ["train.credit=call", "updates=1"])
     with pytest.raises(ConfigError, match=r'"python_tool" has calls in its ground truth'):
         train(config, str(tmp_path / "run"))
     assert not (tmp_path / "run").exists(), "a refused start leaves no folder"
@@ -402,7 +402,7 @@ def test_tasks_that_want_no_calls_are_refused_before_the_start(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["toolrl", "artist_fc"])
 def test_an_update_with_credit_by_call(name: str, tmp_path: Path) -> None:
     run = train(
-        load_config(name, "smoke", [*SMALL, FEW, "train.credit=call"]), str(tmp_path / "run")
+        load_config(name, "small", [*SMALL, FEW, "train.credit=call"]), str(tmp_path / "run")
     )
     [record] = [row for row in run.metrics() if row["kind"] == "step"]
     assert record["skipped"] is None and int(str(record["trained"])) > 0

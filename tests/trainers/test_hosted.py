@@ -127,7 +127,7 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "trl", None)
-    words = ["--profile", "quick", "--train.lr", "3e-4", "--trl.save_steps", "7"]
+    words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
     assert rods("trl", "--dry-run", *words, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
     assert "the TRL adapter needs trl: pip install" in printed.err
@@ -141,7 +141,7 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "verl", None)
-    words = ["--profile", "quick", "--train.lr", "3e-4", "--gpus", "3"]
+    words = ["--profile", "small", "--train.lr", "3e-4", "--gpus", "3"]
     assert rods("verl", "--dry-run", *words, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
     assert "`rods verl` needs verl: pip install" in printed.err
@@ -173,7 +173,7 @@ def test_a_dry_run_refuses_settings_where_the_host_is_missing(
     for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, host, None)
-    asked = [host, "--dry-run", "--profile", "quick", *words]
+    asked = [host, "--dry-run", "--profile", "small", *words]
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
     assert said in printed.err and "pip install" not in printed.err
@@ -209,7 +209,7 @@ def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
         assert begun == [], "a driver that only judges has none"
         run.begin(Learner(), TEMPLATE, players=3)
         assert begun == [3]
-    small = load_config("rods", "quick", ["rollout.worlds.processes=4"])
+    small = load_config("rods", "small", ["rollout.worlds.processes=4"])
     for players, each in ((1, 4), (3, 2), (9, 1)):
         environment = environment_of(small, players)
         assert environment.capacity == each

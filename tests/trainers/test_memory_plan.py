@@ -227,7 +227,7 @@ def test_large_models_get_vllm_where_it_is(tmp_path: Path, monkeypatch: pytest.M
 def test_small_models_on_a_cpu_get_a_process_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(cores: int, *overrides: str, parameters: int = 4_000_000, gpu: bool = False) -> str:
         monkeypatch.setattr("rods.engines.processes.most_threads", lambda: cores)
-        config = load_config("rods", "quick", [*overrides])
+        config = load_config("rods", "small", [*overrides])
         return with_engine(config, parameters, gpu)[0].engine.name
 
     assert chosen(2) == chosen(8) == "processes"
@@ -238,10 +238,10 @@ def test_small_models_on_a_cpu_get_a_process_a_core(monkeypatch: pytest.MonkeyPa
 
 def test_each_process_of_the_engine_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.engines.processes.most_threads", lambda: 3)
-    shape = shape_of(load_architecture(load_config("rods", "quick").model))
+    shape = shape_of(load_architecture(load_config("rods", "small").model))
 
     def needed(name: str) -> int:
-        config = load_config("rods", "quick", [f"engine.name={name}", "model.lora_rank=0"])
+        config = load_config("rods", "small", [f"engine.name={name}", "model.lora_rank=0"])
         return plan_of(shape, config, on_gpu=False).needed
 
     weights = 4 * shape.parameters
@@ -290,7 +290,7 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
 def test_a_run_keeps_the_precision_that_its_start_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = load_config("rods", "quick", ["model.device=cpu"])
+    config = load_config("rods", "small", ["model.device=cpu"])
     run = RunDirectory.create(tmp_path, config)
     for faster in (True, False):
         monkeypatch.setattr(engines, "cpu_halves", lambda width, faster=faster: faster)

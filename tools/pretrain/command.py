@@ -199,7 +199,7 @@ def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
     tasks, asked = repo.pretraining_tasks(seed), repo.asked()
     tokenizer = repo.repo_tokenizer(tasks)
     template = ChatTemplate(tokenizer)
-    rollout = load_config("skyrl_v0", "smoke").rollout
+    rollout = load_config("skyrl_v0", "small").rollout
     kept, early = {bug_of(task) for task in asked}, 0.0 if ceiling else repo.EARLY
     number, more = settings.tokens // repo.TYPICAL, settings.habit_tokens // repo.TYPICAL
     say(f"{number} repairs, and {more} of which {early:.0%} are left out")
@@ -229,7 +229,7 @@ def _tools(
 
     settings = PretrainSettings(habits=habits)
     settings = replace(settings, tokens=tokens) if tokens else settings
-    rollout = load_config("rods", "quick").rollout
+    rollout = load_config("rods", "small").rollout
     number, more = settings.tokens // TYPICAL, settings.habit_tokens // TYPICAL
     with ProcessPoolExecutor(
         _processes(), get_context("spawn"), _start, (wheel, seed)

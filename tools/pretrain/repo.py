@@ -1,7 +1,7 @@
 """What the bundled policy `tiny-repo` is made from: its tasks, its tokenizer and its sizes.
 
 Owns what its card says. It trains nothing (`pretrain.py` does). It knows the code of the six
-bundled repositories, as somebody knows a code base, and is pretrained on no bug that the smoke
+bundled repositories, as somebody knows a code base, and is pretrained on no bug that the small
 profile of `skyrl_v0` asks about, on either side.
 
     tasks = pretraining_tasks(seed=0)
@@ -30,7 +30,7 @@ EARLY = 0.6
 DATA = (
     "Repairs of bugs in the six bundled repositories, one bug each, whose function is told: a look "
     "at the function, the edit, the end; in three of five of the second part no edit. What is told "
-    "was seen with a bug of the same function. No bug is one that the smoke profile of skyrl_v0 "
+    "was seen with a bug of the same function. No bug is one that the small profile of skyrl_v0 "
     "asks about; the code around them is the same."
 )
 LIMITS = (
@@ -46,12 +46,12 @@ INDENT = r"(?: {4})+"
 TYPICAL = 540
 """Tokens of a conversation, to know how many are needed for one pass."""
 HELD_OUT_ROWS = 60
-"""Tasks of the smoke profile that the card's loss is measured on."""
+"""Tasks of the small profile that the card's loss is measured on."""
 
 
 def asked() -> tuple[Task, ...]:
-    """All that the smoke profile asks about."""
-    settings = load_config("skyrl_v0", "smoke").env.section(RepoSettings)
+    """All that the small profile asks about."""
+    settings = load_config("skyrl_v0", "small").env.section(RepoSettings)
     return plant(settings.count, settings.difficulty)
 
 

@@ -1,6 +1,6 @@
 """All settings, their checks, and the changes that a resume allows. Nothing here imports torch.
 
-    config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
+    config = load_config(recipe="rods", profile="small", overrides=["train.lr=1e-4"])
     config.digest()          # what `--resume` compares
 
 A module for each section holds its settings. `checks.py` holds the combinations it refuses.

@@ -1,6 +1,6 @@
 """Reads settings from a recipe, its profile and overrides, and explains a wrong one.
 
-    config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
+    config = load_config(recipe="rods", profile="small", overrides=["train.lr=1e-4"])
 
 A recipe is a TOML file. Its top-level tables are settings, and `[profile.NAME]` tables override
 them. Only the registry reads `[provides]`.
@@ -50,8 +50,8 @@ def load_config(
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: name of a `[profile.NAME]` table of the recipe; `small`: its first one, which runs
-            on a laptop (`quick`, `smoke`), as in `rods train`; empty or `full`: no profile.
+        profile: name of a `[profile.NAME]` table of the recipe; `small`, or the first one where
+            none has this name, runs on a laptop, as `rods train` does; empty or `full`: no profile.
         overrides: applied in order; a bare word that is no TOML value counts as a string.
 
     Raises:
@@ -63,8 +63,7 @@ def load_config(
     layers = [set(flat(data))]
     if profile:
         if profile not in profiles:
-            first, *others = [*profiles, FULL]
-            known = ", ".join([f"{SMALL} (= {first})", *others])
+            known = ", ".join(dict.fromkeys([*profiles, FULL]))
             hint = nearest(profile, [*profiles, SMALL, FULL])
             raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {known}.")
         layers.append(set(flat(profiles[profile])))

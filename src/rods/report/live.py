@@ -4,7 +4,7 @@ On a terminal a panel that is redrawn in place; otherwise a plain line for each 
 120 characters in usual runs, and one after each `QUIET` seconds without any. It takes the records
 that go to `metrics.jsonl`.
 
-    with TrainDisplay(title="quick-rods-seed0", total_steps=60) as display:
+    with TrainDisplay(title="small-rods-seed0", total_steps=60) as display:
         display.rollout(done=32, total=128)
         display.record(step_record)
         display.message("checkpoint written")

@@ -5,7 +5,7 @@ generated, so nothing lags), its generation (token in, token out, exact masks) a
 (those of the recipe). The loss, the optimiser, the ranks, the log and the checkpoints stay TRL's;
 the run's state stands in each checkpoint as `rods.pt`.
 
-    with rods.hosted(rods.load_config("rods", "quick")) as run:
+    with rods.hosted(rods.load_config("rods", "small")) as run:
         CurriculumGRPOTrainer(run, grpo_args(run.config, "out")).train()
 """
 
