@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from inspect import signature
-from itertools import chain
+from itertools import chain, pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -112,6 +112,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+_OF_MODELS = ("--model", "--model.name", "--template")
 SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 """Settings without a section, and the sections."""
 
@@ -143,6 +144,10 @@ class _Verb(TyperCommand):
             option.display_type = partial(_plain, option.display_type)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for before, word in pairwise(["", *args]):
+            if not word and (before in _OF_MODELS or not before.startswith("-")):
+                what = before if before in _OF_MODELS else "an argument"
+                raise ConfigError(f"{what} is empty. Leave it out, or give a folder or a name.")
         try:
             return self._parsed(ctx, args)
         except typer.BadParameter as error:

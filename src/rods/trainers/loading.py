@@ -217,9 +217,16 @@ def quiet() -> Generator[None]:
 
 
 def require_found(name: str) -> None:
-    """Raise `PolicyError` for a missing path, and for a model that no hub gives within seconds."""
-    if local_path(name).exists() or name in PACKAGED or name.lower().endswith(".gguf"):
+    """Raise `PolicyError` for what holds no model, or what no hub gives within seconds."""
+    if adapters_at(name) is not None:
         return
+    if local_path(name).is_dir() or name in PACKAGED or name.lower().endswith(".gguf"):
+        _source(name)
+        return
+    if local_path(name).exists():
+        raise PolicyError(
+            f"model {name!r}: this is a file; expected a folder of a model, or a file .gguf."
+        )
     fault = ""
     if not is_missing_path(name):
         if hub.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
