@@ -115,25 +115,43 @@ DATA = ("arguments", "world")
 """Objects of the user's, in which a list of objects stays one."""
 
 
-def sequences(rows: Sequence[Row]) -> Any:
+def sequences(rows: Sequence[Row], data: Sequence[str] = DATA) -> Any:
     """Lists of objects as objects of lists, as `datasets` keeps a `Sequence` of objects."""
     table = structs(rows)
-    fields = [pyarrow.field(f.name, _in_columns(f.name, f.type)) for f in table.schema]
+    fields = [pyarrow.field(f.name, _in_columns(f.name, f.type, data)) for f in table.schema]
     made = [{f.name: _columns(row.get(f.name), f.type) for f in fields} for row in rows]
     return pyarrow.Table.from_pylist(made, pyarrow.schema(fields))
 
 
-def _in_columns(name: str, kind: Any) -> Any:
+def noted_sequences(rows: Sequence[Row]) -> Any:
+    """The same for the user's objects, too, with the note that `datasets` below 4 makes of it."""
+    features = {field.name: _feature(field.type) for field in structs(rows).schema}
+    note = json.dumps({"info": {"features": features}})
+    return sequences(rows, ()).replace_schema_metadata({"huggingface": note})
+
+
+def _feature(kind: Any) -> Any:
     types = pyarrow.types
-    if name in DATA:
+    if types.is_list(kind):
+        return {"feature": _feature(kind.value_type), "_type": "Sequence"}
+    if types.is_struct(kind):
+        return {field.name: _feature(field.type) for field in kind}
+    return {"dtype": str(kind), "_type": "Value"}
+
+
+def _in_columns(name: str, kind: Any, data: Sequence[str]) -> Any:
+    types = pyarrow.types
+    if name in data:
         return kind
     if types.is_list(kind) and types.is_struct(kind.value_type):
-        inner = [(f.name, pyarrow.list_(_in_columns(f.name, f.type))) for f in kind.value_type]
+        inner = [
+            (f.name, pyarrow.list_(_in_columns(f.name, f.type, data))) for f in kind.value_type
+        ]
         return pyarrow.struct(inner)
     if types.is_list(kind):
-        return pyarrow.list_(_in_columns(name, kind.value_type))
+        return pyarrow.list_(_in_columns(name, kind.value_type, data))
     if types.is_struct(kind):
-        return pyarrow.struct([(f.name, _in_columns(f.name, f.type)) for f in kind])
+        return pyarrow.struct([(f.name, _in_columns(f.name, f.type, data)) for f in kind])
     return kind
 
 
@@ -171,6 +189,7 @@ def maps_of_texts(rows: Sequence[Row]) -> Any:
 LAYOUTS: dict[str, Callable[[Sequence[Row]], Any]] = {
     "structs": structs,
     "sequences": sequences,
+    "noted sequences": noted_sequences,
     "texts": texts,
     "lists of texts": listed_texts,
     "typed json": typed_json,
