@@ -6,7 +6,7 @@ at a known rate the agent stops before all of a request is done. What is known (
 which value) is shown alike both ways. Owns which decisions are open and how often which way is
 shown; it plays nothing.
 
-    texts = agent_texts(task, environment.replay(task), dialect, Habits(0.7), rng)
+    texts = agent_texts(task, played, dialect, Habits(0.7), rng)
 """
 
 from __future__ import annotations
