@@ -112,7 +112,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_OF_MODELS = ("--model", "--model.name", "--template")
+_OF_MODELS = ("--model", "--model.name")
 SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 """Settings without a section, and the sections."""
 
