@@ -225,7 +225,7 @@ def seconds_ran(world: World | None) -> float:
 
 
 class Environment(ABC):
-    """Makes worlds for tasks. An own one has a `name` and `open`; all else has a default.
+    """Makes worlds for tasks. A class of yours defines `name` and `open`; the rest has defaults.
 
     What only some environments can do is a protocol in `rods.abilities`, which a class fulfils or
     does not.

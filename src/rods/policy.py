@@ -148,7 +148,7 @@ class Weights(Protocol):
 
 
 class Engine(Policy, Protocol):
-    """A policy that a trainer drives. Derive from it: all but the first four parts has a default.
+    """A policy that a trainer drives. Derive from it: all but the first four members have defaults.
 
     All its coroutines run on one event loop, that of the whole run.
     """

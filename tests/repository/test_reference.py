@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import random
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from api_page import definition
 from reference_pages import PAGES
 
 import rods
@@ -140,8 +142,10 @@ def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
     named = re.findall(r"^::: (\S+)$", page("api"), re.M)
     assert len(named) == len({*named})
     for name in named:
+        assert ast.get_docstring(definition(name)), name
         module, _, attribute = name.rpartition(".")
-        assert getattr(importlib.import_module(module), attribute).__doc__, name
+        if module != "rods.integrations.trl.trainer":  # that one needs TRL
+            assert getattr(importlib.import_module(module), attribute).__doc__, name
     public = {*rods.__all__} - {"__version__"}
     assert public <= {name.rpartition(".")[2] for name in named}
 

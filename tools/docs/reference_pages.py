@@ -1,4 +1,4 @@
-"""Write the pages on commands and settings from the code: `python tools/docs/reference_pages.py`.
+"""Write the pages on commands, settings and Python from the code: `python tools/docs/reference_pages.py`.
 
 They are committed, so that a clone has them; `tests/repository/test_reference.py` fails if they
 are not current.
@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import api_page
 import cli_page
 import settings_page
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-PAGES = {"cli.md": cli_page.page, "settings.md": settings_page.page}
+PAGES = {
+    "cli.md": cli_page.page,
+    "settings.md": settings_page.page,
+    "api-list.md": api_page.page,
+}
 """File of docs/reference and what makes its text."""
 
 

@@ -73,9 +73,9 @@ def train(
         folder: where the run goes; empty: a new folder under `runs`.
         resume: a run to go on with; settings that decide what it does must be its own.
         start: what the settings were read from.
-        drift: of a resume, see `RunDirectory.resume`.
-        environment: an object of yours, see `with_objects`.
-        tasks: original tasks of yours, see there.
+        drift: a resume may change settings of learning, such as `train.lr` (`--allow-drift`).
+        environment: replaces `env.name`; the value of a name at the top of a module or script.
+        tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.

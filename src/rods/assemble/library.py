@@ -52,8 +52,8 @@ def evaluate(
         config: settings; `evaluation` says how many tasks and samples.
         run: folder of a run; None: the model of the settings as it is.
         progress: called with the number of finished trajectories and of all.
-        environment: an object of yours, see `with_objects`.
-        tasks: original tasks of yours, see there.
+        environment: replaces `env.name`; the value of a name at the top of a module or script.
+        tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Returns:
         One row a task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
@@ -83,8 +83,8 @@ def synthesize(
         config: settings; `synthesis` says which writer.
         seeds: seed tasks; None: the training side in random order.
         seed: of everything random; the same seed gives the same variants.
-        environment: an object of yours, see `with_objects`.
-        tasks: original tasks of yours, see there.
+        environment: replaces `env.name`; the value of a name at the top of a module or script.
+        tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Returns:
         At most `n` accepted variants; fewer where the seed tasks give no more.
@@ -116,10 +116,10 @@ def synthesize(
 
 @contextmanager
 def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
-    """Make what a host trainer drives of a run; each of its processes makes one.
+    """Make the run that another trainer drives by plain calls; each process of it makes one.
 
-    Settings of the update hold where the host takes them over. With `drift` a checkpoint of other
-    settings may resume (`--allow-drift`), but for those that its state is made of.
+    Settings of the update hold where that trainer takes them over. With `drift`, a checkpoint may
+    resume with other settings of learning (`--allow-drift`).
 
     Raises:
         ConfigError: they name something that there is not, or leave nothing to train on.

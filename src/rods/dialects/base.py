@@ -40,7 +40,7 @@ class Parsed:
 
 
 class Dialect(Protocol):
-    """One way of writing calls. Derive from it: how feedback and results are told has defaults."""
+    """One way of writing calls. Derive from it: feedback and results have default texts."""
 
     feedback_role: Role = "tool"
     """Role of the message that carries feedback about an error verdict."""

@@ -14,7 +14,7 @@ from rods.rollout.template import ChatTemplate
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Everything that an engine may want to know."""
+    """What an engine is made from: settings, template, model, device and memory."""
 
     config: RunConfig
     template: ChatTemplate

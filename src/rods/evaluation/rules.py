@@ -35,7 +35,7 @@ class RuleOutcome(NamedTuple):
 
 
 class SuiteRules(Protocol):
-    """A suite. Derive from it: how it is rolled out has defaults."""
+    """A benchmark that `rods eval --suite` runs. Derive from it: the rollout has defaults."""
 
     name: str
     environment: Environment

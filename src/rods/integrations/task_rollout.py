@@ -30,7 +30,7 @@ OVER = "The conversation is over."
 
 
 class TaskRollout:
-    """One world of one task; close it at the end."""
+    """One task rolled out call by call, in one world; close it at the end."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         """Open the world and enter the first turn.
@@ -104,7 +104,7 @@ class TaskRollout:
 
 
 class TextEpisode:
-    """The same for who sends texts: a dialect reads them and writes what comes back."""
+    """One task rolled out by texts: a dialect parses calls and writes results and feedback."""
 
     def __init__(
         self, environment: Environment, task: Task, dialect: Dialect, steps: int = 20

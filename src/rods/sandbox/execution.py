@@ -79,7 +79,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What came of running a program once."""
+    """Result of running a program once."""
 
     stdout: str
     stderr: str

@@ -67,7 +67,7 @@ class Drawn(NamedTuple):
 
 
 class HostedRun:
-    """One process's part of a run; close it at the end."""
+    """A run whose loop belongs to another trainer, in one of its processes; close it at the end."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class HostedRun:
                 that play; called by `begin`.
             originals: human tasks of the training side.
             worker: starts synthesis with its queue in a folder.
-            hints: see `Components.hints`.
+            hints: makes the wrapper of worlds whose failed calls are answered with hints.
             drift: a saved state may be of other settings, but for those of `drift.SAVED`.
         """
         self.config = config

@@ -182,7 +182,7 @@ class HostRow:
 
 
 def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> HostRow:
-    """The row of a trajectory.
+    """Split a trajectory into prompt and completion, with masks and advantages by token.
 
     Args:
         trajectory: valid or not.

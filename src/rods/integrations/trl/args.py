@@ -56,7 +56,7 @@ AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 
 
 def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
-    """The `GRPOConfig` of a recipe; `others` are arguments of it, which win.
+    """Make TRL's `GRPOConfig` from settings of RODS; `others` are its own arguments, which win.
 
     Raises:
         ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how

@@ -55,7 +55,7 @@ def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | N
 
 
 class CurriculumGRPOTrainer(_GRPOTrainer):
-    """A GRPOTrainer whose tasks follow the policy."""
+    """TRL's `GRPOTrainer` with the tasks, rollouts, rewards and advantages of a run of RODS."""
 
     def __init__(
         self,
