@@ -2,19 +2,22 @@
 
 import asyncio
 from contextlib import nullcontext
+from functools import partial
 from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from fake_tokenizer import FakeTokenizer
-from rods.assemble import evaluated, total_steps, train
+from rods.assemble import evaluated, total_steps, train, worker_of
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.library import evaluate
+from rods.assemble.tasks import Splits
 from rods.config import RunConfig, StageSettings
 from rods.errors import PolicyError
 from rods.report.live import TrainDisplay
 from rods.store import RunDirectory, new_run_dir
 from rods.task import Task, Turn
+from rods.trainers.hosted import HostedRun
 from rods.types import FinishReason
 from tiny_models import build
 
@@ -86,17 +89,47 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     environment.close.assert_called_once()
 
 
-def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow(caplog):
+def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
     assert total_steps(run(), tasks(9)) == 2 * 2 + 3 * 3
     assert total_steps(run(updates=7), tasks(9)) == 7
     assert total_steps(run(updates=70), tasks(9)) == 13
-    assert "end after 13 updates, updates = 70" in caplog.text and "stages.1.epochs" in caplog.text
-    caplog.clear()
     growing = (StageSettings(name="a", expand=True),)
     assert total_steps(run(stages=growing, curriculum="static"), tasks(9)) == 5 * 3
     assert total_steps(run(stages=growing), tasks(9)) == 0
     assert total_steps(run(stages=growing, updates=70), tasks(9)) == 70
-    assert not caplog.text
+
+
+STAGES = {
+    "short": (run(updates=70), ["at most 13 updates, updates = 70", "stages.1.epochs"]),
+    "long enough": (run(updates=7), []),
+    "bundled rewards": (run(stages=[{"name": "a", "reward": "format"}, {"name": "b"}]), []),
+    "own reward in one": (
+        run(stages=[{"name": "a", "reward": "mine.py:f"}, {"name": "b"}]),
+        ["stages.N.reward", "'a': 'mine.py:f', 'b': 'progress'"],
+    ),
+    "own reward in both": (
+        run(stages=[{"name": name, "reward": "mine.py:f"} for name in "ab"]),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("opened", ["rods train", "TRL and verl"])
+@pytest.mark.parametrize("case", STAGES)
+def test_a_start_warns_of_stages_that_do_not_do_what_was_asked(case, opened, caplog, tmp_path):
+    """The local trainer and the hosts' first process say it; the other processes do not."""
+    config, said = STAGES[case]
+    sides = Splits(tasks(9), tasks(9), [], "")
+    if opened == "rods train":
+        with worker_of(config, sides, tmp_path):
+            pass
+    else:
+        worker = partial(worker_of, config, sides)
+        with HostedRun(config, Mock, tasks(9), worker, Mock) as process:
+            assert not caplog.text
+            process.open(tmp_path)
+    assert bool(caplog.text) == bool(said)
+    assert all(words in caplog.text for words in said)
 
 
 def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):

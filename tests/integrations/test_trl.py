@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import rods
+from places import ROOT
 from policy_server import KEY, serving
 from pool_cases import FakeQueue
 from rods.config import ModelSettings, RunConfig
@@ -28,6 +29,7 @@ from rods.errors import ConfigError, StoreError
 from rods.reward import Score
 from rods.store import RunDirectory
 from rods.trainers.hosted import Drawn
+from rods.trainers.loading import path_or_name
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
 from served_policy import served
@@ -92,6 +94,21 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rods.synthesis.worker.client.Popen", ThreadProcess)
         return train(tmp_path_factory.mktemp("trl") / "out", small())
+
+
+def test_the_example_with_an_own_model_trains(tmp_path: Path) -> None:
+    """With the bundled policy, on the benchmark that it knows, in small."""
+    text = (ROOT / "examples" / "trl" / "own_model.py").read_text(encoding="utf-8")
+    text = text.replace("Qwen/Qwen3-0.6B", path_or_name("tiny"))
+    words = [*SMALL, "updates=1", "env.name=bfcl", "env.tasks=[]", "model.dialect=compact"]
+    words += ["rollout.context_tokens=2048", "train.local.gradient_checkpointing=false"]
+    text = text.replace('"full", SETTINGS', '"full", [*SETTINGS, *SMALL]')
+    script = tmp_path / "own_model.py"
+    script.write_text(text.replace("if __name__", f"SMALL = {words!r}\n\nif __name__"))
+    command = [sys.executable, script.name]
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True)
+    saved = tmp_path / "runs" / "trl-own" / "checkpoint-1"
+    assert (saved / "rods.pt").is_file() and (saved / "adapter_config.json").is_file()
 
 
 def require_injection(trained: Trained) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -16,6 +17,7 @@ import forked
 from page_commands import commands
 from places import ROOT
 from rods.config import load_config
+from rods.integrations.trl.args import given_to
 from rods.rewards import get_reward
 from rods.task import read_tasks
 from tir_cases import CALL, NO_BOX, RIGHT, WRONG, code, play, question, says
@@ -84,6 +86,27 @@ def test_the_command_with_the_reward_names_it(monkeypatch: pytest.MonkeyPatch) -
     assert (ROOT / train[at].partition(":")[0]).is_file()
     config = load_config("torl", "small", [f"stages.0.reward={GALLERY.parent / train[at]}"])
     assert config.stages[0].reward.endswith("reward.py:computed")
+
+
+def test_the_guide_of_trl_shows_the_whole_script() -> None:
+    guide = (ROOT / "docs" / "guides" / "trl.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", guide, re.S)
+    assert block == (GALLERY / "trl" / "train.py").read_text(encoding="utf-8")
+
+
+def test_the_example_with_an_own_model_inside_trl_has_valid_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A test of the hosts runs it (tests/integrations/test_trl.py)."""
+    pytest.importorskip("peft")
+    path = GALLERY / "trl" / "own_model.py"
+    monkeypatch.setitem(sys.modules, "rods.integrations.trl", MagicMock())
+    found = runpy.run_path(str(path))
+    config = load_config("rods", "full", [*found["SETTINGS"], "model.dtype=float32"])
+    assert given_to(config, "out", logging_steps=5)["max_steps"] == 200
+    assert config.env.name == f"{GALLERY}/library_loans/service.py:library"
+    assert len(list(read_tasks(Path(config.env.tasks[0])))) == 16
+    assert config.model.name == found["MODEL"] and config.stages[2].epochs == 1000
 
 
 @pytest.mark.slow

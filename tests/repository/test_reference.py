@@ -13,14 +13,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from api_page import definition
 from reference_pages import PAGES
 
 import rods
 from places import ROOT, SOURCE
 from rods import errors
-from rods.config import RunConfig
+from rods.config import RunConfig, load_config
 from rods.curriculum.replay import METRICS as POOL
+from rods.evaluation.grid import (
+    OFFLINE,
+    _File,  # pyright: ignore[reportPrivateUsage]
+)
 from rods.infra.checkpoints import LATEST
 from rods.infra.lines import LineLog
 from rods.policy import Engine
@@ -170,6 +175,63 @@ def test_the_reward_of_the_guide_gives_a_score() -> None:
     right = score(thrifty, task, play(task, script("[add(amount=2)]", "Done.")))
     extra = score(thrifty, task, play(task, script("[add(amount=2), total()]", "Done.")))
     assert (right.value, extra.value) == (1.0, 0.95) and extra.parts["extra_calls"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_loop_of_the_guide_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole script in small: two updates, each of two groups, and a state to continue from."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "guides" / "other-trainers.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", text, re.S)
+    small = ["updates=2", "rollout.tasks_per_step=2", "rollout.k=4", "rollout.generated_tokens=96"]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(block.replace('"updates=20"', ", ".join(f'"{word}"' for word in small)), names)
+    moved = names["optimizer"].state
+    assert names["update"] == 1 and len(names["groups"]) == 2
+    assert moved and all(state["step"] >= 1 for state in moved.values())
+    state = torch.load(tmp_path / "runs" / "mine" / "state.pt", weights_only=True)
+    names["config"] = load_config("rods", "small", [*small, "model.threads=1"])
+    with rods.hosted(names["config"]) as run:
+        run.open(tmp_path / "again", state)
+        assert run.curriculum.epoch == 0
+
+
+@pytest.mark.parametrize("name", ["guides/reward.md", "guides/stages.md", "guides/from-trl.md"])
+def test_pages_name_an_own_reward_for_every_stage(name: str) -> None:
+    """A reader who copies one option would train the other stages on something else."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    lines = [line for line in text.split("\n") if re.search(r"--stages\S* .*rewards\.py:", line)]
+    assert lines
+    for line in lines:
+        given = re.findall(r"--(stages\.\d\.reward) (\w+\.py:\w+)", line)
+        given += re.findall(r"--(stages) '(\[.*?\])'", line)
+        config = load_config("rods", "small", [f"{key}={value}" for key, value in given])
+        [reward] = {stage.reward for stage in config.stages}
+        assert reward.startswith("rewards.py:")
+
+
+def test_the_stages_of_the_guide_are_those_of_the_recipe() -> None:
+    text = (DOCS / "guides" / "stages.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `stages\.\d`, (\w+) \| `(\w+)`.* \| (\d+) \| (\d+) \| (\w+)", text, re.M
+    )
+    full, small = (load_config("rods", profile).stages for profile in ("full", "small"))
+    assert rows == [
+        (a.name, a.reward, str(a.epochs), str(b.epochs), "yes" if a.expand else "no")
+        for a, b in zip(full, small, strict=True)
+    ]
+
+
+def test_grid_files_of_the_page_have_the_keys_of_the_reader() -> None:
+    named = first_cells(page("grid-files"))
+    keys = {name.strip("[]").partition(".")[0] for name in named}
+    assert keys == {*_File.model_fields, OFFLINE}
+    defaults = {name: field.default for name, field in _File.model_fields.items()}
+    text = page("grid-files")
+    for name in ("recipe", "profile", "seeds"):
+        value = json.dumps(list(defaults[name]) if name == "seeds" else defaults[name])
+        assert f"| `{name}` | `{value}` |" in text
 
 
 def test_the_writer_of_the_guide_proposes_a_shorter_task() -> None:

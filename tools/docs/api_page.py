@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 API = ROOT / "docs" / "reference" / "api.md"
 START = """# Which names has the Python API, in one line each?
 
-The [Python API](api.md) explains each name, with examples and all arguments. Classes of data are listed without
-arguments.
+The [Python API](api.md) explains each name, with examples and all arguments. Classes of data are
+listed without arguments.
 """
 
 

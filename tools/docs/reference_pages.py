@@ -1,4 +1,4 @@
-"""Write the pages on commands, settings and Python from the code: `python tools/docs/reference_pages.py`.
+"""Write the pages that are made from the code: `python tools/docs/reference_pages.py`.
 
 They are committed, so that a clone has them; `tests/repository/test_reference.py` fails if they
 are not current.

@@ -10,7 +10,6 @@ here decides anything during training.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
@@ -110,8 +109,7 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
     """A new run directory with its manifest; see `train`."""
     template = ChatTemplate(load_tokenizer(config.model))
     sides = sides_of(config)
-    where = Path(folder)
-    path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
+    path = new_run_dir(Path(folder).parent, Path(folder).name) if folder else new_run_dir()
     return RunDirectory.create(
         path, config, template_hash=template.digest(), split_hash=sides.digest, start=start
     )
@@ -166,15 +164,22 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     """
     if config.grows:
         return config.updates
-    pools = [len(stage_tasks(s, originals, config.seed)) for s in config.stages]
-    epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
-    steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
-    if steps < config.updates:
-        _LOG.warning(
-            f"the stages of this fixed pool end after {steps} updates, updates = {config.updates}: "
-            f"to train as long, raise stages.{len(config.stages) - 1}.epochs"
-        )
+    step = config.rollout.tasks_per_step
+    pools = [len(stage_tasks(stage, originals, config.seed)) for stage in config.stages]
+    steps = sum(s.epochs * -(-n // step) for s, n in zip(config.stages, pools, strict=True))
     return min(steps, config.updates or steps)
+
+
+def _warn(config: RunConfig, originals: Sequence[Task]) -> None:
+    """Log what is easily overlooked: rewards that differ by stage, an end before `updates`."""
+    rewards = {stage.name: stage.reward for stage in config.stages}
+    if len({*rewards.values()}) > 1 and any(":" in reward for reward in rewards.values()):
+        _LOG.warning("the stages have different rewards (stages.N.reward): %s", rewards)
+    if not config.grows and (steps := total_steps(config, originals)) < config.updates:
+        _LOG.warning(
+            f"the stages of this fixed pool end after at most {steps} updates, updates = "
+            f"{config.updates}: to train as long, raise stages.{len(config.stages) - 1}.epochs"
+        )
 
 
 def _filter(train: TrainSettings) -> GroupFilter | None:
@@ -189,6 +194,7 @@ def worker_of(
     config: RunConfig, sides: Splits, folder: Path
 ) -> AbstractContextManager[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
+    _warn(config, sides.originals)  # here, because only the process that draws has a worker
     if not config.grows:
         return nullcontext()
     return SynthesisWorker(folder / "synthesis.sqlite", worker_settings(config, sides))

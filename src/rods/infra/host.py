@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -56,10 +57,4 @@ def now() -> str:
 
 def _without_folders(command: Sequence[str]) -> list[str]:
     """Absolute paths say where a machine keeps things; their last part is enough."""
-    out: list[str] = []
-    for word in command:
-        key, equals, value = word.partition("=")
-        tail = value if equals else key
-        short = Path(tail).name if tail.startswith(("/", "~")) else tail
-        out.append(f"{key}={short}" if equals else short)
-    return out
+    return [re.sub(r"(?s)(?<![^=])[/~].*", lambda m: Path(m[0]).name, word) for word in command]

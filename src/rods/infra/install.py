@@ -56,8 +56,7 @@ def extras() -> dict[str, tuple[str, ...]]:
         return {extra: tuple(map(_name, rows)) for extra, rows in parts.items()}
     found: dict[str, tuple[str, ...]] = {CORE: ()}
     for row in (requires(DISTRIBUTION) or []) if installed(DISTRIBUTION) else []:
-        match = _EXTRA.search(row)
-        extra = match[1] if match else CORE
+        extra = match[1] if (match := _EXTRA.search(row)) else CORE
         found[extra] = (*found.get(extra, ()), _name(row))
     return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -74,6 +75,7 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
 def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any]:
     """TRL's names and the values that a recipe and `others` give them; no TRL is needed."""
     require_host(config, HOST)
+    _refuse(config, others, {})
     share = others.get("per_device_train_batch_size", config.rollout.k)
     device = pick_device(config.model)
     if not (config.updates or "max_steps" in others):
@@ -161,39 +163,37 @@ def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any)
 def require_same(config: RunConfig, args: Any) -> None:
     """Refuse arguments that say otherwise than the settings; raises `ConfigError`."""
     require_host(config, HOST)
-    rollout = config.rollout
     theirs = {f.name: f.default for f in fields(args) if f.default is not MISSING}
+    _refuse(config, {name: getattr(args, name) for name in theirs}, theirs)
+    if args.max_steps < 1:
+        raise ConfigError(f"max_steps: {args.max_steps}, expected at least 1.")
+
+
+def _refuse(config: RunConfig, given: Mapping[str, Any], free: Mapping[str, Any]) -> None:
+    """Refuse arguments that contradict the settings; `free` are TRL's own defaults."""
+    rollout, ours = config.rollout, "sampling and rewards are the run's"
     rows = rollout.k * rollout.tasks_per_step
-    same: dict[str, tuple[str, Any]] = {
+    expected: dict[str, tuple[str, Any]] = {
         "num_generations": ("rollout.k", rollout.k),
         "temperature": ("rollout.temperature", rollout.temperature),
         "top_p": ("rollout.top_p", rollout.top_p),
         "max_completion_length": ("rollout.generated_tokens", rollout.generated_tokens),
         "generation_batch_size": ("rollout.k * rollout.tasks_per_step", rows),
+        "eval_strategy": ("rods eval evaluates a checkpoint", "no"),
+        "auto_find_batch_size": ("an update has a size", False),
+        "enable_jit_checkpoint": ("it saves between a batch's judgement and its update", False),
+        "use_vllm": ('engine.name = "vllm" or "openai" takes vLLM', False),
+        "scale_rewards": ("advantages are those of train.advantage", "group"),
     }
-    pairs: dict[str, tuple[Any, Any]] = {
-        **{f"{name} ({of})": (getattr(args, name), value) for name, (of, value) in same.items()},
-        "eval_strategy (rods eval evaluates a checkpoint)": (args.eval_strategy, "no"),
-        "auto_find_batch_size (an update has a size)": (args.auto_find_batch_size, False),
-        # It saves between a batch's judgement and its update.
-        "enable_jit_checkpoint": (args.enable_jit_checkpoint, False),
-        **{
-            f"{name} (sampling and rewards are the run's)": (getattr(args, name), default)
-            for name, default in theirs.items()
-            if name in PLAYED_BY_US or name.startswith("vllm_")
-        },
-        'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
-        "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
-    }
+    played = [name for name in given if name in PLAYED_BY_US or name.startswith("vllm_")]
+    expected |= {name: (ours, free.get(name)) for name in played}
     wrong = [
-        f"{name}: {given!r}, expected {expected!r}"
-        for name, (given, expected) in pairs.items()
-        if given != expected
+        f"{name} ({why}): {given[name]!r}, expected {value!r}"
+        for name, (why, value) in expected.items()
+        if name in given and given[name] != value
     ]
-    if args.max_steps < 1:
-        wrong.append(f"max_steps: {args.max_steps}, expected at least 1")
     if wrong:
         raise ConfigError(
-            f"these arguments of {type(args).__name__} contradict the run's settings: "
-            f"{'; '.join(wrong)}. grpo_args(config, output_dir) gives those of the settings."
+            f"these arguments of GRPOConfig contradict the run's settings: {'; '.join(wrong)}. "
+            "Leave them out: grpo_args(config, output_dir) gives those of the settings."
         )
