@@ -108,6 +108,36 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
 # -- TRL -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--trl.num_generations", "4"], "num_generations (rollout.k): 4, expected 8"),
+        (["--trl.temperature", "0.3"], "temperature (rollout.temperature): 0.3, expected 1.0"),
+        (
+            ["--trl.scale_rewards", "none"],
+            "scale_rewards (advantages are those of train.advantage)",
+        ),
+        (["--trl.use_vllm", "true"], "use_vllm"),
+        (["--trl.vllm_mode", "server"], "vllm_mode (sampling and rewards are the run's)"),
+        (["--trl.top_k", "5"], "top_k (sampling and rewards are the run's)"),
+        (["--trl.eval_strategy", "steps"], "eval_strategy (rods eval evaluates a checkpoint)"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_arguments_of_trl_that_contradict_are_refused_without_trl(
+    words: list[str],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("rods.trainers.memory.plan.trl_memory", lambda *_: [])
+    words = ["trl", "--profile", "small", *words, "--out", str(tmp_path / "out")]
+    assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 2
+    out, err = capsys.readouterr()
+    assert named in " ".join(err.split()) and not out, "nothing looks as if it were accepted"
+
+
 def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
     config = load_config("rods", "small", [f"model.name={small}", "model.dtype=float32"])
     shape = shape_of(load_architecture(config.model))

@@ -5,6 +5,7 @@ The bundled policy on the benchmark, variants by the real worker. `.ci/hosts` ru
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import signal
 import subprocess
@@ -346,13 +347,17 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
     from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
 
     with rods.hosted(small()) as run:
-        args = grpo_args(run.config, str(tmp_path), temperature=0.5)
-        with pytest.raises(ConfigError, match=r"rollout.temperature\): 0.5, expected 1"):
-            CurriculumGRPOTrainer(run, args)
-        args = grpo_args(run.config, str(tmp_path), top_k=5, vllm_mode="server")
-        with pytest.raises(ConfigError, match=r"top_k.*: 5, expected 0; vllm_mode"):
-            CurriculumGRPOTrainer(run, args)
         args = grpo_args(run.config, str(tmp_path))
+        for changed, named in (
+            ({"temperature": 0.5}, r"rollout.temperature\): 0.5, expected 1"),
+            ({"top_k": 5, "vllm_mode": "server"}, r"top_k.*: 5, expected 0; vllm_mode"),
+            ({"max_steps": 0}, "max_steps: 0, expected at least 1"),
+        ):
+            own = copy.copy(args)
+            for name, value in changed.items():  # as a GRPOConfig that the user made
+                setattr(own, name, value)
+            with pytest.raises(ConfigError, match=named):
+                CurriculumGRPOTrainer(run, own)
         with pytest.raises(ConfigError, match="CurriculumGRPOTrainer got reward_funcs"):
             CurriculumGRPOTrainer(run, args, reward_funcs=[len])
 
