@@ -28,8 +28,9 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDES = ROOT / "docs" / "guides"
-GUIDE, FROM_PYTHON, COLD, MCP_GUIDE = (
-    GUIDES / f"{name}.md" for name in ("tools", "tools-python", "cold-start", "mcp")
+GUIDE, FROM_PYTHON, COLD, USE, MCP_GUIDE = (
+    GUIDES / f"{name}.md"
+    for name in ("tools", "tools-python", "cold-start", "use-the-model", "mcp")
 )
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
@@ -88,7 +89,8 @@ def test_the_guide_runs(
     blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     for name, block in zip(("desk.py", "tasks.py", "variants.py"), blocks, strict=True):
         (place / name).write_text(block)
-    asked = commands(GUIDE) + commands(COLD)
+    talks = [words for words in commands(USE) if words[:3] == ["rods", "chat", "cold"]]
+    asked = commands(GUIDE) + commands(COLD) + talks
     assert [words[:2] for words in asked] == [
         ["rods", "init"],
         ["python", "tasks.py"],
