@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rods.cli.catalog.settings import places, rows_of
+from rods.cli.settings import places, rows_of
 from rods.config import load_config
 from rods.infra.dotted import flat
 

@@ -21,12 +21,9 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
-from rods.cli.catalog.recipes import recipes
-from rods.cli.catalog.settings import places, rows_of, settings
 from rods.cli.chat import chat
 from rods.cli.check import check
 from rods.cli.common import EXTRA, HELP, HELP_NAMES, RESULTS, say
-from rods.cli.compare import compare
 from rods.cli.convert import convert
 from rods.cli.demonstrate import demonstrate
 from rods.cli.doctor import doctor
@@ -38,8 +35,9 @@ from rods.cli.hosts.verl import verl
 from rods.cli.init import init
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
-from rods.cli.report import report, view
+from rods.cli.report import compare, report, view
 from rods.cli.serve_env import serve_env
+from rods.cli.settings import places, recipes, rows_of, settings
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train

@@ -1,4 +1,4 @@
-"""`rods report` builds the page of a run again; `rods view` shows runs in a browser."""
+"""`rods report` and `rods compare` build pages of runs; `rods view` shows runs in a browser."""
 
 from __future__ import annotations
 
@@ -67,6 +67,26 @@ def compared(found: Experiment) -> dict[str, Any]:
 def _rows(cells: Cells) -> list[dict[str, Any]]:
     named = ((*key, cell) for key, cell in cells.items())
     return [{"set": p.set, "part": p.label, "metric": m, **asdict(cell)} for p, m, cell in named]
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Two or more: folders of runs, summaries, eval --json > a.json."),
+    ],
+    page: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs: results with paired intervals, and curves."""
+    from rods.report.compare import compare_runs
+
+    comparison = compare_runs(runs)
+    print_results(compared(comparison), comparison.table())
+    for note in comparison.notes:
+        say(f"note: {note}")
+    if page is not None:
+        comparison.write(page)
+        say(f"page: {page}")
 
 
 def view(

@@ -1,1 +1,0 @@
-"""Verbs that list what there is: recipes and settings."""
