@@ -144,8 +144,8 @@ class _Verb(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for before, word in pairwise(["", *args]):
             if not word and (before in _OF_MODELS or not before.startswith("-")):
-                what = before if before in _OF_MODELS else "an argument"
-                raise ConfigError(f"{what} is empty. Leave it out, or give a folder or a name.")
+                what = f"{before} is empty." if before in _OF_MODELS else "An argument is empty."
+                raise ConfigError(f"{what} Leave it out, or give a folder or a name.")
         try:
             return self._parsed(ctx, args)
         except typer.BadParameter as error:

@@ -136,16 +136,12 @@ def require_sides(train: Sequence[Task], held_out: Sequence[Task], settings: Env
     if train and held_out:
         return
     tasks = [*train, *held_out]
-    count = f"{len(tasks)} tasks in {len({task.provenance.scenario for task in tasks})} scenarios"
-    if settings.tasks:
-        raise ConfigError(
-            f"env.tasks: {count} with env.held_out {settings.held_out:g} leave a split empty. "
-            "Tasks of one scenario stay together: add tasks of other scenarios "
-            "(provenance.scenario), or change env.held_out."
-        )
+    where = "env.tasks" if settings.tasks else f"env.name {settings.name!r}"
     raise ConfigError(
-        f"env.name {settings.name!r}: its own {count} leave a split empty. Let it make more, hold "
-        "some out (`Environment.part`), or name files of them (env.tasks)."
+        f"{where}: {len(tasks)} tasks in {len({task.provenance.scenario for task in tasks})} "
+        f"scenarios with env.held_out {settings.held_out:g} leave a split empty. Add tasks of "
+        "other scenarios (provenance.scenario), change env.held_out, or let your environment hold "
+        "some out (`Environment.part`)."
     )
 
 

@@ -263,10 +263,10 @@ def _reader(kind: Any, feature: Any = None, is_json: bool = False) -> Reader | N
     return None
 
 
-def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+def rows_of(columns: dict[str, list[Any]], what: str = "it") -> list[dict[str, Any]]:
     """The rows of an object of lists, without nulls; raises `ValueError` if lengths differ."""
     if len(set(map(len, columns.values()))) > 1:
-        raise ValueError("an object of lists that differ in length")
+        raise ValueError(f"{what} is an object of lists that differ in length")
     rows = zip(*columns.values(), strict=True)
     return [{k: v for k, v in zip(columns, row, strict=True) if v is not None} for row in rows]
 

@@ -96,10 +96,7 @@ def _turned(value: Any, what: str) -> Any:
     columns = cast("dict[str, Any]", value)
     if not isinstance(value, dict) or not all(isinstance(c, list) for c in columns.values()):
         return value
-    try:
-        return rows_of(columns)
-    except ValueError as fault:
-        raise ValueError(f"{what} is {fault}") from fault
+    return rows_of(columns, what)
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:

@@ -79,7 +79,6 @@ def _more(kind: str, answer: str, reference: str) -> bool:
 # -- copies --------------------------------------------------------------------------------------
 
 _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
-_NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
 STAND_IN = r"\pi"
@@ -114,8 +113,8 @@ def wrapped(answer: str, reference: str, question: str) -> list[str]:
     shown = {side.strip(".,?!:") for side in (*_shown(question), *_apart(question).split("\x00"))}
     found: list[str] = []
     for side in filter(_composed, shown):
-        before = r"(?<![\d.])" if side[0].isdigit() else r"(?<![A-Za-z\\])"
-        held = re.compile(rf"{before}{re.escape(side)}(?![A-Za-z\d.])")
+        before = "A-Za-z\\\\" if side[0].isalpha() else "\\d." if side[0].isdigit() else "\\\\"
+        held = re.compile(rf"(?<![{before}]){re.escape(side)}(?![A-Za-z\d.])")
         if _pieces(side) != known and held.search(plain):
             found.append(held.sub(lambda _: f"({STAND_IN})", plain))
     return found
@@ -146,10 +145,8 @@ def _sides(match: re.Match[str]) -> list[str]:
 
 
 def _key(text: str) -> str:
-    """An expression without what changes nothing: grouping, +0, *1, and the sign of a product."""
+    """An expression without grouping and without the signs of products."""
     for old, new in _SIGNS:
         text = text.replace(old, new)
-    for _ in range(2):  # before and behind brackets
-        text = _NEUTRAL.sub("", text)
-        text = re.sub("[(){}&]", "", text)
+    text = re.sub("[(){}&]", "", text)
     return re.sub(r"[*/]|\\frac", "", text).rstrip(".,?!;:")
