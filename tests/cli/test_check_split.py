@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def write_tasks(count: int, scenario: str | None) -> None:
             room = f"R-{number}"
             calls = [{"name": "book", "arguments": {"room": room}}]
             state = {"Desk": {"rooms": {room: {}}}}
-            task = {
+            task: dict[str, Any] = {
                 "env": "desk",
                 "category": "base",
                 "turns": [{"user": f"Book room {room}.", "ground_truth": calls}],

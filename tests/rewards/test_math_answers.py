@@ -269,7 +269,17 @@ def test_what_only_looks_copied_is_right(asked: str, reference: str, answer: str
 
 
 WRAPPINGS = [
-    *(r"\frac{E}{1}", r"\dfrac{E}{1.0}", "-(-(E))", "--E", r"1\cdot (E)", "1(E)", "1.0(E)", "E+0"),
+    *(
+        r"\frac{E}{1}",
+        r"\dfrac{E}{1.0}",
+        "-(-(E))",
+        "--E",
+        r"1\cdot (E)",
+        r"1\cdot E",
+        "1(E)",
+        "1.0(E)",
+        "E+0",
+    ),
     *("0+E", "E+0x", "E-1+1", "(E)", r"\left(E\right)", "[E]", r"\text{E}", r"\boxed{E}", "(E)^1"),
     *("((E)^{-1})^{-1}", r"\frac{1}{\frac{1}{E}}", r"\frac{-(E)}{-1}", r"\frac{2(E)}{2}", "2(E)/2"),
     *("(-1)^2(E)", r"-1\cdot-(E)", r"\frac{2}{2}(E)", r"E\cdot 5^0", r"\sqrt[1]{E}", "+(E)"),

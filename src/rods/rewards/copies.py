@@ -79,6 +79,7 @@ def _more(kind: str, answer: str, reference: str) -> bool:
 # -- copies --------------------------------------------------------------------------------------
 
 _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
+_NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
 STAND_IN = r"\pi"
@@ -145,8 +146,10 @@ def _sides(match: re.Match[str]) -> list[str]:
 
 
 def _key(text: str) -> str:
-    """An expression without grouping and without the signs of products."""
+    """An expression without what changes nothing: grouping, +0, *1, and the sign of a product."""
     for old, new in _SIGNS:
         text = text.replace(old, new)
-    text = re.sub("[(){}&]", "", text)
+    for _ in range(2):  # before and behind brackets
+        text = _NEUTRAL.sub("", text)
+        text = re.sub("[(){}&]", "", text)
     return re.sub(r"[*/]|\\frac", "", text).rstrip(".,?!;:")
