@@ -92,6 +92,7 @@ def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PARSED_PAGES = [
     ROOT / "docs" / "index.md",
+    ROOT / "docs" / "research" / "reproduce.md",
     *(
         path
         for name in ("start", "guides", "recipes")
