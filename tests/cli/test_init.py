@@ -61,7 +61,8 @@ def test_a_name_that_is_no_new_folder_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert rods("init", name, monkeypatch=monkeypatch) == 2
-    assert "expected the name of one new folder" in capsys.readouterr().err
+    expected = "expected the name of one new folder" if name else "an argument is empty"
+    assert expected in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 

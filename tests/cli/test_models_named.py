@@ -18,7 +18,7 @@ VERBS = [
     "sft data.jsonl --out out --model",
     "trl --dry-run --model",
     "verl --dry-run --model",
-    "check --template",
+    "check --model",
     "export --out out",
 ]
 

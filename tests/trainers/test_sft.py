@@ -25,7 +25,7 @@ from rods.tokens import Span
 from rods.trainers.batches.micro import pack
 from rods.trainers.examples import encode_row, read_examples
 from rods.trainers.loading import load_model
-from rods.trainers.sft import SftFigures, SftSettings, SftTrainer
+from rods.trainers.sft import SftSettings, SftTrainer
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import StopReason
@@ -333,11 +333,6 @@ def test_a_checkpoint_is_due_after_minutes(monkeypatch: pytest.MonkeyPatch) -> N
     assert not due.now()  # writing would take more than a twentieth of the time
     now += 201.0
     assert due.now()
-
-
-def test_the_line_of_progress_says_how_long_it_will_take() -> None:
-    figures = SftFigures(3, 9, 0.3, 1.25, 1e-3, 1.0, 100, 800, 20.0)
-    assert sft._Pace().line(figures) == "loss 1.250  40 tok/s  2 min left  lr 1.0e-03"  # pyright: ignore
 
 
 def arguments(policy: Path, file: Path, out: Path) -> list[str]:
