@@ -61,7 +61,7 @@ def test_a_name_that_is_no_new_folder_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert rods("init", name, monkeypatch=monkeypatch) == 2
-    expected = "expected the name of one new folder" if name else "an argument is empty"
+    expected = "expected the name of one new folder" if name else "An argument is empty"
     assert expected in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
