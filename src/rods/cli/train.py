@@ -65,7 +65,7 @@ def train(
 ) -> None:
     """Train a model on tasks, and write more where it is learning.
 
-    Any setting of docs/reference/settings.md: --section.key VALUE.
+    Any setting that `rods settings` lists is an option: --updates 20, --rollout.k 16.
     """
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
