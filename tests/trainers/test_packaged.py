@@ -123,13 +123,13 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     # Without the hardware, bfloat16 takes over ten minutes here.
     half = threads.bfloat16_pays(576)
     quick = (
-        "--dtype",
+        "--model.dtype",
         "bfloat16" if half else "float32",
         "--epochs",
         "1",
         "--batch-tokens",
         "384",
-        "--threads",
+        "--model.threads",
         "1",
     )
     assert not rods(*sft, *quick, "--out", str(started), monkeypatch=monkeypatch)

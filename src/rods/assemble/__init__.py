@@ -124,7 +124,6 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     require_sides(sides.train, sides.held_out, config.env)
     require_tasks(config, environment, sides.originals)
     require_known_tools(config, environment, sides.originals)
-    held_out = held_out_tasks(config, environment, sides)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)
@@ -133,6 +132,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     trainer = LocalTrainer(model, tokenizer, *how, config.rollout.generated_tokens)
     policy = engine_within(config, trainer.model, template, cache)
     require_trainable(config, policy)
+    held_out = held_out_tasks(config, environment, sides)
 
     async def evaluate(policy: Engine, progress: Progress) -> Sequence[Mapping[str, Json]]:
         context = RolloutContext(environment, policy, dialect, template, config.rollout)
