@@ -21,7 +21,7 @@ from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.build import build_report, interval, span
 from rods.report.compare import compare_runs
-from rods.report.heldout import WRITERS_NOTE, TaskSubset, result_rows
+from rods.report.heldout import WRITERS_NOTE, TaskSubset, result_rows, shown
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
@@ -34,7 +34,7 @@ from rods.report.panels import (
 )
 from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
 from rods.report.results import evaluation_table, reach, suite_table, summary
-from rods.report.run_data import EvaluationPass, evaluation_of, load_run
+from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
 
@@ -676,3 +676,18 @@ def test_a_suite_and_a_page_say_it_likewise() -> None:
 @pytest.mark.parametrize("word", ["bundled", "pretrained"])
 def test_the_legend_of_writers_holds_for_any_tasks(word: str) -> None:
     assert word not in WRITERS_NOTE
+
+
+@pytest.mark.parametrize(
+    ("solved", "expected"),
+    [
+        (1.0, ["greedy_progress", "progress"]),  # one turn: nothing but progress
+        (0.0, ["greedy_progress", "progress", "greedy_solved", "solved"]),
+    ],
+)
+def test_conversations_solved_are_shown_where_they_are_not_progress(
+    solved: float, expected: list[str]
+) -> None:
+    values = {"greedy_progress": 1.0, "progress": 1.0, "greedy_solved": solved, "solved": solved}
+    rows = tuple(EvalRow(f"t{n}", "add", "original", f"s{n}", "", values, 1) for n in range(2))
+    assert shown(result_rows(None, EvaluationPass("after", rows))) == expected

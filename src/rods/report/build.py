@@ -86,7 +86,7 @@ def _context(run: RunData) -> dict[str, object]:
         "tiles": tiles(run, rows),
         "rows": rows,
         "after_label": when,
-        "leading": heldout.measured(rows),
+        "leading": heldout.shown(rows),
         "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",

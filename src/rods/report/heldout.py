@@ -32,6 +32,8 @@ METRICS: Mapping[str, tuple[str, str]] = {
 """What is measured, and how."""
 LEADING = tuple(METRICS)[:4]
 """What tables lead with; the benchmark's own verdict stands in the report."""
+OF_TURNS = {"greedy_solved": "greedy_progress", "solved": "progress"}
+"""What tasks of one turn have twice."""
 SETS: Mapping[str, str] = {"variant": "Held-out variants", "original": "Held-out original tasks"}
 WRITERS: Mapping[str, str] = {
     "graph": "template-written messages",
@@ -131,6 +133,12 @@ def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> lis
     """Those of the metrics that any row has a value of."""
     cells = [row.cells for row in rows]
     return [m for m in metrics if any(c[m].before or c[m].after for c in cells)]
+
+
+def shown(rows: Sequence[ResultRow]) -> list[str]:
+    """What the tables of one run lead with: conversations solved only where it is not progress."""
+    twice = {m for m, of in OF_TURNS.items() if all(r.cells[m] == r.cells[of] for r in rows)}
+    return [metric for metric in measured(rows) if metric not in twice]
 
 
 Key = tuple[str, str]

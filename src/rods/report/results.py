@@ -50,7 +50,7 @@ def summary_table(run: RunData) -> Table:
 def markdown_table(run: RunData) -> list[str]:
     """The same in Markdown, a row a line."""
     rows = heldout.result_rows(run.evaluation("before"), run.last_evaluation)
-    metrics = heldout.measured(rows)
+    metrics = heldout.shown(rows)
     lines = [["", "tasks", *(heading(metric, " ") for metric in metrics)]]
     lines.append(["---"] * len(lines[0]))
     for row in rows:
@@ -73,7 +73,7 @@ def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
     said = f"\n{heldout.WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
-    metrics = heldout.measured(rows)
+    metrics = heldout.shown(rows)
     table = plain_table(
         title,
         f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
