@@ -10,6 +10,7 @@ here decides anything during training.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
@@ -164,9 +165,9 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     """
     if config.grows:
         return config.updates
-    step = config.rollout.tasks_per_step
     pools = [len(stage_tasks(stage, originals, config.seed)) for stage in config.stages]
-    steps = sum(s.epochs * -(-n // step) for s, n in zip(config.stages, pools, strict=True))
+    epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
+    steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
     return min(steps, config.updates or steps)
 
 

@@ -80,7 +80,7 @@ def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
 def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
-    if not sides.held_out:
+    if not sides.held_out:  # an evaluation needs no training side
         require_sides(sides.train, (), config.env)
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:

@@ -181,8 +181,8 @@ def parquet_rows(
         with parquet.ParquetFile(path) as source:
             schema = source.schema_arrow
             names = [n for n in schema.names if not wanted or n.lower() in wanted]
-            told = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-            known = told.get("info", {}).get("features", {})
+            noted = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+            known = noted.get("info", {}).get("features", {})
             made = {name: reader(schema.field(name), known.get(name)) for name in names}
             readers = {name: read for name, read in made.items() if read}
             for batch in source.iter_batches(PIECE, columns=names):

@@ -47,7 +47,7 @@ class WriterActor:
         """Build environment, writer and gates; answers of a chat server are not kept there."""
         self._pipeline = settings.make_pipeline()
         self._lock, self._life = threading.Lock(), secrets.token_hex(8)
-        self._told: Mapping[str, Mapping[str, float]] = {}
+        self._reported: Mapping[str, Mapping[str, float]] = {}
 
     def parallel(self) -> int:
         """Outcomes that it can have under way."""
@@ -57,9 +57,9 @@ class WriterActor:
         """One outcome; raises `WriterError` where the writer cannot be used."""
         outcome = self._pipeline.make(seed, rng_seed, seen)
         with self._lock:
-            told, self._told = self._told, self._pipeline.usage()
-            less = {stage: {k: -v for k, v in row.items()} for stage, row in told.items()}
-            return ActorAnswer(outcome, total_usage(self._told, less), self._life)
+            before, self._reported = self._reported, self._pipeline.usage()
+            less = {stage: {k: -v for k, v in row.items()} for stage, row in before.items()}
+            return ActorAnswer(outcome, total_usage(self._reported, less), self._life)
 
 
 class ActorPipeline(Pipeline):
