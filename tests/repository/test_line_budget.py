@@ -36,7 +36,7 @@ BUDGETS = {
     "synthesis": Budget(("synthesis",), 5_300, 7_722),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_487),
     "trainers": Budget(("trainers",), 4_000, 4_777),
-    "engines": Budget(("engines",), 3_000, 3_791),
+    "engines": Budget(("engines",), 3_000, 3_810),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_446),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_744),
     "envs": Budget(("envs",), 9_000, 9_789, ("envs/repo/repositories",)),

@@ -1,8 +1,8 @@
 """The embedded engine in several processes, one a core: `engine.name = "processes"`.
 
 `engine.py` shares sessions out and hands weights over, `replica.py` is the program that samples.
-Here stands what they say to each other: frames over pipes. A frame is the length of its content in
-eight bytes and the content, pickled: both ends are one program. A call names a method of the
+Here stands what they say to each other: frames over sockets. A frame is the length of its content
+in eight bytes and the content, pickled: both ends are one program. A call names a method of the
 replica; its answer comes under the call's number, in any order. None of it runs on a GPU.
 
     writer.write(frame(Call(7, "sleep", ())))

@@ -16,7 +16,11 @@ import asyncio
 import itertools
 import logging
 import os
+import signal
+import socket
 import sys
+from asyncio import StreamReader, StreamWriter
+from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,6 +38,7 @@ UNEVEN = 4
 costs the computing of its context, and ends the wait for the replica that has the longer tasks."""
 GRACE = 5.0
 """Seconds that a replica may take to end."""
+_WHY = "if it printed no error, it was killed, perhaps for memory (the kernel's log says so)"
 _NUMBERS = itertools.count(1)
 """Of sessions, which their generations have too, and of other calls."""
 
@@ -66,8 +71,8 @@ class Processes(Engine):
         return self._version
 
     async def start(self) -> None:
-        """Start the replicas; each loads its libraries and makes its model."""
-        self._replicas = [*await asyncio.gather(*(self._started() for _ in range(self._count)))]
+        """Start the replicas, which load their libraries once, and each makes its model."""
+        self._replicas = await self._started(self._count)
 
     async def sync(self, weights: Weights, version: int) -> None:
         """Hand all weights over; generations in flight go on under the new ones.
@@ -75,7 +80,8 @@ class Processes(Engine):
         In the place of a replica that has ended another one is started.
         """
         for place, replica in enumerate(self._replicas):
-            self._replicas[place] = replica if replica.running else await self._started()
+            if not replica.running:
+                (self._replicas[place],) = await self._started(1)
         await self._all("sync", {n: t.detach() for n, t in weights.tensors()}, version)
         self._version = version
 
@@ -106,15 +112,17 @@ class Processes(Engine):
             return min(same or [fewest], key=lambda replica: replica.open)
         return fewest if not now.running or now.open - fewest.open >= UNEVEN else now
 
-    async def _started(self) -> Replica:
-        replica = Replica()
-        await replica.start()
+    async def _started(self, count: int) -> list[Replica]:
+        replicas = await started(count)
+        make = _call("make", *_made_of(self._options, self._count))
         try:
-            await replica.ask(_call("make", *_made_of(self._options, self._count)))
+            pids = await asyncio.gather(*(replica.ask(make) for replica in replicas))
         except BaseException:
-            await replica.close()
+            await asyncio.gather(*(replica.close() for replica in replicas))
             raise
-        return replica
+        for replica, pid in zip(replicas, pids, strict=True):
+            replica.pid = pid
+        return replicas
 
     async def _all(self, method: str, *args: Any) -> None:
         call = _call(method, *args)
@@ -174,35 +182,22 @@ class ProcessSession:
 class Replica:
     """One replica's process, and who waits for what of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Process, reader: StreamReader, writer: StreamWriter) -> None:
+        """At the other end of the streams is the program, or a fork of it."""
         self.open = 0
         """Sessions."""
         self.prompts: Counter[tuple[int, ...]] = Counter()
         """Sessions of each shared prompt."""
-        self._process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self.pid = 0
+        """Of its process, once it has made its model."""
+        self._program, self._writer = program, writer
         self._asked: dict[int, asyncio.Future[Any]] = {}
-
-    @property
-    def pid(self) -> int:
-        """Of its process, once it was started."""
-        return 0 if self._process is None else self._process.pid
+        self._reading = asyncio.create_task(self._read(reader))
 
     @property
     def running(self) -> bool:
         """Whether it answers."""
-        return self._reading is not None and not self._reading.done()
-
-    async def start(self) -> None:
-        """Start the program; it loads its libraries meanwhile."""
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "rods.engines.processes.replica"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for the run, which then ends it
-        )
-        self._reading = asyncio.create_task(self._read(self._process))
+        return not self._reading.done()
 
     async def ask(self, call: _Call) -> Any:
         """Say a call and wait for its answer; raises `PolicyError`."""
@@ -218,8 +213,8 @@ class Replica:
 
     def tell(self, call: _Call) -> None:
         """Say a call that is not answered; a replica that is gone does not hear it."""
-        if self._process is not None and self._process.stdin is not None and self.running:
-            self._process.stdin.write(call.content)
+        if self.running:
+            self._writer.write(call.content)
 
     def enter(self, seed: int, shared: tuple[int, ...]) -> int:
         """Open a session; its number."""
@@ -238,21 +233,17 @@ class Replica:
         self.tell(_call("close", session))
 
     async def close(self) -> None:
-        """Close its input, at which it ends."""
-        if self._process is None or self._process.stdin is None:
-            return
-        self._process.stdin.close()
+        """Close its socket, at which it ends. With it ends the program, if the others do, too."""
+        self._writer.close()
         try:
-            await asyncio.wait_for(self._process.wait(), GRACE)
+            await asyncio.wait_for(asyncio.shield(self._reading), GRACE)
         except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
-        if self._reading is not None:
+            os.kill(self.pid or self._program.pid, signal.SIGKILL)
             await self._reading
+        await self._program.wait()
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while (said := await received(process.stdout)) is not None:
+    async def _read(self, reader: StreamReader) -> None:
+        while (said := await received(reader)) is not None:
             answer = self._asked.get(said.number)
             if answer is None or answer.done():
                 continue  # nobody waits any more
@@ -260,16 +251,35 @@ class Replica:
                 answer.set_result(said.result)
             else:
                 answer.set_exception(PolicyError(said.fault))
-        await self._ended(process)
-
-    async def _ended(self, process: asyncio.subprocess.Process) -> None:
-        """Tell all that wait."""
-        code = await process.wait()
         waiting = [answer for answer in self._asked.values() if not answer.done()]
         if waiting or self.open:
-            _LOG.warning("a process of the engine ended (%s) with %d sessions", code, self.open)
-        for future in waiting:
-            future.set_exception(PolicyError(f"a process of the engine ended ({code})."))
+            _LOG.warning("a process of the engine ended with %d sessions; %s", self.open, _WHY)
+        for answer in waiting:
+            answer.set_exception(PolicyError(f"a process of the engine ended; {_WHY}."))
+
+
+async def started(count: int) -> list[Replica]:
+    """Replicas of one program, at least 1. It loads its libraries meanwhile."""
+    # Elsewhere, what the libraries have started may not survive a fork.
+    shares = [count] if sys.platform == "linux" else [1] * count
+    return [replica for share in shares for replica in await _program(share)]
+
+
+async def _program(count: int) -> list[Replica]:
+    pairs = [socket.socketpair() for _ in range(count)]
+    theirs = [their.fileno() for _, their in pairs]
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rods.engines.processes.replica", *map(str, theirs)),
+        pass_fds=theirs,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=2,  # what a library prints is no result of the run
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,  # Ctrl-C is for the run, which then ends it
+    )
+    for _, their in pairs:
+        their.close()
+    streams = [await asyncio.open_connection(sock=own) for own, _ in pairs]
+    return [Replica(program, *pair) for pair in streams]
 
 
 def _made_of(options: EngineOptions, processes: int) -> tuple[Any, dict[str, Any]]:

@@ -1,17 +1,21 @@
-"""A replica: the embedded engine on one thread, for a run at the other end of two pipes.
+"""A replica: the embedded engine on one thread, for a run at the other end of a socket.
 
-Owns its process. It ends when its input does, which the kernel closes even after a SIGKILL of the
-run. It decides nothing: which sessions it has is the run's choice.
+Owns its process. It ends when the run closes the socket, which the kernel does even after a
+SIGKILL. It decides nothing: which sessions it has is the run's choice. Replicas that start together
+are forks of one program: libraries are imported once, which takes seconds, before any thread.
 
-    python -m rods.engines.processes.replica < frames > frames
+    python -m rods.engines.processes.replica 7 9        # sockets that it has inherited, by number
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import signal
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,15 +30,16 @@ class _Replica:
     """The engine and the sessions of the run, by their numbers. Its methods are what `Call`s name;
     those with an answer give it back, and a generation goes on beside the others."""
 
-    def __init__(self, out: int) -> None:
-        self._out = out
+    def __init__(self, run: asyncio.StreamWriter) -> None:
+        self._run = run
         self._sessions: dict[int, HFSession] = {}
         self._work: set[asyncio.Task[None]] = set()
 
-    async def make(self, architecture: Any, options: dict[str, Any]) -> None:
-        """Make the engine; weights come with the first `sync`."""
+    async def make(self, architecture: Any, options: dict[str, Any]) -> int:
+        """Make the engine; weights come with the first `sync`. The number of this process."""
         self._model: Any = AutoModelForCausalLM.from_config(architecture).eval()
         self._engine = HFPolicy(self._model, threads=1, share=True, **options)
+        return os.getpid()
 
     @torch.no_grad()
     async def sync(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
@@ -72,29 +77,33 @@ class _Replica:
 
     def say(self, answer: Answer) -> None:
         """Tell the run."""
-        content = memoryview(frame(answer))
-        while content:
-            content = content[os.write(self._out, content) :]
+        self._run.write(frame(answer))
 
 
-async def _serve(out: int) -> None:
-    reader = asyncio.StreamReader()
-    pipe = asyncio.StreamReaderProtocol(reader)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: pipe, sys.stdin.buffer)
-    replica = _Replica(out)
+async def _serve(number: int) -> None:
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=number))
+    replica = _Replica(writer)
     while (call := await received(reader)) is not None:
         work = getattr(replica, call.method)(*call.args)
         if work is not None:
             replica.say(Answer(call.number, await work))
 
 
-def main() -> None:
-    """Serve until the run is gone."""
-    out = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no frame
-    asyncio.run(_serve(out))
+def main(sockets: Sequence[int]) -> None:
+    """Serve each socket in a process of its own until the run is gone."""
+    gc.freeze()  # else collections copy the pages that the forks share
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that end leave no zombies
+    mine, *others = sockets
+    for number in others:
+        if not os.fork():
+            mine = number
+            break
+    for number in sockets:
+        if number != mine:
+            os.close(number)  # or the run would not see that another replica ended
+    asyncio.run(_serve(mine))
     os._exit(0)  # generations that nobody waits for
 
 
 if __name__ == "__main__":
-    main()
+    main([int(number) for number in sys.argv[1:]])
