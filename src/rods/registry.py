@@ -11,6 +11,7 @@ package keeps the table of its own; the folders of `recipes/` add what is one sy
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import importlib.util
@@ -156,12 +157,21 @@ def load(setting: str, address: str) -> Any:
     module, _, attribute = address.rpartition(":")
     try:
         found = _of_file(module) if module.endswith(".py") else _of_name(module)
+        if not hasattr(found, attribute):
+            there = [name for name, value in vars(found).items() if _own(name, value)]
+            near = difflib.get_close_matches(attribute, there, cutoff=0.5) or there[:5]
+            names = ", ".join(near) or "no names"
+            raise AttributeError(f"{module} has no {attribute!r}. It has {names}.")
         return getattr(found, attribute)
     except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
         raise ConfigError(
-            f"{setting}: {address!r} cannot be imported: {str(error).removesuffix('.')}. Modules "
-            "are looked for in the working directory too; a file is named FILE.py:attribute."
+            f"{setting}: {address!r} cannot be imported: {str(error).removesuffix('.')}. Modules are "
+            "looked for in the working directory too; a file is named FILE.py:attribute."
         ) from error
+
+
+def _own(name: str, value: object) -> bool:
+    return not name.startswith("_") and not isinstance(value, ModuleType)
 
 
 def _of_name(module: str) -> ModuleType:

@@ -123,7 +123,7 @@ def test_a_users_environment_reward_and_writer_work() -> None:
         (make_environment, "serch", r"env\.name: .* Did you mean 'search'\?"),
         (get_reward, "acuracy", r"stages\.reward: .* Did you mean 'accuracy'\?"),
         (lambda name: make_writer(name, [], NotesEnvironment()), "grap", "Did you mean 'graph'"),
-        (get_dialect, "mine:Nothing", "no attribute 'Nothing'"),
+        (get_dialect, "mine:Nothing", "has no 'Nothing'"),
         (get_dialect, "mine:Paid", r"has no answer, .*parse.* Derive it from rods\.dialects"),
         (get_reward, "mine:NUMBER", "is a int; expected a function or a class"),
         (make_environment, "nowhere:Shelf", "No module named 'nowhere'"),
@@ -163,6 +163,9 @@ def test_a_file_is_named_by_its_path(file: str, tmp_path: Path) -> None:
         ("from . import other", "relative import"),
         ("x = (", "was never closed"),
         ("import nowhere", "No module named 'nowhere'"),
+        ("import os\nrooms = 3", r"broken\.py has no 'x'\. It has rooms\. Modules are"),
+        ("xs = 3", r"broken\.py has no 'x'\. It has xs\."),
+        ("", r"broken\.py has no 'x'\. It has no names\."),
         ("raise ValueError('odd.')", r"odd\. Modules are"),
     ],
 )

@@ -190,12 +190,17 @@ import asyncio, sys
 from rods.engines.processes.engine import Processes
 from process_cases import CONFIG, options_of
 from rods.rollout.template import ChatTemplate
+from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.loading import load_model
 
 async def go():
     model, tokenizer = load_model(CONFIG.model)
     engine = Processes(options_of((model, ChatTemplate(tokenizer))), 2)
     await engine.start()
+    await engine.sync(ModelWeights(model), 0)
+    made = [engine.open(n).generate(range(9), 20 + n, 1.0) for n in range(200)]
+    first, *_ = [asyncio.create_task(one) for one in made]
+    await first
     print(*(replica.pid for replica in engine._replicas), flush=True)
     await asyncio.sleep(600)
 
@@ -203,11 +208,15 @@ asyncio.run(go())
 """
 
 
-def test_processes_end_with_a_run_that_is_killed() -> None:
+def test_processes_end_silently_with_a_run_that_is_killed() -> None:
     run = subprocess.Popen(
-        [sys.executable, "-c", RUN], stdout=subprocess.PIPE, cwd=SUPPORT, text=True
+        [sys.executable, "-c", RUN],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=SUPPORT,
+        text=True,
     )
-    assert run.stdout is not None
+    assert run.stdout is not None and run.stderr is not None
     pids = [int(word) for word in run.stdout.readline().split()]
     assert len(pids) == 2 and all(Path(f"/proc/{pid}").exists() for pid in pids)
     run.kill()
@@ -216,4 +225,6 @@ def test_processes_end_with_a_run_that_is_killed() -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < until
         time.sleep(0.05)
+    assert run.stderr.read() == ""
     run.stdout.close()
+    run.stderr.close()

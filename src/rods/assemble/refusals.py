@@ -103,23 +103,21 @@ def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[T
 
 
 def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
-    """Raises `PolicyError` where a bundled policy was pretrained with none of the tasks' tools."""
+    """Raises `PolicyError` where a bundled policy was pretrained without one of the tasks' tools."""
     if config.model.name not in BUNDLED:
         return
     card = json.loads((BUNDLED[config.model.name] / "card.json").read_text(encoding="utf-8"))
     if "tools" not in card:  # a language model, which reads what it is shown
         return
-    offered: dict[str, None] = {}
-    for task in tasks:
-        offered |= dict.fromkeys(all_tools(in_process(environment), task))
-        if not offered.keys().isdisjoint(card["tools"]):
-            return
-    if offered:  # worlds elsewhere show their tools in a turn alone
-        raise PolicyError(
-            f'model.name = "{config.model.name}": this bundled policy was pretrained with other '
-            f"tools than those of env.name = {config.env.name!r} ({', '.join([*offered][:3])}), so "
-            "no call of it could be parsed. Name your own model: --model FOLDER_OR_HUB_NAME."
-        )
+    known = set(card["tools"])
+    for task in tasks:  # worlds elsewhere show their tools in a turn alone
+        offered = all_tools(in_process(environment), task)
+        if unknown := [tool for tool in offered if tool not in known]:
+            raise PolicyError(
+                f'model.name = "{config.model.name}": this bundled policy was pretrained with other '
+                f"tools than those of env.name = {config.env.name!r} ({', '.join(unknown[:3])}), so "
+                "it would never call them. Name your own model: --model FOLDER_OR_HUB_NAME."
+            )
 
 
 def require_interruptible(config: RunConfig, environment: Environment) -> None:
