@@ -165,8 +165,8 @@ def load(setting: str, address: str) -> Any:
         return getattr(found, attribute)
     except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
         raise ConfigError(
-            f"{setting}: {address!r} cannot be imported: {str(error).removesuffix('.')}. Modules are "
-            "looked for in the working directory too; a file is named FILE.py:attribute."
+            f"{setting}: {address!r} cannot be imported: {str(error).removesuffix('.')}. Modules "
+            "are looked for in the working directory too; a file is named FILE.py:attribute."
         ) from error
 
 

@@ -103,7 +103,7 @@ def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[T
 
 
 def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
-    """Raises `PolicyError` where a bundled policy was pretrained without one of the tasks' tools."""
+    """Raises `PolicyError` where a bundled policy does not know one of the tasks' tools."""
     if config.model.name not in BUNDLED:
         return
     card = json.loads((BUNDLED[config.model.name] / "card.json").read_text(encoding="utf-8"))
@@ -114,9 +114,10 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
         offered = all_tools(in_process(environment), task)
         if unknown := [tool for tool in offered if tool not in known]:
             raise PolicyError(
-                f'model.name = "{config.model.name}": this bundled policy was pretrained with other '
-                f"tools than those of env.name = {config.env.name!r} ({', '.join(unknown[:3])}), so "
-                "it would never call them. Name your own model: --model FOLDER_OR_HUB_NAME."
+                f'model.name = "{config.model.name}": this bundled policy was pretrained with '
+                f"other tools than those of env.name = {config.env.name!r} "
+                f"({', '.join(unknown[:3])}), so it would never call them. Name your own model: "
+                "--model FOLDER_OR_HUB_NAME."
             )
 
 
