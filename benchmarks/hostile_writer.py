@@ -59,7 +59,7 @@ def main() -> None:
                     bad += keeper.check(seed, outcome.variant).rejection is not None
             seconds = time.perf_counter() - started
             bad += seconds > LIMIT
-            retries = sum(row.retries for row in writer.usage().values())
+            retries = server.count - int(sum(row["calls"] for row in writer.usage().values()))
             reasons = ", ".join(f"{s}:{r} {n}" for (s, r), n in counted.rejected.most_common(3))
             print(
                 f"{mode:16}{counted.accepted:>9}{counted.tried:>7}{server.count:>9}{retries:>8}"

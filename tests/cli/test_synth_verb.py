@@ -55,13 +55,13 @@ def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("mode", "server", "words"),
     [
-        ("http_500", {}, "HTTP 500: Internal server error"),
+        ("http_500", {}, "Internal server error"),
         *slow(
-            ("empty", {"context": 50}, "the context overflows"),
+            ("empty", {"context": 50}, "maximum context length is 50"),
             ("html", {}, "not what a chat server answers"),
             ("slow", {"delay": 60.0}, "no answer within 0.7 s"),
             ("empty", {}, "the answer is empty"),
-            ("http_429", {}, "HTTP 429: Rate limit reached"),
+            ("http_429", {}, "Rate limit reached"),
         ),
     ],
 )

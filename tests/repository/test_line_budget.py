@@ -33,12 +33,12 @@ BUDGETS = {
     "config": Budget(("config",), 1_500, 1_628),
     "rollout": Budget(("rollout",), 1_800, 1_954),
     "curriculum": Budget(("curriculum",), 1_200, 1_645),
-    "synthesis": Budget(("synthesis",), 5_300, 7_722),
+    "synthesis": Budget(("synthesis",), 5_300, 7_398),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_487),
     "trainers": Budget(("trainers",), 4_000, 4_777),
     "engines": Budget(("engines",), 3_000, 3_810),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_446),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_744),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_742),
     "envs": Budget(("envs",), 9_000, 9_789, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_277),
     "view": Budget(("view",), 1_100, 1_092),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_447),
     "integrations": Budget(("integrations",), 4_000, 3_448),
     "suites": Budget(("suites",), 1_900, 1_782),
-    "all of src/rods": Budget((".",), 56_000, 65_586, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 65_260, ("envs/repo/repositories",)),
 }
 
 

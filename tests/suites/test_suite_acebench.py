@@ -127,7 +127,7 @@ class User:
     asked: list[list[Mapping[str, str]]]
 
     def __init__(self, settings: Any, sampling: Any) -> None:
-        assert sampling.temperature == 0.0
+        assert sampling["temperature"] == 0.0
         User.asked, self._left = [], list(User.said)
 
     def ask(self, stage: str, messages: Sequence[Mapping[str, str]], *, seed: int) -> Any:

@@ -69,6 +69,8 @@ class Loopback:
         models: Sequence[str] = ("loopback",),
         key: str = "",
         context: int = 0,
+        refuses: Callable[[Body], tuple[int, str] | None] = lambda body: None,
+        spared: str = "",
         retry_after: str = "0.001",
         port: int = 0,
     ) -> None:
@@ -84,6 +86,8 @@ class Loopback:
             models: What is listed; others are answered with 404.
             key: What `Authorization: Bearer` must say, where it is not empty.
             context: Longest conversation in characters, where it is not 0.
+            refuses: Status and words of an answer to a body; None: it is not refused.
+            spared: A message of it has an honest answer, where it is not empty.
             retry_after: What HTTP 429 says of it.
             port: 0: any free one.
         """
@@ -92,6 +96,7 @@ class Loopback:
             raise ValueError(f"unknown modes {sorted(unknown)}; there are {', '.join(MODES)}")
         self.delay, self.pace, self.models = delay, pace, tuple(models)
         self.key, self.context, self.retry_after = key, context, retry_after
+        self.refuses, self.spared = refuses, spared
         self.requests: list[Body] = []
         """Bodies of all requests for completions, in order of arrival."""
         self.times: list[float] = []
@@ -145,7 +150,10 @@ class Loopback:
             self._now += 1
             self.most = max(self.most, self._now)
             rng = random.Random(f"{self.seed}:{text}:{self._seen[text]}")
-            mode = rng.choice(self.hostile) if self.hostile and rng.random() < self.share else ""
+            hostile = bool(self.hostile) and rng.random() < self.share
+            if self.spared and body["messages"][-1]["content"] == self.spared:
+                hostile = False
+            mode = rng.choice(self.hostile) if hostile else ""
             self.modes[mode] += bool(mode)
         return mode
 
@@ -212,7 +220,9 @@ class _Handler(BaseHTTPRequestHandler):
         if server.pace or mode == "slow":
             server.stopping.wait(server.pace + (server.delay if mode == "slow" else 0.0))
         length = sum(len(message["content"]) for message in body["messages"])
-        if body["model"] not in server.models:
+        if (refusal := server.refuses(body)) is not None:
+            self._fail(*refusal)
+        elif body["model"] not in server.models:
             self._fail(404, f"The model `{body['model']}` does not exist.")
         elif server.context and length > server.context:
             limit = f"This model's maximum context length is {server.context} tokens."

@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from rods.synthesis.chat.failures import find_json
+from rods.synthesis.chat.replies import find_json
 from rods.types import Json
 from scripted_author import ScriptedAuthor
 from synthesis_cases import ENVIRONMENT, sides

@@ -26,8 +26,7 @@ from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
-from rods.synthesis.chat import LlmWriterSettings
-from rods.synthesis.chat.settings import split_address
+from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.trainers.adapters import adapters_at

@@ -96,8 +96,7 @@ def synth(
 ) -> None:
     """Make verified variants of tasks. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, require_format
-    from rods.synthesis.chat import LlmWriterSettings
-    from rods.synthesis.chat.settings import split_address
+    from rods.synthesis.chat import LlmWriterSettings, split_address
 
     get_dialect(dialect)
     target = resumed(target, resume)
@@ -175,7 +174,7 @@ def _claimed(folder: Path) -> Generator[None]:
 
 def _clear(folder: Path) -> int:
     """Remove the queue and its files, but no server's answers; return the number of answers."""
-    from rods.synthesis.chat.settings import ResponseCache
+    from rods.synthesis.chat.replies import ResponseCache
 
     answers = 0
     if (folder / ANSWERS).exists():

@@ -92,7 +92,7 @@ class Speaker:
         except WriterError as error:  # in the words of this setting
             said = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
             who = f"{self._suite}: the user simulator does not answer"
-            kind = EnvError if error.suspends or not self._answers(chat) else TextRefused
+            kind = EnvError if error.fatal or not self._answers(chat) else TextRefused
             raise kind(f"{who}: {said}") from None
 
     def _answers(self, chat: ChatClient) -> bool:

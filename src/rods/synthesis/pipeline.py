@@ -22,8 +22,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from rods.env import Environment
 from rods.synthesis.gates.keeper import Gatekeeper
@@ -108,9 +107,9 @@ class Pipeline:
         with self._writer.worlds:
             return synthesize(seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
 
-    def usage(self) -> dict[str, Mapping[str, Any]]:
+    def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the writer asked of a server, by stage; empty where it asks none."""
-        return {stage: asdict(row) for stage, row in self._writer.usage().items()}
+        return self._writer.usage()
 
     def close(self) -> None:
         """End what the writer and the environment keep open, such as a sandbox."""

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from rods.config import SynthesisSettings
 from rods.env import Environment
@@ -54,8 +54,8 @@ class Writer(Protocol):
         """Return further gates, by name, which its own proposals promise to pass."""
         return {}
 
-    def usage(self) -> Mapping[str, Any]:
-        """Return what it asked of a server so far, by stage (a dataclass of figures each)."""
+    def usage(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what it asked of a server so far, by stage (figures by name)."""
         return {}
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rods.errors import WriterError
 from rods.synthesis.chat import LlmWriterSettings
-from rods.synthesis.chat.failures import find_json
+from rods.synthesis.chat.replies import find_json
 from rods.synthesis.llm.critique import MEANINGS
 from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.llm.writer import LlmWriter

@@ -14,7 +14,7 @@ from rods.config import SynthesisSettings
 from rods.errors import ConfigError, WriterError
 from rods.synthesis.base import Base
 from rods.synthesis.chat import LlmWriterSettings
-from rods.synthesis.chat.failures import find_json
+from rods.synthesis.chat.replies import find_json
 from rods.synthesis.llm.critique import judge, patched, repairable
 from rods.synthesis.llm.execute import faults as argument_faults
 from rods.synthesis.llm.execute import planned_of

@@ -33,13 +33,6 @@ from worlds import NotesEnvironment, notes_task
 SEEDS = [notes_task([(f"add {n}", [ToolCall("add", {"amount": n})])]) for n in range(1, 6)]
 
 
-@dataclasses.dataclass
-class Used:
-    calls: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
-
-
 class Scribe(Writer):
     """A writer without any world that asks a server: one proposal in three is turned down."""
 
@@ -50,13 +43,13 @@ class Scribe(Writer):
         self.worlds: Any = WorldLock() if lock else contextlib.nullcontext()
         self.now: list[str] = []
         self.most = 0
-        self.used = Used()
+        self.used = {"calls": 0, "prompt_tokens": 0, "cost": 0.0}
 
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> Task | Rejection:
-        self.used.calls += 1
-        self.used.cost += 0.5
+        self.used["calls"] += 1
+        self.used["cost"] += 0.5
         assert seed.id not in self.now, "two proposals for one seed at once"
         self.now.append(seed.id)
         self.most = max(self.most, len(self.now))
@@ -73,7 +66,7 @@ class Scribe(Writer):
         return dataclasses.replace(seed, turns=(turn,), provenance=origin)
 
     def usage(self) -> dict[str, Any]:
-        return {"write": self.used}
+        return {"write": dict(self.used)}
 
     def close(self) -> None: ...
 
@@ -155,7 +148,7 @@ def test_threads_change_nothing_order_no_more_and_never_share_a_seed(tmp_path: P
 def test_an_error_in_a_thread_reaches_the_caller_and_loses_nothing(tmp_path: Path) -> None:
     class Weak(Scribe):
         def propose(self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()) -> Any:
-            if self.used.calls == 9:
+            if self.used["calls"] == 9:
                 raise TaskError("the pen is broken")
             return super().propose(seed, rng, history)
 

@@ -1,13 +1,16 @@
-"""The client of a chat server. Knows nothing of tasks.
+"""The client of a chat server: its settings and its address. Knows nothing of tasks.
 
 from rods.synthesis.chat.client import ChatClient
 """
 
+import base64
 from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BeforeValidator, Field
 
 from rods.config.base import Settings, one_or_many
+from rods.errors import ConfigError
 
 Price = Annotated[float, Field(ge=0)]
 
@@ -49,3 +52,25 @@ class LlmWriterSettings(Settings):
 
 
 SECTIONS = {"llm": LlmWriterSettings}
+
+
+def split_address(url: str) -> tuple[str, str]:
+    """The URL without credentials, and those as HTTP's basic authentication wants them.
+
+    Raises:
+        ConfigError: it is empty, or not the URL of a server.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        parts, usable = urlsplit(""), False
+    pair, _, host = parts.netloc.rpartition("@")
+    if not usable:
+        raise ConfigError(
+            f"synthesis.llm.url is {url.rpartition('@')[2]!r}, expected the base URL of an "
+            "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
+        )
+    pair += "" if ":" in pair else ":"
+    login = base64.b64encode(unquote(pair).encode()).decode() if pair.strip(":") else ""
+    return f"{parts.scheme}://{host}{parts.path}", login

@@ -1,8 +1,8 @@
 """A client for any OpenAI-compatible chat server: vLLM, SGLang, llama.cpp, a hosted one.
 
 Owns the questions: their limit of concurrency, cache and usage, and what is asked again with
-another seed or without a field. Repetitions after a failure, their pauses and `Retry-After` are the
-`openai` package's. It never decides whether an answer is good, and never shows the key.
+another seed or without a field. The connection, repetitions, their pauses and the kinds of errors
+are the `openai` package's. It never decides whether an answer is good, and never shows the key.
 
     with ChatClient(LlmWriterSettings(url="http://localhost:8000/v1"), cache) as chat:
         chat.ask("plan", [{"role": "user", "content": "Plan a trip."}], seed=7).text
@@ -15,64 +15,53 @@ import dataclasses
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-import httpx
 import openai
 
 from rods.errors import WriterError
 from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
-from rods.synthesis.chat import LlmWriterSettings
-from rods.synthesis.chat.failures import (
-    DROPPABLE,
-    RESEED,
-    RequestError,
-    find_json,
-    malformed,
-    of_error,
-    read_answer,
-    read_models,
-)
-from rods.synthesis.chat.settings import (
-    KEY_VARIABLE,
-    ChatUsage,
-    Reply,
-    ResponseCache,
-    digest,
-    split_address,
-)
+from rods.synthesis.chat import LlmWriterSettings, split_address
+from rods.synthesis.chat.replies import Reply, ResponseCache, digest, find_json, reply_of
 from rods.types import Json
 
 T = TypeVar("T")
+KEY_VARIABLE = "RODS_WRITER_KEY"
 RETRIES, RESEEDS = 4, 2
 """Repetitions of a failed request, and of an answer of no use (refused, empty, malformed)."""
-GARBAGE, USELESS = 6, 24
-"""Answers in a row after which nothing more is asked: that are no chat completions; that are
-refused, empty or no completions, while no other ever came."""
+USELESS = 24
+"""Answers of no use in a row after which nothing more is asked."""
 SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
 """Distance of the seeds of repetitions; servers take 31 bits."""
-SECRET_LENGTH = 12
-"""Keys from here on are also removed from answers; a shorter one (`EMPTY`) may be a word."""
-SILENCES = 8
-"""Requests in a row, of all stages, without any answer after which the server counts as down."""
-LARGEST = 16 << 20
-"""Bytes of an answer; of a longer one only the beginning is read."""
-
-
-class ChatSampling(NamedTuple):
-    """Sampling of a model's answers."""
-
-    temperature: float
-    """0 (greedy) to 2."""
-    top_p: float
-    """Share of probability that is sampled from, above 0 and up to 1."""
-
-
-WRITING, GREEDY = ChatSampling(1.0, 0.7), ChatSampling(0.0, 1.0)
-"""Of the writer's model, as in the paper; of a user simulator."""
+QUOTE = 300
+"""Characters of a server's own words that a message repeats."""
+WRITING, GREEDY = {"temperature": 1.0, "top_p": 0.7}, {"temperature": 0.0, "top_p": 1.0}
+"""Sampling of the writer's model, as in the paper, and of a user simulator."""
+OPTIONAL = {
+    "response_format": "response_format|json_schema|guided|grammar|structured",
+    "seed": r"\bseed\b",
+    "max_tokens": "max_completion_tokens",
+}
+"""Fields that a server may not know, and the words by which it refuses them."""
+MEANINGS: tuple[tuple[type[openai.APIError], bool, str], ...] = (
+    (openai.AuthenticationError, True, f"Put a valid key into the variable {KEY_VARIABLE}."),
+    (openai.PermissionDeniedError, True, f"Put a valid key into the variable {KEY_VARIABLE}."),
+    (openai.NotFoundError, True, "Does synthesis.llm.url end where the API begins (/v1)?"),
+    (openai.RateLimitError, False, "Lower synthesis.llm.concurrency, or raise the server's limit."),
+    (openai.InternalServerError, False, "Look at the server's log."),
+    (openai.APITimeoutError, False, "Raise synthesis.llm.timeout, or lower its max_tokens."),
+    (openai.APIConnectionError, False, "Start the server, or correct synthesis.llm.url."),
+    (
+        openai.APIError,
+        False,
+        "Read the server's reason. If it is the context: serve the model with a longer one, or "
+        "lower synthesis.llm.max_tokens.",
+    ),
+)
+"""Errors of the package: whether later requests fail, too, and what to do. The first one counts."""
 
 
 class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
@@ -82,42 +71,32 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         self,
         settings: LlmWriterSettings,
         cache: Path | None = None,
-        retries: int = RETRIES,
-        sampling: ChatSampling = WRITING,
+        sampling: Mapping[str, float] = WRITING,
     ) -> None:
-        """Prepare; nothing is sent yet.
-
-        Args:
-            settings: the server and the limits.
-            cache: SQLite file of earlier answers, made where it is missing.
-            retries: repetitions after a timeout, a broken connection, HTTP 429 or 5xx.
-            sampling: of all answers.
+        """Prepare; nothing is sent yet. `cache` is an SQLite file of earlier answers.
 
         Raises:
             ConfigError: the URL or the key cannot be used.
             StoreError: the cache is damaged.
         """
         self.settings, self._sampling = settings, sampling
-        self._key = read_key(KEY_VARIABLE)
-        self._url, self._login = split_address(settings.url)
+        self._url, login = split_address(settings.url)
+        key = read_key(KEY_VARIABLE)
+        self._secrets = [secret for secret in (key, login) if secret]
         self._cache = ResponseCache(cache) if cache else None
-        self._watch = _Watch(settings.timeout)
         self._api = openai.OpenAI(
             base_url=self._url,
-            api_key=self._key or "none",  # else the package would send another service's key
-            max_retries=retries,
+            api_key=key or "none",  # else the package would send another service's key
+            max_retries=RETRIES,
             timeout=settings.timeout,
-            default_headers={"Authorization": f"Basic {self._login}"} if self._login else None,
-            http_client=self._watch,
+            default_headers={"Authorization": f"Basic {login}"} if login else None,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = FairPlaces(settings.concurrency)
-        self._listing, self._lock = threading.Lock(), threading.Lock()
+        self._slots, self._lock = FairPlaces(settings.concurrency), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
-        self._usage: dict[str, ChatUsage] = {}
-        self._closed, self._under_way = False, 0
-        self._garbage, self._useless, self._useful = 0, 0, False
+        self._usage: dict[str, dict[str, float]] = {}
+        self._closed, self._under_way, self._useless, self._heard = False, 0, 0, 0.0
 
     def ask(
         self,
@@ -138,234 +117,153 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         Raises:
             WriterError: there is no answer; `fatal` where there will never be one.
         """
-        settings, models = self.settings, self.settings.model
-        with self._errors(stage):
-            fields: dict[str, Json] = {
+        models, began = self.settings.model, time.monotonic()
+        with self._lock:
+            if self._closed:
+                raise WriterError("the chat client was closed: ask before.", fatal=True)
+            self._under_way += 1
+        try:
+            fields: dict[str, Any] = {
                 "model": models.get(stage) or models.get("all") or self._models()[0],
-                "messages": [dict[str, Json](message) for message in messages],
-                "temperature": self._sampling.temperature,
-                "top_p": self._sampling.top_p,
-                "max_tokens": settings.max_tokens,
+                "messages": [dict(message) for message in messages],
+                **self._sampling,
+                "max_tokens": self.settings.max_tokens,
                 "seed": seed,
             }
             key = digest({**fields, "schema": schema})
             reply = self._cache.get(key) if self._cache else None
-            if reply:
-                self._count(stage, cached=1)
-            else:
+            if reply is None:
                 if schema is not None:
-                    name = re.sub(r"[^A-Za-z0-9_-]", "_", stage)[:64] or "answer"
-                    form: Json = {"name": name, "schema": dict(schema)}
+                    form = {"name": re.sub(r"\W", "_", stage), "schema": dict(schema)}
                     fields["response_format"] = {"type": "json_schema", "json_schema": form}
-                reply = self._answer(stage, fields, seed)
-                with self._lock:
-                    self._require_open()
-                    if self._cache:
-                        self._cache.put(key, reply)
+                with self._slots:
+                    reply = self._answer(stage, fields)
+                if self._cache:
+                    self._cache.put(key, reply)
+        except (openai.APIError, WriterError) as error:
+            raise self._explained(stage, error, began) from None
+        finally:
+            self._leave()
         return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
 
-    def usage(self) -> Mapping[str, ChatUsage]:
-        """ChatUsage by stage, since this client was made."""
-        return dict(self._usage)
+    def usage(self) -> Mapping[str, Mapping[str, float]]:
+        """Questions (`calls`), tokens and cost by stage, since this client was made."""
+        with self._lock:
+            return {stage: dict(row) for stage, row in self._usage.items()}
 
     def close(self) -> None:
-        """Ask nothing more; a thread that still waits gets an error. May be called twice."""
+        """Ask nothing more. What is under way ends first. May be called twice."""
         with self._lock:
             self._closed = True
-            if self._cache:
-                self._cache.close()
-            if not self._under_way:
-                self._api.close()
+        self._leave(0)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def _errors(self, stage: str) -> Generator[None]:
-        """Turn failures into a `WriterError` that names stage and server."""
-        try:
-            self._require_open()
-            yield
-        except RequestError as error:
-            tries = f" (asked {error.tries} times)" if error.tries > 1 else ""
-            text = f"writer stage {stage!r}, {self._url}: {error.what}{tries}. {error.advice}"
-            raise WriterError(self._hidden(text), error.fatal, error.down) from None
+    def _leave(self, questions: int = 1) -> None:
+        with self._lock:
+            self._under_way -= questions
+            if self._closed and not self._under_way:
+                self._api.close()
+                if self._cache:
+                    self._cache.close()
 
-    def _require_open(self) -> None:
-        if self._closed:
-            advice = "Ask before it is closed."
-            raise RequestError("the chat client was closed", advice, fatal=True)
-
-    @contextlib.contextmanager
-    def _account(self, stage: str) -> Generator[None]:
-        """A question's place among those in flight, and its requests on a stage's account."""
-        with self._slots:
-            with self._lock:
-                self._require_open()
-                self._under_way += 1
-            self._watch.mine.requests = requests = list[float]()
-            try:
-                yield
-            except RequestError as error:
-                error.tries, error.down = len(requests), error.silent and self._watch.down
-                raise
-            finally:
-                self._count(stage, retries=max(0, len(requests) - 1), seconds=sum(requests))
-                with self._lock:
-                    self._under_way -= 1
-                    if self._closed and not self._under_way:
-                        self._api.close()
-
-    def _answer(self, stage: str, fields: Mapping[str, Json], seed: int) -> Reply:
-        """Ask until there is an answer of use, or no hope of one."""
+    def _answer(self, stage: str, fields: dict[str, Any]) -> Reply:
+        """The first answer of use, each asked for with another seed."""
         self._count(stage, calls=1)
-        model, reseeded = str(fields["model"]), 0
-        try:
-            with self._account(stage):
-                while True:
-                    body = {**fields, "seed": (seed + reseeded * SEED_STEP) % SEED_LIMIT}
-                    for field in DROPPABLE:
-                        if field in body and (model, field) in self._unknown:
-                            value = body.pop(field)
-                            if field == "max_tokens":
-                                body["max_completion_tokens"] = value
-                    try:
-                        return self._send(body, lambda data: self._read(stage, data))
-                    except RequestError as error:
-                        if error.again in DROPPABLE:
-                            self._unknown.add((model, error.again))
-                        elif error.again == RESEED and reseeded < RESEEDS:
-                            reseeded += 1
-                        else:
-                            raise
-        except RequestError as error:
-            with contextlib.suppress(RequestError):
-                if error.no_model and model not in (served := self._models()):
-                    there = ", ".join(map(repr, served))
-                    error.what = f"model {model!r} is not there; the server has {there}"
-                    error.advice = (
-                        "Set synthesis.llm.model, or the stage's entry of it, to one of these."
-                    )
-            raise
+        for number in range(RESEEDS):
+            try:
+                return self._asked(stage, fields, number)
+            except WriterError as error:
+                if error.fatal:
+                    raise
+        return self._asked(stage, fields, RESEEDS)
 
-    def _read(self, stage: str, data: object) -> Reply:
-        """The reply in a response, whose tokens are counted even where it is of no use."""
-        reply, unusable = read_answer(data, self.settings.max_tokens)
+    def _asked(self, stage: str, fields: dict[str, Any], number: int) -> Reply:
+        """One answer; a field that the server does not know is left out from then on."""
+        model, create = fields["model"], self._api.chat.completions.with_raw_response.create
+        body = {**fields, "seed": (fields["seed"] + number * SEED_STEP) % SEED_LIMIT}
+        for name in OPTIONAL:
+            if (model, name) in self._unknown and (value := body.pop(name, None)):
+                body |= {"max_completion_tokens": value} if name == "max_tokens" else {}
+        try:
+            raw = create(**body)
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            for name, words in OPTIONAL.items():
+                if name in body and re.search(words, error.response.text, re.IGNORECASE):
+                    self._unknown.add((model, name))
+                    return self._asked(stage, fields, number)
+            raise
+        reply, problem = self._read(raw, reply_of)
         asked, said = reply.prompt_tokens, reply.completion_tokens
         of_prompts, of_answers = self.settings.price
         cost = (asked * of_prompts + said * of_answers) / 1e6
         self._count(stage, prompt_tokens=asked, completion_tokens=said, cost=cost)
-        if unusable:
-            raise unusable
-        with self._lock:
-            self._garbage, self._useless, self._useful = 0, 0, True
-        if len(self._key) < SECRET_LENGTH:
-            return reply
-        return dataclasses.replace(reply, text=self._hidden(reply.text))
-
-    def _send(self, body: Mapping[str, Json], read: Callable[[object], T]) -> T:
-        """One request, which the package repeats; without a body for the list of models.
-
-        Answers of no use in a row are counted; too many of them end the asking.
-        """
-        try:
-            if body:
-                return read(self._api.post("/chat/completions", cast_to=object, body=dict(body)))
-            return read(self._api.get("/models", cast_to=object))
-        except openai.APIError as failure:
-            error = of_error(failure, body, self.settings.timeout)
-        except (ValueError, RecursionError) as failure:
-            error = malformed(str(failure))
-        except RequestError as failure:
-            error = failure
-        if error.again == RESEED:
-            with self._lock:
-                self._useless += 1
-                self._garbage = self._garbage + 1 if error.garbage else 0
-                if self._garbage >= GARBAGE or (self._useless >= USELESS and not self._useful):
-                    error.again, error.fatal = "", True
-                    error.what = f"no answer of {self._useless} is of use, the last: {error.what}"
-        raise error from None
+        if problem:
+            advice = "Name another model (synthesis.llm.model), or raise synthesis.llm.max_tokens."
+            raise self._of_no_use(f"{_quoted(problem)}. {advice}")
+        self._useless = 0
+        return reply
 
     def _models(self) -> list[str]:
-        with self._listing:
-            if not self._served:
-                with self._account("check"):
-                    self._served = self._send({}, read_models)
+        """The models that the server lists, at least one."""
+        if not self._served:
+            raw = self._api.models.with_raw_response.list()
+            self._served = self._read(raw, lambda page: [row.id for row in page.data])
+        if not self._served:
+            advice = "Load one, or name it: synthesis.llm.model."
+            raise WriterError(f"the server lists no model. {advice}", fatal=True)
         return self._served
+
+    def _read(self, raw: Any, read: Callable[[Any], T]) -> T:
+        """What `read` finds in a response, which may be anything."""
+        self._heard = time.monotonic()
+        try:
+            return read(raw.parse())
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+            what = f"this is not what a chat server answers: {_quoted(raw.text)}"
+            advice = "Is synthesis.llm.url an OpenAI-compatible server (base URL ending in /v1)?"
+            raise self._of_no_use(f"{what}. {advice}") from None
+
+    def _of_no_use(self, what: str) -> WriterError:
+        """The error for an answer of no use; after too many in a row, no other helps."""
+        with self._lock:
+            self._useless += 1
+            if ends := self._useless >= USELESS:
+                what = f"none of {self._useless} answers in a row is of use, the last: {what}"
+        return WriterError(what, ends)
+
+    def _explained(
+        self, stage: str, error: openai.APIError | WriterError, began: float
+    ) -> WriterError:
+        """The error as users read it: stage, server, what happened and what to do."""
+        fatal, down = isinstance(error, WriterError) and error.fatal, False
+        text = str(error)
+        if isinstance(error, openai.APIError):
+            fatal, advice = next(row[1:] for row in MEANINGS if isinstance(error, row[0]))
+            if isinstance(error, openai.APIStatusError):
+                what = f"HTTP {error.status_code}: {_quoted(error.response.text)}"
+            else:
+                cause = error.__cause__
+                what = f"the connection failed ({type(cause).__name__}: {cause})"
+                fatal, down = type(cause).__name__ == "ConnectError", self._heard < began
+            if isinstance(error, openai.APITimeoutError):
+                what = f"no answer within {self.settings.timeout:g} s"
+            if isinstance(error, openai.NotFoundError):
+                with contextlib.suppress(openai.APIError, WriterError):
+                    advice = f"The server has {', '.join(self._models())}: synthesis.llm.model."
+            text = f"{what}. {advice}"
+        text = f"writer stage {stage!r}, {self._url}: {text}"
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return WriterError(text, fatal, down)
 
     def _count(self, stage: str, **more: float) -> None:
         with self._lock:
-            old = self._usage.get(stage, ChatUsage())
-            sums: dict[str, Any] = {name: getattr(old, name) + more[name] for name in more}
-            self._usage[stage] = dataclasses.replace(old, **sums)
-
-    def _hidden(self, text: str) -> str:
-        for secret in filter(None, (self._key, self._login)):
-            text = text.replace(secret, "***")
-        return text
+            row = self._usage.setdefault(stage, {})
+            row |= {name: row.get(name, 0) + amount for name, amount in more.items()}
 
 
-class _Watch(openai.DefaultHttpxClient):
-    """Connections of one server: bounds each answer, and counts requests without any.
-
-    When too many in a row bring no answer, the `openai` package is told to repeat no more.
-    """
-
-    def __init__(self, timeout: float) -> None:
-        super().__init__(timeout=timeout)
-        self.mine = threading.local()
-        """`requests`: the seconds of each of this thread's requests."""
-        self._seconds, self._silences, self._since = timeout, 0, 0.0
-
-    @property
-    def down(self) -> bool:
-        """Tell whether nobody got an answer for a while; a hang counts as long as two requests."""
-        hangs = time.monotonic() - self._since >= 2 * self._seconds
-        return self._silences >= SILENCES or (hangs and self._silences > 1)
-
-    def send(self, request: Any, **options: Any) -> Any:
-        """One request, as the package sends it."""
-        started, options["stream"] = time.monotonic(), True
-        try:
-            response = super().send(request, **options)
-            response = self._whole(response, started + self._seconds)
-        except Exception as error:  # raised again: the package tells them apart
-            if self._silent(started):  # its own errors are not repeated
-                raise openai.APIConnectionError(request=request) from error
-            raise
-        finally:
-            self.mine.requests.append(time.monotonic() - started)
-        if response.status_code < 500 and response.status_code not in (408, 409, 425):
-            self._silences = 0
-        elif self._silent(started):
-            response.headers["x-should-retry"] = "false"
-        return response
-
-    def _whole(self, response: Any, deadline: float) -> Any:
-        """The response with its body; of one that is too long the beginning, as a text.
-
-        Raises:
-            httpx.ReadTimeout: it came, but not whole in time.
-        """
-        body, headers = bytearray(), dict(response.headers)
-        with contextlib.closing(response):
-            for part in response.iter_bytes():
-                body += part
-                if len(body) > LARGEST:
-                    headers["content-type"] = "text/plain"
-                    body = f"more than {LARGEST} bytes: ".encode() + body[:1000]
-                    break
-                if time.monotonic() > deadline:
-                    raise httpx.ReadTimeout("the answer does not end", request=response.request)
-        for name in ("content-encoding", "content-length", "transfer-encoding"):
-            headers.pop(name, None)  # not true of a body that was read
-        return httpx.Response(
-            response.status_code, headers=headers, content=bytes(body), request=response.request
-        )
-
-    def _silent(self, started: float) -> bool:
-        if not self._silences:
-            self._since = started
-        self._silences += 1
-        return self.down
+def _quoted(words: str) -> str:
+    words = " ".join(words.split())
+    return words if len(words) <= QUOTE else words[: QUOTE - 1] + "\u2026"

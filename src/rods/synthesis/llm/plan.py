@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from rods.synthesis.base import Base
-from rods.synthesis.chat.settings import Reply
+from rods.synthesis.chat.replies import Reply
 from rods.synthesis.llm.prompting import render, schema, shortened, summary
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
 from rods.synthesis.structure.profile import MAX_DISTANCE, ProfileWeights, aligned

@@ -21,7 +21,7 @@ from rods.errors import TaskError, WriterError
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
-from rods.synthesis.chat.settings import ChatUsage, Reply
+from rods.synthesis.chat.replies import Reply
 from rods.synthesis.llm.critique import judge, learnt, patched, repairable
 from rods.synthesis.llm.execute import execute, planned_of
 from rods.synthesis.llm.plan import UNPARSED, Chat, make_plan
@@ -83,7 +83,7 @@ class LlmWriter(Writer):
         self._chat: Chat = _Releasing(chat, self.worlds)
         self._settings = settings
 
-    def usage(self) -> Mapping[str, ChatUsage]:
+    def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the server was asked so far, by stage."""
         return self._server.usage() if isinstance(self._server, ChatClient) else {}
 
