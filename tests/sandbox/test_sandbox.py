@@ -1,4 +1,4 @@
-"""The local sandbox: results and their classes, limits, sessions, repair, and failing closed."""
+"""The local sandbox: results and their classes, limits, repair, and failing closed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from sandbox_cases import (
     LACKS,
     LIMITS,
     children,
+    neighbour,
     opened,
     opened_as,
     pool_of,
@@ -135,15 +136,11 @@ def test_limits(pool: SandboxPool, code: str, limit: str) -> None:
 
 @pytest.mark.slow
 def test_time_limits() -> None:
-    with opened(replace(LIMITS, seconds=0.3)) as pool, pool.session() as session:
+    with opened(replace(LIMITS, seconds=0.3)) as pool:
         for code in ("while True: pass", "import time; time.sleep(60)"):
             done = pool.execute("print('begun', flush=True)\n" + code)
             assert (done.status, done.limit, done.stdout) == ("limit", "time", "begun\n")
             assert 0.3 <= done.seconds < 10
-        session.execute("x = 1")
-        assert session.execute("while True: pass").limit == "time"
-        done = session.execute("print(x)")
-        assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined")
 
 
 @pytest.mark.slow
@@ -213,64 +210,22 @@ def test_a_sandbox_that_keeps_failing_is_invalid_and_not_wrong(
         assert pool.execute("print(1)").ok
 
 
-def test_session_keeps_variables(pool: SandboxPool) -> None:
-    with pool.session() as one, pool.session() as other:
-        assert one.execute("x = 6").fresh
-        assert other.execute("print(x)").detail == "NameError: name 'x' is not defined"
-        assert one.execute("1 / 0").status == "error"
-        done = one.execute("print(x, input())", "read")
-        assert (done.stdout, done.fresh, done.status) == ("6 read\n", False, "ok")
-        assert one.execute("import sys; sys.exit(2)").returncode == 2
-        assert one.execute("print(x)").stdout == "6\n"
-        assert one.execute("import os; os._exit(4)").returncode == 4
-        done = one.execute("print(x)")
-        assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined")
-
-
 @pytest.mark.usefixtures("many_files")
 def test_a_process_with_many_open_files_runs_programs() -> None:
-    with opened() as pool, pool.session() as session:
-        assert session.execute("x = 6").fresh
-        assert session.execute("print(x)").stdout == "6\n"
+    with opened() as pool:
         assert pool.execute("print(7)").stdout == "7\n"
-
-
-@pytest.mark.slow
-def test_session_rests_between_executions_and_ends_when_idle() -> None:
-    with opened(replace(LIMITS, idle=0.5)) as pool, pool.session() as session:
-        code = """
-import signal
-import subprocess
-ticks = []
-signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-"""
-        session.execute(code)
-        [pid] = children(pool)
-        deadline = time.monotonic() + 5
-        while Path(f"/proc/{pid}/stat").read_text().split()[2] != "T":
-            assert time.monotonic() < deadline, "it was not stopped"
-            time.sleep(0.01)
-        time.sleep(0.3)
-        assert int(session.execute("print(len(ticks))").stdout) < 15
-        deadline = time.monotonic() + 5
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not Path(f"/proc/{pid}").exists()
-        assert session.execute("pass").fresh
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_closing_leaves_nothing(kind: str, tmp_path: Path) -> None:
-    with opened_as(kind, tmp_path) as pool:
+    code = "import os; os.makedirs('a/b'); open('a/b/c', 'w').write('x')"
+    with opened_as(kind, tmp_path) as pool, neighbour(pool, code):
         root, process = pool._current().root, pool._current().process
-        session = pool.session()
-        session.execute("import os; os.makedirs('a/b'); open('a/b/c', 'w').write('x')")
         [pid] = children(pool)
         assert (root is not None and Path(root).exists()) == (kind == "watched")
+        pool.close()
     assert root is None or not Path(root).exists()
     assert process.poll() is not None and not Path(f"/proc/{pid}").exists()
-    session.close()
     with pytest.raises(EnvError, match="closed"):
         pool.execute("print(1)")
 

@@ -25,6 +25,7 @@ from sandbox_cases import (
     SECRET,
     blocked,
     let_through,
+    neighbour,
     opened,
     opened_as,
     run,
@@ -172,8 +173,7 @@ print(dict(os.environ), bool(first) and first[0], os.getenvb(b"RODS_TEST_SECRET"
 
 
 def test_memory_of_the_maker_holds_no_other_program(pool: SandboxPool) -> None:
-    with pool.session() as session:
-        session.execute(f"kept = {SECRET!r}")
+    with neighbour(pool, f"kept = {SECRET!r}"):
         code = """
 import gc
 gc.unfreeze()
@@ -184,8 +184,7 @@ print(len(found))
 
 
 def test_other_scratch_folders(pool: SandboxPool) -> None:
-    with pool.session() as session:
-        folder = session.execute("import os; open('a', 'w'); print(os.getcwd())").stdout.strip()
+    with neighbour(pool, "import os; open('a', 'w'); print(os.getcwd())") as folder:
         blocked(pool, f"open('{folder}/a').read()")
         blocked(pool, f"open('{folder}/b', 'w')")
 
@@ -424,41 +423,6 @@ for n in range(3, 2000):
 print(found)
 """
     assert run(pool, code).stdout == "[]\n"
-
-
-@pytest.mark.parametrize("word", [b"F the sandbox failed", b"L", b"\x00\x00\x00", b"\xff"])
-def test_result_channel_of_a_session(pool: SandboxPool, word: bytes) -> None:
-    """A session must keep its channel; what is written there speaks for the program alone."""
-    code = f"""
-import os
-for n in range(3, 100):
-    try: os.write(n, {word!r})
-    except OSError: pass
-"""
-    with pool.session() as session:
-        done = session.execute(code)
-        assert (done.status, done.attempts) == ("error", 1), done
-        assert done.detail.startswith("the program wrote to the channel")
-        after = session.execute("print('next')")
-        assert (after.stdout, after.status, after.attempts) == ("next\n", "ok", 1)
-    run(pool, "pass")
-
-
-@pytest.mark.slow
-def test_session_that_forges_its_end_or_closes_its_channel(hasty: SandboxPool) -> None:
-    for code in (
-        "import os\nfor n in range(3, 9):\n"
-        "    try: os.write(n, bytes(1))\n    except OSError: pass\nwhile True: pass",
-        "import os\nos.closerange(3, 100)",
-        "import os\nos.closerange(3, 100)\nwhile True: pass",
-        "import sys, os\nos.dup2(1, 4); os.dup2(1, 3)",
-    ):
-        with hasty.session() as session:
-            assert session.execute(code).status != "sandbox"
-            late = session.execute("print('next')")
-            assert late.status != "sandbox" and late.attempts == 1
-            assert session.execute("print('next')").stdout == "next\n"
-    assert hasty.restarts == 0
 
 
 @pytest.mark.slow

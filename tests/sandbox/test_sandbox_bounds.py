@@ -1,4 +1,4 @@
-"""What programs hold is bounded as a sum: files, deleted files, sessions, what stays behind.
+"""What programs hold is bounded as a sum: files, deleted files, what stays behind.
 
 Programs of a review that got more than they were given, in every kind of pool.
 """
@@ -10,16 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rods.sandbox import readable, scratch
-from rods.sandbox.execution import MIB
 from rods.sandbox.pool import SandboxPool
-from rods.sandbox.scratch import PREFIX, private
-from sandbox_cases import EACH_KIND, KINDS, LIMITS, children, opened_as, pool_of
+from rods.sandbox.scratch import PREFIX
+from sandbox_cases import EACH_KIND, KINDS, LIMITS, neighbour, opened_as, pool_of
 
 pool = pool_of(EACH_KIND)
 
@@ -61,12 +59,6 @@ def test_files_without_a_name_count(pool: SandboxPool) -> None:
     assert (done.status, done.limit) == ("limit", "disk"), done
 
 
-def test_a_deleted_file_in_a_session_counts(pool: SandboxPool) -> None:
-    with pool.session() as session:
-        done = session.execute(HOLD.format(file=LIMITS.file, keep="place"))
-        assert (done.status, done.limit) == ("limit", "disk"), done
-
-
 def test_a_file_is_not_made_larger_behind_its_limit(pool: SandboxPool) -> None:
     code = f"""
 import ctypes, errno, os
@@ -105,9 +97,8 @@ for n in range(400):
 place = BACKWARDS
 print(found, [repr(x)[:99] for x in gc.get_objects() if place in repr(x)[::-1]])
 """
-    with pool.session() as session:
-        first = session.execute("import os; os.symlink('secret', 'note'); print(os.getcwd())")
-        folder = Path(first.stdout.strip())
+    with neighbour(pool, "import os; os.symlink('secret', 'note'); print(os.getcwd())") as first:
+        folder = Path(first)
         assert len(folder.parent.name) == 32  # as many as nobody can try
         done = pool.execute(seek.replace("BACKWARDS", repr(folder.parent.name[::-1])))
         assert done.stdout == "[] []\n", done
@@ -115,77 +106,17 @@ print(found, [repr(x)[:99] for x in gc.get_objects() if place in repr(x)[::-1]])
     assert len({folder, *names}) == 6  # a folder that is used again has another name
 
 
-@pytest.mark.parametrize("kind", EACH_KIND)
-@pytest.mark.slow
-def test_sessions_at_rest_are_bounded_together(kind: str, tmp_path: Path) -> None:
-    with opened_as(kind, tmp_path) as pool:
-        sessions = [pool.session() for _ in range(8)]
-        modest = sessions[0]
-        modest.execute("x = 1")
-        for session in sessions[1:]:
-            assert session.execute(f"x = bytearray({40 * MIB})").ok
-        time.sleep(0.2)  # until those that were ended are gone
-        assert sum(private(pid) for pid in children(pool)) < 2 * LIMITS.memory + 8 * MIB
-        assert modest.execute("print(x)").stdout == "1\n"  # it is the large ones that go
-        again = [session.execute("print(len(x))").fresh for session in sessions[1:]]
-        assert any(again) and not all(again)
-        for session in sessions:
-            session.close()
-
-
-@pytest.mark.slow
-def test_files_of_sessions_at_rest_count_with_them(tmp_path: Path) -> None:
-    code = f"for n in range(3): open(str(n), 'wb').write(bytes({LIMITS.file}))"
-    limits = replace(LIMITS, memory=10 * MIB)
-    with opened_as("sized", tmp_path, limits, size=1) as pool:
-        sessions = [pool.session() for _ in range(6)]
-        assert all(session.execute(code).ok for session in sessions)
-        time.sleep(0.2)
-        assert 1 <= len(children(pool)) <= 3
-        for session in sessions:
-            session.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", EACH_KIND)
-def test_sessions_at_rest_are_numbered(kind: str, tmp_path: Path) -> None:
-    with opened_as(kind, tmp_path, sessions=3) as pool:
-        sessions = [pool.session() for _ in range(9)]
-        for session in sessions:
-            assert session.execute("x = 1").ok
-        time.sleep(0.2)
-        assert len(children(pool)) == 3
-        assert [s.execute("pass").fresh for s in sessions[-3:]] == [False] * 3
-        assert sessions[0].execute("pass").fresh
-        for session in sessions:
-            session.close()
-
-
-def test_a_session_that_is_ended_as_its_turn_comes_begins_anew(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with opened_as("sized", tmp_path, sessions=1) as pool:
-        one, other = pool.session(), pool.session()
-        one.execute("x = 1")
-        other.execute("x = 2")
-        monkeypatch.setattr("rods.sandbox.pool.has_ended", lambda _: False)
-        done = one.execute("print(x)")
-        assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined"), done
-        one.close()
-        other.close()
-
-
 TRAINER = """
-import sys, time
+import sys, threading
 from rods.sandbox.execution import SandboxLimits
 from rods.sandbox.pool import SandboxPool
+from sandbox_cases import neighbour
 wrap, python = sys.argv[1:]
 pool = SandboxPool(1, SandboxLimits(), preload=(), wrap=wrap, python=python)
-session = pool.session()
-session.execute("for n in range(3): open(str(n), 'wb').write(bytes(15 << 20))").checked()
-handle = pool._current()
-print(handle.pid, handle.root, flush=True)
-time.sleep(600)
+with neighbour(pool, "for n in range(3): open(str(n), 'wb').write(bytes(15 << 20))"):
+    handle = pool._current()
+    print(handle.pid, handle.root, flush=True)
+    threading.Event().wait()
 """
 
 
@@ -205,7 +136,10 @@ def test_a_killed_trainer_leaves_nothing(kind: str, zygote_too: bool, tmp_path: 
     with opened_as(kind, tmp_path, size=1) as pool:
         wrap, python = pool._wrap, pool._python
         trainer = subprocess.Popen(
-            [sys.executable, "-c", TRAINER, wrap, python], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", TRAINER, wrap, python],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert trainer.stdout
         pid, root = trainer.stdout.readline().split()

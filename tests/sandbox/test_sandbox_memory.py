@@ -11,9 +11,8 @@ import pytest
 from attack_programs import syscall
 from repo_cases import environment_as
 from rods.sandbox.observed import kernel, memory
-from rods.sandbox.pool import SandboxPool
 from rods.sandbox.shell import Shell, ShellLimits
-from sandbox_cases import EACH_KIND, LACKS, LIMITS
+from sandbox_cases import EACH_KIND, LACKS
 
 pytestmark = [
     pytest.mark.slow,
@@ -141,15 +140,3 @@ def test_what_is_open_counts_once() -> None:
     for end in (one, other, again):
         end.close()
     assert memory(os.getpid()) > 10 << 20 and memory(1 << 30) == kernel([1 << 30]) == 0
-
-
-def test_sessions_at_rest_that_hold_sockets_are_ended() -> None:
-    with SandboxPool(1, LIMITS, preload=(), sessions=40) as pool:
-        sessions = [pool.session() for _ in range(14)]
-        code = "import socket; kept = [socket.socketpair() for _ in range(10)]; print('made')"
-        for session in sessions:
-            assert session.execute(code).stdout == "made\n"
-        again = [session.execute("print(len(kept))").fresh for session in sessions]
-        assert any(again)
-        for session in sessions:
-            session.close()

@@ -9,6 +9,8 @@ says so and runs nothing, and then marks the test as expected to fail, with the 
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +25,7 @@ from rods.sandbox import lockdown, syscalls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.handle import wrapping
 from rods.sandbox.pool import SandboxPool
+from rods.sandbox.runner import HEADER
 from sweeps import slow
 
 SECRET = "a secret of the maker"
@@ -36,7 +39,6 @@ LIMITS = SandboxLimits(
     file=MIB,
     disk=4 * MIB,
     entries=200,
-    idle=60,
 )
 
 
@@ -50,6 +52,21 @@ def opened(limits: SandboxLimits = LIMITS, size: int = 2, **more: object) -> Ite
         pytest.xfail(f"the sandbox refuses to run here: {'; '.join(LACKS)}")
     with SandboxPool(size, limits, **settings) as pool:
         yield pool
+
+
+@contextmanager
+def neighbour(pool: SandboxPool, code: str) -> Iterator[str]:
+    """What a program prints that then rests beside the others until the block ends."""
+    body = json.dumps([f"{code}\nimport time; print(end='.', flush=True); time.sleep(600)", ""])
+    with pool._current().fork() as child:
+        os.write(child.request, HEADER.pack(len(body)) + body.encode())
+        os.set_blocking(child.out, True)
+        said = b""
+        while not said.endswith(b"."):
+            part = os.read(child.out, 1 << 16)
+            assert part, os.read(child.err, 1 << 16)
+            said += part
+        yield said.decode().removesuffix(".").strip()
 
 
 KINDS = ("sized", "watched", "bubblewrap")

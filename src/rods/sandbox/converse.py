@@ -4,7 +4,7 @@ Owns the limits that are kept from outside (wall clock, output) and the classifi
 child says is trusted for its own result only. No program can say "the sandbox failed": that is
 decided by the byte that is written before the program is read.
 
-    execution = converse(child, "print(1)", "", limits, stateful=False)
+    execution = converse(child, "print(1)", "", limits)
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
-from typing import Literal
 
 from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last_line
 from rods.sandbox.handle import ForkedChild, ZygoteLost
@@ -35,28 +33,19 @@ WORDS: dict[Limit, str] = {
 }
 
 
-class Ended(Exception):
-    """A session had been ended, for what it held at rest, before this program reached it."""
-
-
 @dataclass(slots=True)
 class Dialogue:
     """What is known so far of an execution."""
 
     child: ForkedChild
     limits: SandboxLimits
-    stateful: bool
     outgoing: memoryview
-    token: str
-    """What a session's answer must begin with."""
     out: Output
     err: Output
     locked: bool = False
     began: float = field(default_factory=time.monotonic)
-    killed: Limit | Literal["channel"] = ""
-    """The limit that was met, or that something else came over the result channel."""
-    verdict: int | None = None
-    """What a session answered."""
+    killed: Limit = ""
+    """The limit that was met."""
     failure: str = ""
     """Why the locks failed."""
     end: tuple[int, float, float, int] | None = None
@@ -69,27 +58,19 @@ class Dialogue:
         allowed = self.limits.seconds if self.locked else LOCK_SECONDS
         return self.began + allowed + (KILL_SECONDS if self.killed else 0)
 
-    def kill(self, why: Limit | Literal["channel"]) -> None:
+    def kill(self, why: Limit) -> None:
         """End the child; what it prints from now on is still read, and thrown away."""
         if not self.killed:
             self.killed = why
-            self.child.zygote.tell(self.child, "kill")
+            self.child.zygote.kill(self.child)
 
 
-def converse(
-    child: ForkedChild,
-    code: str,
-    stdin: str,
-    limits: SandboxLimits,
-    stateful: bool,
-    locked: bool = False,
-) -> Execution:
-    """Run a program in a child and wait for its end (of a session: for its answer)."""
-    token = os.urandom(8).hex()
-    body = json.dumps([code, stdin, token]).encode()
+def converse(child: ForkedChild, code: str, stdin: str, limits: SandboxLimits) -> Execution:
+    """Run a program in a child and wait for its end."""
+    body = json.dumps([code, stdin]).encode()
     message = memoryview(HEADER.pack(len(body)) + body)
     out, err = Output(child.out, limits.output), Output(child.err, limits.output)
-    talk = Dialogue(child, limits, stateful, message, token, out, err, locked)
+    talk = Dialogue(child, limits, message, out, err)
     poll = select.poll()
     for descriptor in (child.out, child.err, child.status, child.ended):
         poll.register(descriptor, select.POLLIN)
@@ -100,9 +81,7 @@ def converse(
                 poll.unregister(descriptor)
         if time.monotonic() > talk.deadline:
             _out_of_patience(talk)
-    if talk.end and talk.end[3] == Cause.AT_REST:
-        raise Ended
-    if talk.end is None and talk.verdict is None and not talk.failure:
+    if talk.end is None and not talk.failure:
         raise ZygoteLost(f"the zygote died: {child.zygote.last_words()}")
     return _classify(talk, time.monotonic() - talk.began)
 
@@ -156,24 +135,11 @@ def _hear(talk: Dialogue) -> bool:
         elif data:
             talk.failure = data.removeprefix(FAILED).decode(errors="replace")
             talk.over = talk.child.gone = data.startswith(FAILED + b"fork")
-    if talk.locked and talk.stateful and data and not talk.killed:
-        if data[:-1] != talk.token.encode():
-            talk.kill("channel")
-        else:
-            talk.verdict = data[-1]
-            _drain(talk)
-            talk.over = True
-    return bool(data) or (talk.locked and talk.stateful and not _hung_up(talk.child.status))
-
-
-def _hung_up(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return any(event & select.POLLHUP for _, event in poll.poll(0))
+    return bool(data)
 
 
 def _drain(talk: Dialogue) -> None:
-    """Take what the pipes still hold; the child has ended or waits."""
+    """Take what the pipes still hold; the child has ended."""
     for output in (talk.out, talk.err):
         output.drain()
         if output.full and not talk.killed:
@@ -183,13 +149,10 @@ def _drain(talk: Dialogue) -> None:
 def _classify(talk: Dialogue, seconds: float) -> Execution:
     stdout, stderr = talk.out.text, talk.err.text
     wait, user, system, cause = talk.end or (0, 0.0, 0.0, 0)
-    code = talk.verdict if talk.verdict is not None else os.waitstatus_to_exitcode(wait)
+    code = os.waitstatus_to_exitcode(wait)
     if not talk.locked:
         why = talk.failure or f"a child ended before it was locked (exit status {code})"
         return Execution(stdout, stderr, "sandbox", seconds, detail=why, returncode=code)
-    if talk.killed == "channel":
-        words = "the program wrote to the channel over which its session answers"
-        return Execution(stdout, stderr, "error", seconds, "", words, code, user + system)
     found: Limit = "disk" if cause == Cause.DISK else ""
     limit = talk.killed or found or _limit_of(code, user + system, talk.limits)
     status: Status = "limit" if limit else "ok" if code == OK else "error"
@@ -209,10 +172,3 @@ def _limit_of(code: int, cpu: float, limits: SandboxLimits) -> Limit:
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= limits.cpu):
         return "cpu"
     return ""
-
-
-def has_ended(child: ForkedChild) -> bool:
-    """Whether an idle session is of no use: it ended, or said what it was not asked."""
-    said = wait([child.ended, child.status], 0)
-    child.gone = child.ended in said
-    return bool(said)

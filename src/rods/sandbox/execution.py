@@ -54,7 +54,7 @@ class SandboxLimits:
     seconds: float = 10.0
     """Wall-clock seconds, counted from the moment the locks are on."""
     cpu: float = 10.0
-    """CPU seconds, rounded up to whole ones; in a session the wall clock stands in for them."""
+    """CPU seconds, rounded up to whole ones."""
     memory: int = 512 * MIB
     """Bytes of address space above what the interpreter and the preloaded packages use."""
     output: int = 256 * 1024
@@ -67,8 +67,6 @@ class SandboxLimits:
     """Files and folders in the scratch folder."""
     files: int = 32
     """Open files."""
-    idle: float = 600.0
-    """Seconds that a session may lie idle before it is ended."""
 
     def __post_init__(self) -> None:
         """Refuse limits that nothing can run under."""
@@ -93,11 +91,9 @@ class Execution:
     returncode: int = 0
     """Exit status of the program; minus a signal's number if one ended it."""
     cpu: float = 0.0
-    """CPU seconds; 0 where they are not known (sessions, remote services)."""
+    """CPU seconds; 0 where they are not known (remote services)."""
     attempts: int = 1
     """1 and how often it was run again because the sandbox failed."""
-    fresh: bool = True
-    """False if a session's interpreter still had the variables of the execution before."""
 
     @property
     def ok(self) -> bool:

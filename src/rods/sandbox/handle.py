@@ -4,7 +4,7 @@ Owns the process, its socket, and the pipes of a child until they are closed. It
 anything: `ZygoteLost` says that this zygote is of no use any more, and the pool makes another.
 
     handle = ZygoteHandle(config, "auto", sys.executable)
-    with handle.fork(stateful=False) as child:
+    with handle.fork() as child:
         child.request, child.out, child.err, child.status, child.ended   # our ends of the pipes
     handle.close()
 """
@@ -80,7 +80,7 @@ class ForkedChild(Closing):
         self.closed = True
         try:
             if not self.gone:
-                self.zygote.tell(self, "kill")
+                self.zygote.kill(self)
                 wait([self.ended], END_SECONDS)
         except ZygoteLost:
             return  # then the process ends with the zygote
@@ -226,7 +226,7 @@ class ZygoteHandle:
         start = max(0, os.fstat(self._stderr).st_size - 2000)
         return os.pread(self._stderr, 2000, start).decode(errors="replace").strip() or "no message"
 
-    def fork(self, stateful: bool) -> ForkedChild:
+    def fork(self) -> ForkedChild:
         """A new child, not yet locked."""
         ours: list[int] = []
         theirs: list[int] = []
@@ -238,7 +238,7 @@ class ZygoteHandle:
             for descriptor in ours:
                 os.set_blocking(descriptor, False)
             number = next(self._ids)
-            self._send({"op": "fork", "id": number, "stateful": stateful}, theirs)
+            self._send({"op": "fork", "id": number}, theirs)
         except OSError:
             for descriptor in ours:
                 os.close(descriptor)
@@ -249,9 +249,9 @@ class ZygoteHandle:
         request, out, err, status, ended = ours
         return ForkedChild(number, self, request, out, err, status, ended)
 
-    def tell(self, child: ForkedChild, op: Literal["kill", "stop", "resume"]) -> None:
-        """Kill a child, stop it, or let it go on; nothing happens if it has ended."""
-        self._send({"op": op, "id": child.id}, [])
+    def kill(self, child: ForkedChild) -> None:
+        """Kill a child; nothing happens if it has ended."""
+        self._send({"op": "kill", "id": child.id}, [])
 
     def _send(self, message: dict[str, object], descriptors: list[int]) -> None:
         data = json.dumps(message).encode()

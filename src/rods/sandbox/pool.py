@@ -1,14 +1,11 @@
 """The sandbox of this machine: a pool that runs programs in locked children of a zygote.
 
-Owns the zygote's life (start, proof that the locks hold, restart), how many programs run at once,
-what is run again, and sessions that keep their variables. It never runs a program that is not
-locked: where the locks cannot be put on, `SandboxPool` raises PrerequisiteError.
+Owns the zygote's life (start, proof that the locks hold, restart), how many programs run at once
+and what is run again. It never runs a program that is not locked: where the locks cannot be put on,
+`SandboxPool` raises PrerequisiteError.
 
     with SandboxPool(size=2) as pool:
         pool.execute("print(6 * 7)").stdout            # from any thread, which waits
-        with pool.session() as session:                # variables are kept
-            session.execute("x = 6")
-            session.execute("print(x * 7)")
 """
 
 from __future__ import annotations
@@ -18,14 +15,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.turns import FairPlaces
-from rods.sandbox.converse import Ended, converse, has_ended
+from rods.sandbox.converse import converse
 from rods.sandbox.execution import Closing, Execution, SandboxLimits
-from rods.sandbox.handle import ForkedChild, Wrap, ZygoteHandle, ZygoteLost
+from rods.sandbox.handle import Wrap, ZygoteHandle, ZygoteLost
 
 PROOF = """
 import mmap, os, socket
@@ -61,8 +58,6 @@ class SandboxPool(Closing):
         retries: How often a program is run again when the sandbox failed.
         wrap: Whether bubblewrap goes around it: "auto" where it works, "on", "off".
         python: The interpreter; the one that runs us by default.
-        sessions: Sessions that may lie idle at once. Beyond that the one that has lain longest
-            ends; and when all that lie hold more than `size` times `limits.memory`, the largest.
     """
 
     def __init__(
@@ -74,20 +69,16 @@ class SandboxPool(Closing):
         retries: int = 2,
         wrap: Wrap = "auto",
         python: str | None = None,
-        sessions: int = 256,
     ) -> None:
-        if min(size, retries, sessions) < 0:
-            raise ConfigError(
-                f"a sandbox of size {size} with {retries} retries and {sessions} sessions: "
-                "expected >= 0"
-            )
+        if min(size, retries) < 0:
+            raise ConfigError(f"a sandbox of size {size} with {retries} retries: expected >= 0")
         self.size = size or os.cpu_count() or 1
         self.limits = limits or SandboxLimits()
         self.restarts = 0
         """How often a broken zygote was replaced."""
         self._wrap: Wrap = wrap
         self._python = python or sys.executable
-        more = {"preload": list(preload), "seed": seed, "size": self.size, "sessions": sessions}
+        more = {"preload": list(preload), "seed": seed, "size": self.size}
         self._config = asdict(self.limits) | {"cpu": math.ceil(self.limits.cpu)} | more
         self._retries = retries
         self._closed = False
@@ -100,9 +91,9 @@ class SandboxPool(Closing):
         """A zygote whose locks were seen to hold."""
         handle = ZygoteHandle(self._config, self._wrap, self._python)
         try:
-            with handle.fork(stateful=False) as child:
+            with handle.fork() as child:
                 limits = replace(self.limits, seconds=PROOF_SECONDS, output=1 << 16)
-                proof = converse(child, PROOF, "", limits, False)
+                proof = converse(child, PROOF, "", limits)
             if proof.status == "sandbox" or proof.stdout:
                 what = f"it still allowed {proof.stdout}" if proof.stdout else proof.detail
                 raise PrerequisiteError(
@@ -150,29 +141,23 @@ class SandboxPool(Closing):
                 handle.close()
                 self._handle = None
 
-    def fork(self, stateful: bool) -> ForkedChild:
-        """A child of a living zygote, for `SandboxSession`."""
-        return self._current().fork(stateful)
-
     def execute(self, code: str, stdin: str = "") -> Execution:
-        """Run a program to its end; blocks until it is its turn and while it runs."""
+        """Run a program to its end; blocks until it is its turn and while it runs.
 
-        def once() -> Execution:
-            with self.fork(stateful=False) as child:
-                return converse(child, code, stdin, self.limits, False)
-
+        It is run again while the sandbox fails.
+        """
         with self.turns:
-            return self.persist(once)
+            return self._persist(code, stdin)
 
-    def persist(self, once: Callable[[], Execution]) -> Execution:
-        """Run something again while the sandbox fails; the caller holds a turn."""
+    def _persist(self, code: str, stdin: str) -> Execution:
         reason = ""
         for attempt in range(1, self._retries + 2):
             if attempt > 1:
                 time.sleep(0.01 * 4**attempt)
             handle = self._handle
             try:
-                execution = once()
+                with self._current().fork() as child:
+                    execution = converse(child, code, stdin, self.limits)
             except ZygoteLost as error:
                 reason = str(error)
                 if handle is not None:
@@ -186,10 +171,6 @@ class SandboxPool(Closing):
         attempts = self._retries + 1
         return Execution("", "", "sandbox", 0.0, detail=reason, returncode=1, attempts=attempts)
 
-    def session(self) -> SandboxSession:
-        """An interpreter that keeps its variables, for one trajectory."""
-        return SandboxSession(self)
-
     def close(self) -> None:
         """End the zygote and everything that runs in it."""
         with self._lock:
@@ -197,52 +178,3 @@ class SandboxPool(Closing):
             handle, self._handle = self._handle, None
         if handle is not None:
             handle.close()
-
-
-class SandboxSession(Closing):
-    """A child that lives from one execution to the next; between them it is stopped.
-
-    A limit, `os._exit`, the idle limit or too much that all sessions hold at rest ends it; the next
-    execution then begins a new one, and says so by `fresh`.
-    """
-
-    def __init__(self, pool: SandboxPool) -> None:
-        self.pool = pool
-        self._child: ForkedChild | None = None
-        self._lock = threading.Lock()
-
-    def execute(self, code: str, stdin: str = "") -> Execution:
-        """Run one more piece of the program."""
-        with self._lock, self.pool.turns:
-            return self.pool.persist(lambda: self._once(code, stdin))
-
-    def _once(self, code: str, stdin: str) -> Execution:
-        if self._child is not None and has_ended(self._child):
-            self._forget()
-        fresh = self._child is None
-        child = self._child = self._child or self.pool.fork(stateful=True)
-        try:
-            if not fresh:
-                child.zygote.tell(child, "resume")
-            done = converse(child, code, stdin, self.pool.limits, True, not fresh)
-            if not child.gone:
-                child.zygote.tell(child, "stop")
-        except Ended:
-            self._forget()
-            return self._once(code, stdin)
-        except (OSError, EnvError):
-            self._forget()
-            raise
-        if child.gone:
-            self._forget()
-        return replace(done, fresh=fresh)
-
-    def _forget(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-
-    def close(self) -> None:
-        """End the interpreter."""
-        with self._lock:
-            self._forget()

@@ -2,7 +2,7 @@
 
 Owns the request and what an answer means. A service that is busy, broken or away is a failure of
 the sandbox, never of the program; but a program that alone gets no answer, where another one runs,
-is at fault itself. It has no sessions: every execution is fresh.
+is at fault itself.
 
     sandbox = RemoteSandbox("http://sandbox.example:8080", size=32)
     execution = sandbox.execute("print(1)").checked()

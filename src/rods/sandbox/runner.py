@@ -1,11 +1,10 @@
-"""Runs programs inside a locked child of the zygote: one, or the cells of a session one by one.
+"""Runs one program inside a locked child of the zygote.
 
 Owns the child's side of the conversation: reads a request, runs it as `__main__`, prints a
-traceback that shows the program only, and answers with one byte or with the exit status. It never
-locks anything, and nothing that it answers is trusted for more than the program's own result.
-Standard library only.
+traceback that shows the program only, and answers with the exit status. It never locks anything,
+and its status is trusted for no more than the program's own result. Standard library only.
 
-    serve(request=3, status=4, stateful=False, cpu=10, seed=0)    # does not return
+    serve(request=3, status=4, seed=0)    # does not return
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ import json
 import linecache
 import os
 import random
-import resource
 import struct
 import sys
 import traceback
 from types import ModuleType, TracebackType
-from typing import NoReturn, Self, TextIO, cast
+from typing import NoReturn, Self
 
 OK, ERROR, MEMORY, DISK = 0, 1, 97, 98
-"""Exit status of a program, or the byte after the token that a session answers after a cell."""
+"""Exit status of a program."""
 HEADER = struct.Struct("<Q")
 PROGRAM = "<program>"
 
@@ -71,28 +69,21 @@ def _what_ran_out(error: BaseException) -> int:
     return DISK if number in (errno.ENOSPC, errno.EDQUOT) else ERROR
 
 
-def serve(request: int, status: int, stateful: bool, cpu: int, seed: int | None) -> NoReturn:
-    """Run what arrives until nothing more does, then end the process."""
-    verdict, token, again = RunnerVerdict(), "", False
+def serve(request: int, status: int, seed: int | None) -> NoReturn:
+    """Run the program that arrives, then end the process."""
+    verdict = RunnerVerdict()
     try:
         main = _prepare(seed)
-        while (message := _receive(request)) is not None:
-            verdict = RunnerVerdict()
-            if stateful:
-                _allow_cpu(cpu)
-            else:
-                os.close(request)
-                os.close(status)
+        message = _receive(request)
+        os.close(request)
+        os.close(status)
+        if message is not None:
             with verdict:
-                code, stdin, token = json.loads(message)
-                _give_streams(stdin, again)
+                code, stdin = json.loads(message)
+                _give_input(stdin)
                 _execute(code, main)
             with verdict if verdict.value == OK else RunnerVerdict():
                 _flush()
-            if not stateful:
-                break
-            os.write(status, token.encode() + bytes([verdict.value]))
-            again = True
     finally:
         os._exit(verdict.value)
 
@@ -107,12 +98,6 @@ def _prepare(seed: int | None) -> ModuleType:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
     return main
-
-
-def _allow_cpu(seconds: int) -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
 def _receive(request: int) -> bytes | None:
@@ -137,34 +122,19 @@ def _execute(code: str, main: ModuleType) -> None:
     exec(compile(code, PROGRAM, "exec", dont_inherit=True), main.__dict__)
 
 
-def _stream(descriptor: int, mode: str, buffering: int = -1) -> TextIO:
-    errors = "replace" if mode == "r" else "backslashreplace"
-    return cast(
-        TextIO, open(descriptor, mode, buffering, encoding="utf-8", errors=errors, closefd=False)
-    )
-
-
-def _give_streams(text: str, again: bool) -> None:
-    """Make the text descriptor 0, as a file that has no name; new streams after the first cell.
-
-    The streams that the zygote began with serve the first: to open three takes a tenth of the time.
-    """
-    if again:
-        sys.stdout, sys.stderr = _stream(1, "w"), _stream(2, "w", 1)
-    elif not text:
+def _give_input(text: str) -> None:
+    """Make the text descriptor 0, as a file that has no name."""
+    if not text:
         return
-    if text:
-        name = ".stdin"
-        place = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.unlink(name)
-        with open(place, "wb", closefd=False) as file:
-            file.write(text.encode("utf-8", "surrogatepass"))
-        os.lseek(place, 0, os.SEEK_SET)
-    else:
-        place = os.open(os.devnull, os.O_RDONLY)
+    name = ".stdin"
+    place = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    os.unlink(name)
+    with open(place, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+    os.lseek(place, 0, os.SEEK_SET)
     os.dup2(place, 0)
     os.close(place)
-    sys.stdin = _stream(0, "r")
+    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
 
 
 def _flush() -> None:

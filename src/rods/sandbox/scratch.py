@@ -193,16 +193,6 @@ def can_look() -> bool:
         os.waitpid(child, 0)
 
 
-def private(pid: int) -> int:
-    """Bytes of memory that a process shares with no other."""
-    wanted = (b"Private_Dirty:", b"Swap:")
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as rows:
-            return sum(int(row.split()[1]) << 10 for row in rows if row.startswith(wanted))
-    except GONE:
-        return 0
-
-
 def remove_tree(folder: str) -> None:
     """Remove a folder, however deep; two may do so at once."""
     try:

@@ -1,7 +1,7 @@
 """The zygote: an interpreter with packages loaded that forks a locked child for every execution.
 
-Owns its children and their folders: forks, stops, kills and reaps them, ends those that hold too
-much, and tells how each ended. It never sees a program or what it prints; those go between the pool
+Owns its children and their folders: forks, kills and reaps them, ends those that hold too much, and
+tells how each ended. It never sees a program or what it prints; those go between the pool
 and the child through pipes, so a child finds nothing of another's in the memory that it inherits.
 It confines itself before the first fork. Runs as a process of its own, started by
 `handle.ZygoteHandle`, and uses the standard library only.
@@ -10,8 +10,8 @@ It confines itself before the first fork. Runs as a process of its own, started 
 
 Messages come over a socket as descriptor 0, one JSON object each:
 
-    {"op": "fork", "id": 7, "stateful": false}                 with five descriptors
-    {"op": "kill" | "stop" | "resume", "id": 7}
+    {"op": "fork", "id": 7}                                    with five descriptors
+    {"op": "kill", "id": 7}
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from enum import IntEnum
 from typing import NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, runner, syscalls
-from rods.sandbox.observed import kernel
 from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
-from rods.sandbox.scratch import Boxes, can_look, private
+from rods.sandbox.scratch import Boxes, can_look
 
 ENDED = struct.Struct("<iddB")
 """What the exit pipe gets: wait status, user and system seconds, the cause."""
@@ -50,8 +49,6 @@ class Cause(IntEnum):
     """It did not, or because it was asked to."""
     DISK = 1
     """It held more files than it may."""
-    AT_REST = 2
-    """It lay too long, or held too much while it lay."""
 
 
 class ZygoteConfig(TypedDict):
@@ -61,21 +58,19 @@ class ZygoteConfig(TypedDict):
     parent: str
     """Where the scratch folders go if the kernel gives us no place of our own."""
     size: int
-    sessions: int
     memory: int
     cpu: int
     file: int
     disk: int
     entries: int
     files: int
-    idle: float
     seed: int | None
 
 
 class ForkedProcess:
     """A process that was forked and not reaped."""
 
-    __slots__ = ("box", "cause", "ended", "held", "id", "idle_since", "pid", "watch")
+    __slots__ = ("box", "cause", "ended", "id", "pid", "watch")
 
     def __init__(self, id: int, pid: int, box: int, watch: int, ended: int) -> None:
         self.id, self.pid = id, pid
@@ -85,10 +80,6 @@ class ForkedProcess:
         """A pidfd: readable when the process has ended."""
         self.ended = ended
         """Where its end is reported."""
-        self.idle_since: float | None = None
-        """When it was stopped."""
-        self.held = 0
-        """Bytes of memory and of files that it held then."""
         self.cause = Cause.NONE
 
 
@@ -123,7 +114,6 @@ class Zygote:
                     open_ = self._message()
                 elif descriptor in self.children:
                     self._reap(descriptor)
-            self._end_idle()
             self._look()
         for child in self.children.values():
             signal.pidfd_send_signal(child.watch, signal.SIGKILL)
@@ -132,10 +122,7 @@ class Zygote:
 
     def _patience(self) -> float | None:
         """Milliseconds until something must be looked at though nobody calls."""
-        idle = [child.idle_since is not None for child in self.children.values()]
-        if not self.boxes.sized and not all(idle):
-            return 1000 * LOOK_SECONDS
-        return 1000 if any(idle) else None
+        return 1000 * LOOK_SECONDS if self.children and not self.boxes.sized else None
 
     def _message(self) -> bool:
         data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 8)
@@ -147,43 +134,19 @@ class Zygote:
             return True
         child = next((c for c in self.children.values() if c.id == message["id"]), None)
         if child is not None and not child.cause:
-            self._signal(child, message["op"])
+            signal.pidfd_send_signal(child.watch, signal.SIGKILL)
         return True
-
-    def _signal(self, child: ForkedProcess, op: str) -> None:
-        wanted = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "resume": signal.SIGCONT}[op]
-        child.idle_since = time.monotonic() if op == "stop" else None
-        signal.pidfd_send_signal(child.watch, wanted)
-        if op == "stop":
-            child.held = private(child.pid) + kernel([child.pid]) + (self._files_of(child) or 0)
-            self._trim()
-
-    def _end(self, child: ForkedProcess, cause: Cause) -> None:
-        self._signal(child, "kill")
-        child.cause = cause
-
-    def _files_of(self, child: ForkedProcess) -> int | None:
-        return self.boxes.used(child.box, child.pid, self.config["file"])
-
-    def _trim(self) -> None:
-        """End sessions at rest while there are too many, or while all of them hold too much."""
-        idle = [c for c in self.children.values() if c.idle_since is not None]
-        idle.sort(key=lambda child: child.idle_since or 0.0)
-        while len(idle) > self.config["sessions"]:
-            self._end(idle.pop(0), Cause.AT_REST)
-        idle.sort(key=lambda child: child.held)
-        while sum(c.held for c in idle) > self.config["size"] * self.config["memory"]:
-            self._end(idle.pop(), Cause.AT_REST)
 
     def _look(self) -> None:
         """End children that hold more files than they may, where no file system refuses them."""
         if self.boxes.sized or time.monotonic() < self.looked + LOOK_SECONDS:
             return
         for child in self.children.values():
-            if child.idle_since is None and not child.cause:
-                used = self._files_of(child)
+            if not child.cause:
+                used = self.boxes.used(child.box, child.pid, self.config["file"])
                 if used is None or used > self.config["disk"]:
-                    self._end(child, Cause.DISK)
+                    signal.pidfd_send_signal(child.watch, signal.SIGKILL)
+                    child.cause = Cause.DISK
         self.looked = time.monotonic()
 
     def _box(self) -> int:
@@ -205,7 +168,7 @@ class Zygote:
             box = self._box()
             pid = os.fork()
             if pid == 0:
-                self._become(box, bool(message["stateful"]), own)
+                self._become(box, own)
             watch = os.pidfd_open(pid)
             self.children[watch] = ForkedProcess(int(message["id"]), pid, box, watch, ended)
             self.poll.register(watch, select.POLLIN)
@@ -234,13 +197,7 @@ class Zygote:
         finally:
             os.close(child.ended)
 
-    def _end_idle(self) -> None:
-        latest = time.monotonic() - self.config["idle"]
-        for child in self.children.values():
-            if child.idle_since is not None and child.idle_since < latest:
-                self._end(child, Cause.AT_REST)
-
-    def _become(self, box: int, stateful: bool, descriptors: list[int]) -> NoReturn:
+    def _become(self, box: int, descriptors: list[int]) -> NoReturn:
         """In the child: lock up, say so, run. Every way out of here ends the process."""
         status = descriptors[3]
         try:
@@ -250,12 +207,12 @@ class Zygote:
             os.umask(0o077)
             lockdown.restrict_files(self.outer, [scratch, os.devnull])
             request, status = self._arrange(descriptors)
-            cpu = None if stateful else self.config["cpu"]
-            lockdown.limit(cpu, self.memory, self.config["file"], self.config["files"])
+            most = self.config
+            lockdown.limit(most["cpu"], self.memory, most["file"], most["files"])
             self.filter.install()
             os.write(status, LOCKED)
             gc.enable()
-            runner.serve(request, status, stateful, self.config["cpu"], self.config["seed"])
+            runner.serve(request, status, self.config["seed"])
         except (OSError, ValueError, MemoryError) as error:
             os.write(status, FAILED + str(error).encode())
         finally:
@@ -294,7 +251,7 @@ def main() -> None:
         nobody = os.geteuid() == 0 and all(anyone_may_read(folder) for folder in outer)
         nobody = nobody and lockdown.could(lambda: lockdown.give_up_privileges(lockdown.NOBODY))
         owner = lockdown.NOBODY if nobody else os.geteuid()
-        count = config["size"] + config["sessions"] + 1  # and one that has just been asked to rest
+        count = 2 * config["size"]  # one that was killed may not have ended when the next begins
         boxes = Boxes(place, count, config["disk"], config["entries"], sized, owner)
         os.environ.clear()
         for stream in (sys.stdout, sys.stderr):  # these become the programs'
