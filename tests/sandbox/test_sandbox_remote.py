@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,10 +22,10 @@ def run(url: str, code: str = "print(1)", **settings: Any) -> Any:
 def test_request_and_answer() -> None:
     with service(lambda body, _: answered(stdout=body["code"].upper())) as (url, seen):
         limits = SandboxLimits(seconds=7, memory=256 * MIB)
-        sandbox = RemoteSandbox(url + "/run_code/", limits=limits, compile_seconds=3)
+        sandbox = RemoteSandbox(url + "/run_code/", limits=limits)
         done = sandbox.execute("print(1)", "in")
     assert (done.stdout, done.status, done.seconds, done.attempts) == ("PRINT(1)", "ok", 0.25, 1)
-    expected = {"code": "print(1)", "language": "python", "compile_timeout": 3, "run_timeout": 7}
+    expected = {"code": "print(1)", "language": "python", "run_timeout": 7}
     assert seen == [("/run_code", expected | {"memory_limit_MB": 256, "stdin": "in"})]
 
 
@@ -49,19 +48,6 @@ def test_classes(result: dict[str, Any], status: str, limit: str, detail: str) -
     assert done.detail.startswith(detail)
     assert len(done.stdout) <= SandboxLimits().output
     assert len(seen) == (4 if status == "sandbox" else 1)
-
-
-def test_compiled_languages_go_on_to_the_run() -> None:
-    def reply(body: dict[str, Any], _: int) -> Reply:
-        failed = "broken" in body["code"]
-        compiled = {"status": "Finished", "return_code": int(failed), "stderr": "line 1: no\n"}
-        answer = json.loads(answered(stdout="2")[1]) | {"compile_result": compiled}
-        return 200, json.dumps(answer | ({"run_result": None} if failed else {})).encode()
-
-    with service(reply) as (url, _):
-        assert run(url, language="cpp").stdout == "2"
-        done = run(url, "broken", language="cpp")
-        assert (done.status, done.detail) == ("error", "line 1: no")
 
 
 @pytest.mark.parametrize(

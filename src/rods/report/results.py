@@ -107,9 +107,7 @@ def _change(cell: MetricCell) -> Text:
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
 
 
-def plain_table(
-    title: str, caption: str, *columns: Column | str, padding: int | tuple[int, int] = 0
-) -> Table:
+def plain_table(title: str, caption: str, *columns: Column | str) -> Table:
     """A table without borders; the box's own blank parts columns: six of them fit 80 columns."""
     return Table(
         *columns,
@@ -118,7 +116,7 @@ def plain_table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=padding,
+        padding=0,
     )
 
 

@@ -18,8 +18,8 @@ from rods.infra.service import Service, ServiceFailure
 from rods.infra.text import whole_text
 from rods.sandbox.execution import MIB, Execution, Limit, SandboxLimits, last_line
 
-GRACE_SECONDS = 30.0
-"""How long an answer may take beyond what the program and the compiler may."""
+GRACE_SECONDS = 40.0
+"""How long an answer may take beyond what the program may."""
 
 
 class RemoteSandbox:
@@ -29,9 +29,7 @@ class RemoteSandbox:
         url: Address of the service, with or without `/run_code`.
         size: Requests at once; more callers wait.
         limits: Seconds, memory and output are asked for or kept; the service keeps the rest.
-        compile_seconds: Time for the compiler, which Python has no use for.
         retries: How often to ask again when the service failed.
-        language: The service's name of the language.
         patience: Seconds before the first repetition; doubled each time, with some chance in it.
     """
 
@@ -40,19 +38,16 @@ class RemoteSandbox:
         url: str,
         size: int = 16,
         limits: SandboxLimits | None = None,
-        compile_seconds: float = 10.0,
         retries: int = 3,
-        language: str = "python",
         patience: float = 0.5,
     ) -> None:
         self.limits = limits or SandboxLimits()
         self._fixed: dict[str, Any] = {
-            "language": language,
-            "compile_timeout": compile_seconds,
+            "language": "python",
             "run_timeout": self.limits.seconds,
             "memory_limit_MB": max(1, self.limits.memory // MIB),
         }
-        wait = self.limits.seconds + compile_seconds + GRACE_SECONDS
+        wait = self.limits.seconds + GRACE_SECONDS
         self._service = Service(
             url, "/run_code", "env.python_tool.sandbox", wait, retries, patience, size
         )
@@ -80,13 +75,10 @@ class RemoteSandbox:
             kind = type(found).__name__
             raise ServiceFailure(f"{self._service.where} answered {kind}, expected object", True)
         answer = cast("dict[str, Any]", found)
-        compiled, ran = _stage(answer, "compile_result"), _stage(answer, "run_result")
-        for part in (compiled, ran):
-            if part.get("status") == "TimeLimitExceeded":
-                return self._of(part)
-        if compiled.get("status") == "Finished" and compiled.get("return_code"):
-            return self._of(compiled)
-        if ran.get("status") == "Finished" and ran.get("return_code") is not None:
+        part = answer.get("run_result")
+        ran = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        ended = ran.get("status") == "Finished" and ran.get("return_code") is not None
+        if ended or ran.get("status") == "TimeLimitExceeded":
             return self._of(ran)
         raise ServiceFailure(
             f"the service reports {answer.get('status')!r}: {answer.get('message') or answer}", True
@@ -110,9 +102,3 @@ class RemoteSandbox:
         detail = (last_line(stderr) or f"it ended with exit status {code}") if code else ""
         status = "error" if code else "ok"
         return Execution(stdout, stderr, status, seconds, detail=detail, returncode=code)
-
-
-def _stage(answer: dict[str, Any], name: str) -> dict[str, Any]:
-    """One stage of the answer; empty if it did not run."""
-    part = answer.get(name)
-    return cast("dict[str, Any]", part) if isinstance(part, dict) else {}
