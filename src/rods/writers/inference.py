@@ -1,8 +1,8 @@
 """Argument domains of an environment that brings no `domains.toml`: read off its tools and worlds.
 
 Owns simple inference: a parameter `member_id` takes keys of a mapping `members`, or values of
-fields that are called `member_id`; people's names are told by their shape. Never executes a call,
-never reads a held-out task.
+fields that are called `member_id`; names of people, days and times are told by their shape. Never
+executes a call, never reads a held-out task.
 
     domains = domains_for(environment, training_tasks)      # the file's, where there is one
     domains.parameter("lend", "member_id")                  # "ident"
@@ -17,7 +17,9 @@ from typing import Any, NamedTuple, cast
 from rods.abilities import initial_state
 from rods.env import Environment
 from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
-from rods.synthesis.structure.trace import all_tools
+from rods.synthesis.structure.mentions import iso
+from rods.synthesis.structure.trace import all_tools, field_of, flattened, leaves
+from rods.synthesis.structure.words import word_lists
 from rods.task import Task
 from rods.types import Json, ToolSpec, json_type
 
@@ -28,6 +30,13 @@ _people = "name author owner customer patient contact holder guest person user d
 _PEOPLE = frozenset(_people.split())
 """Last words of fields that may hold people's names."""
 _DIGIT = re.compile(r"\d")
+_CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")
+"""A code has no space, unless it is a number for the telephone."""
+_SHAPES = {
+    "clock": re.compile(r"(?:[01]?\d|2[0-3]):[0-5]\d"),
+    "moment": re.compile(r"(?:\d{4}-\d\d-\d\d[T ])?(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d\S*)?"),
+}
+"""Times of a day, and times with seconds or a day."""
 
 
 class _Fields(NamedTuple):
@@ -37,6 +46,10 @@ class _Fields(NamedTuple):
     """Keys of each mapping whose values are alike, by the field that holds it."""
     values: dict[str, set[str]]
     """Texts of each field."""
+    nested: set[str]
+    """Fields of objects that calls take."""
+    people: set[str]
+    """Names of what can be phoned or written to."""
 
 
 def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
@@ -45,40 +58,59 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
     if known is not NO_DOMAINS:
         return known
     tools: dict[str, ToolSpec] = {}
-    fields = _Fields({}, {})
+    fields = _Fields({}, {}, set(), set())
     for task in pool:
         tools.update(all_tools(environment, task))
         _read(dict(initial_state(environment, task).values), "", fields)
-    return infer(tools, fields.keys, fields.values)
+        for value in (v for call in flattened(task) for v in call.arguments.values()):
+            if isinstance(value, dict):
+                _read(cast("Json", value), "", fields)
+                fields.nested.update(field_of(leaf.path) for leaf in leaves(value))
+    return infer(tools, fields)
 
 
-def infer(
-    tools: Mapping[str, ToolSpec], keys: Mapping[str, set[str]], values: Mapping[str, set[str]]
-) -> Domains:
-    """Kinds of parameters and fields; keys and texts of initial states are given by field."""
+def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
+    """Kinds of parameters and fields, by what initial states hold and calls take."""
+    keys, values = fields.keys, fields.values
     parameters: dict[str, str] = {}
     configuration: dict[str, str] = {}
     mappings: dict[str, str] = {}
     people = {
         name
         for name, texts in values.items()
-        if name.rpartition("_")[2] in _PEOPLE and all(map(_PERSON.fullmatch, texts))
+        if name.rpartition("_")[2] in _PEOPLE and _named(texts, name in fields.people)
     }
-    for name in sorted(_texts(tools)):
+    timed = {name: kind for name, texts in values.items() if (kind := _timed(texts))}
+    for name in sorted({*_texts(tools), *fields.nested} - timed.keys()):
         holder = holder_of(name, keys)
         if holder:
             parameters[name] = configuration[name] = "ident"
             mappings[holder] = "ident"
         elif name in people or any(name.endswith("_" + field) for field in people):
             parameters[name] = "person"
-        elif name in values and all(map(_DIGIT.search, values[name])):
+        elif name in values and all(map(_CODE.fullmatch, values[name])):
             parameters[name] = configuration[name] = "ident"
-    configuration.update(dict.fromkeys(people, "person"))
+    configuration.update(dict.fromkeys(people, "person") | timed)
+    parameters.update(timed)
     known = {key for field in mappings for key in keys[field]}
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
             configuration[name] = "ident"
     return Domains(parameters=parameters, configuration=configuration, keys=mappings, inferred=True)
+
+
+def _timed(texts: set[str]) -> str:
+    """`date`, `clock` or `moment` where all of these texts are one; empty: they are none."""
+    if all(map(iso, texts)):
+        return "date"
+    return next((k for k, form in _SHAPES.items() if all(map(form.fullmatch, texts))), "")
+
+
+def _named(texts: set[str], reachable: bool) -> bool:
+    """Whether these are people: names of two words; single ones that lists or a phone confirm."""
+    single = all(re.fullmatch(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?", text) for text in texts)
+    known = reachable or texts & {*word_lists().first_names, *word_lists().surnames}
+    return bool(single and known) or all(map(_PERSON.fullmatch, texts))
 
 
 def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
@@ -113,6 +145,8 @@ def _read(node: Json, name: str, into: _Fields) -> None:
             into.keys.setdefault(name, set()).update(node)
         elif name and node and not any(isinstance(value, dict) for value in node.values()):
             into.keys.setdefault(name, set()).update(k for k in node if _DIGIT.search(k))
+        if node.keys() & {"phone", "email", "mail", "mobile"}:
+            into.people.update(key for key in node if key.endswith("name"))
         for key, value in node.items():
             _read(value, key, into)
     elif isinstance(node, list):

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rods.synthesis.structure.mentions import iso
 from rods.writers.resample.entities import RUNS, says
 from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import WORDY, New, Sketch
@@ -27,8 +28,15 @@ SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
 
-COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry"})
+COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry", "clock", "moment"})
 """Kinds of what is made of several words or signs."""
+_CLOCK = re.compile(r"(?<!\d)(\d?\d):(\d\d)")
+QUARTER = 15
+"""Minutes by whose multiples the times of a task move, all by the same."""
+BORN = 2010
+"""Days before this year are birthdays."""
+LATEST = 120
+"""Most minutes by which they move."""
 _FEAST = re.compile(r"\b(?:christmas|new year|valentine|halloween|independence day)\b", re.I)
 
 
@@ -46,7 +54,8 @@ def assign(
 ) -> list[New]:
     """One new value for each slot; None keeps the old one."""
     values: list[New] = [None] * len(sketch.slots)
-    draw = _Draw(sketch, materials.vocabulary, knowledge, rng)
+    days = rng.randint(-45, 45) * 7 or 7 if sketch.domains.inferred else 0
+    draw = _Draw(sketch, materials.vocabulary, knowledge, days, rng)
     for index, (kind, key) in enumerate(sketch.slots):
         if kind in WORDY or kind == "digits":
             values[index] = draw.words[key]
@@ -57,7 +66,7 @@ def assign(
                 values[index] = rng.choice(phrases()[key])
         elif kind.startswith("free:"):
             values[index] = materials.vocabulary.reworded(key, rng, REWORD_FREE)
-    _assign_dates(sketch, values, rng)
+    _assign_dates(sketch, values, days, rng)
     assign_listed(sketch, values, knowledge, rng)
     assign_numbers(sketch, values, knowledge, rng)
     return values
@@ -67,11 +76,17 @@ class _Draw:
     """New words, and new names and codes made of them."""
 
     def __init__(
-        self, sketch: Sketch, vocabulary: Vocabulary, knowledge: Knowledge, rng: random.Random
+        self,
+        sketch: Sketch,
+        vocabulary: Vocabulary,
+        knowledge: Knowledge,
+        days: int,
+        rng: random.Random,
     ):
         self._found, self._keep_names = sketch.found, knowledge.keep_names
         self._vocabulary, self._rng = vocabulary, rng
         self._separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}
+        self._days, self._minutes = days, _shift(sketch, rng) if days else 0
         self._used: set[str] = set()
         self.words: dict[str, str] = {}
         """Old to new: words in lower case, runs of digits, endings of files with their dot."""
@@ -119,6 +134,8 @@ class _Draw:
                 new = self._ident(key)
             elif kind == "user":
                 new = self._user(key)
+            elif kind in ("clock", "moment"):
+                return self._moment(key)
             else:
                 new = _expiry(key, self._rng) if kind == "expiry" else self._sign(key)
             if new != key and new.lower() not in self._used:
@@ -176,6 +193,13 @@ class _Draw:
                 parts.append(vocabulary.like(run, rng))
         return "".join(parts)
 
+    def _moment(self, key: str) -> str:
+        """A time as far from the others of its task as it was."""
+        day = iso(key[:10])
+        if day is not None:
+            key = (day + datetime.timedelta(self._days)).isoformat() + key[10:]
+        return _CLOCK.sub(lambda m: _clock(_minutes(m) + self._minutes, m[1]), key, count=1)
+
     def _user(self, key: str) -> str:
         rng, vocabulary = self._rng, self._vocabulary
         parts: list[str] = []
@@ -209,6 +233,24 @@ def _digits(digits: str, rng: random.Random) -> str:
     return str(rng.randint(1, 9)) + "".join(rng.choice("0123456789") for _ in digits[1:])
 
 
+def _minutes(match: re.Match[str]) -> int:
+    return 60 * int(match[1]) + int(match[2])
+
+
+def _clock(minutes: int, model: str) -> str:
+    """A time of the day, its hour in two digits where the model's was."""
+    return f"{minutes // 60:0{2 if len(model) > 1 else 1}d}:{minutes % 60:02d}"
+
+
+def _shift(sketch: Sketch, rng: random.Random) -> int:
+    """Minutes by which a task's times can all move and stay in their day; 0 where none can."""
+    texts = [key for kind, key in sketch.slots if kind in ("clock", "moment")]
+    found = [_minutes(match) for match in map(_CLOCK.search, texts) if match]
+    low, high = min(found, default=0), max(found, default=0)
+    steps = range(-LATEST, LATEST + 1, QUARTER)
+    return rng.choice([s for s in steps if s and 0 <= low + s and high + s < 24 * 60] or [0])
+
+
 def _expiry(key: str, rng: random.Random) -> str:
     match = re.fullmatch(r"(\d\d)/(\d{2,4})", key)
     if match is None:
@@ -217,7 +259,7 @@ def _expiry(key: str, rng: random.Random) -> str:
     return f"{rng.randint(1, 12):02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
 
 
-def _assign_dates(sketch: Sketch, values: list[New], rng: random.Random) -> None:
+def _assign_dates(sketch: Sketch, values: list[New], days: int, rng: random.Random) -> None:
     taken = set(sketch.dates)
     if _FEAST.search(sketch.found.prose):
         return  # a day that is called by its feast stays
@@ -226,6 +268,9 @@ def _assign_dates(sketch: Sketch, values: list[New], rng: random.Random) -> None
         if kind != "date":
             continue
         old = datetime.date.fromisoformat(key)
+        if sketch.domains.inferred and old.year >= BORN:  # as far apart as they were
+            values[index] = old + datetime.timedelta(days)
+            continue
         weekday = f"{old:%A}".lower() in sketch.found.prose.lower()
         for _ in range(10):
             new = _date(old, shift, rng)
@@ -239,6 +284,6 @@ def _assign_dates(sketch: Sketch, values: list[New], rng: random.Random) -> None
 
 def _date(old: datetime.date, shift: int, rng: random.Random) -> datetime.date:
     day = datetime.timedelta(days=rng.randrange(365))
-    if old.year < 2010:
+    if old.year < BORN:
         return datetime.date(rng.randint(1950, 1998), 1, 1) + day
     return datetime.date(old.year + shift, 1, 1) + day

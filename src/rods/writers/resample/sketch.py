@@ -111,7 +111,8 @@ class Sketch:
         texts = [text for text, kind in self.found.compounds.items() if kind == "date"]
         found = {date for date in map(iso, texts) if date is not None}
         mentions = find_dates(self.found.prose)
-        return sorted(d for d in found if any(m.matches(d) for m in mentions))
+        every = self.domains.inferred  # then all of them move by the same number of days
+        return sorted(d for d in found if every or any(m.matches(d) for m in mentions))
 
     def _compound_pattern(self) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
         """One pattern for all compounds and listed names, and what each text stands for."""
