@@ -27,9 +27,9 @@ from rods.writers.graph.ground import Grounder
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.resample.assign import Materials
 from rods.writers.templates import phrases as phrasing
+from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import NO_PHRASES, phrases_of
 from rods.writers.templates.vocabulary import Vocabulary
-from rods.writers.templates.wording import from_description
 from synthesis_cases import ENVIRONMENT, graph_writer, sides, walked
 
 
@@ -182,13 +182,12 @@ def test_wording_without_templates_comes_from_the_description() -> None:
         "Reserves a book for a member. More text.",
         {"type": "object", "properties": {"bookId": {}, "note": {}}, "required": ["bookId"]},
     )
-    wording = from_description(spec)
-    assert wording.say == ("reserve book {bookId} for a member",)
+    assert from_description(spec).say == ("reserve {bookId} for a member",)
     text = NO_PHRASES.clause(
         CallRequest(ToolCall("reserve_book", {"bookId": "B-7", "note": "soon"}), spec),
         random.Random(1),
     )
-    assert text == "reserve book B-7 for a member with note soon"
+    assert text == "reserve book B-7 for a member with the note soon"
 
 
 def test_values_as_people_say_them() -> None:

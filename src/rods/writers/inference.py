@@ -22,6 +22,7 @@ from rods.synthesis.structure.trace import all_tools, field_of, flattened, leave
 from rods.synthesis.structure.words import word_lists
 from rods.task import Task
 from rods.types import Json, ToolSpec, json_type
+from rods.writers.resample.assign import BORN
 
 _tails = "_ids _id _codes _code _number _key _ref Ids Id Code Number"
 _TAILS = tuple(_tails.split())
@@ -92,11 +93,19 @@ def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
             parameters[name] = configuration[name] = "ident"
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
+    born = {n for n, k in timed.items() if k == "date" and max(values[n]) < str(BORN)}
     known = {key for field in mappings for key in keys[field]}
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
             configuration[name] = "ident"
-    return Domains(parameters=parameters, configuration=configuration, keys=mappings, inferred=True)
+    return Domains(
+        parameters=parameters,
+        configuration=configuration,
+        keys=mappings,
+        fresh=dict.fromkeys(born, "birthday"),
+        forms={"birthday": f"{{date 1950..{BORN - 1}}}"},
+        inferred=True,
+    )
 
 
 def _timed(texts: set[str]) -> str:

@@ -69,7 +69,7 @@ class Grounder:
         self._graph = graph
         self._exemplars = graph.exemplars
         self._paired = {n for p in domains.pairs if p.either_way for n in p.parameters}
-        self._draws = draws(domains, materials)
+        self._draws, self._words = draws(domains, materials), materials.vocabulary
         self._texts = Texts(domains, materials)
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
@@ -195,7 +195,7 @@ class Grounder:
         if declared in ("array", "list"):
             return self._items(tool, name, schema, kind, live, rng)
         if declared in ("dict", "object"):
-            return self._exemplar(tool, name, rng)
+            return self._object(tool, name, live, rng)
         fellows = self._fellows(tool) if kind in PERSONAL else None
         shown = live.shown(name, fellows) if self._may_be_shown(name, kind) else []
         if shown and rng.random() < FROM_RESULT:
@@ -211,6 +211,26 @@ class Grounder:
         """Whether a result's field of this name holds such values: an `amount` may be of shares."""
         held = self._domains.leaf("", name)
         return kind != "body" and held in ("", kind)
+
+    def _object(self, tool: str, name: str, live: Live, rng: random.Random) -> Value:
+        """One of the state's lists that has the fields of a training task's, else that one anew."""
+        model = self._exemplar(tool, name, rng)
+        if not isinstance(model, dict):
+            return model
+        if there := live.records(model.keys()):
+            chosen = rng.choice(there)
+            return {key: cast("Value", chosen[key]) for key in model}
+        return {key: self._inner(tool, key, value, rng) for key, value in model.items()}
+
+    def _inner(self, tool: str, key: str, value: Value, rng: random.Random) -> Value:
+        """Another value for a field of an object, where its kind says how one looks."""
+        if isinstance(value, dict):
+            return {k: self._inner(tool, k, v, rng) for k, v in value.items()}
+        if not isinstance(value, str):
+            return value
+        kind = self._domains.parameter(tool, key)
+        fresh = self._draws.get(self._domains.fresh.get(key, kind))
+        return fresh(rng) if fresh else self._words.like(value, rng) if kind == "ident" else value
 
     def _items(
         self,

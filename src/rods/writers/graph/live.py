@@ -9,7 +9,7 @@ Owns `Live`. Never executes a call, never draws.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -123,6 +123,18 @@ class Live:
             if at in (name, tail) and leaf.value not in (None, ""):
                 found.setdefault(at, []).append(leaf.value)
         return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
+
+    def records(self, fields: Set[str]) -> list[Mapping[str, Json]]:
+        """Objects in the state's lists that have all of these fields."""
+        found: list[Mapping[str, Json]] = []
+        left: list[Json] = list(self.configuration.values())
+        while left:
+            node = left.pop()
+            if isinstance(node, list):
+                found += [item for item in node if isinstance(item, dict) and fields <= item.keys()]
+            inner = node.values() if isinstance(node, dict) else node
+            left += inner if isinstance(node, dict | list) else ()
+        return found
 
     def shown(self, name: str, tools: Container[str] | None = None) -> list[Scalar]:
         """Values that results (of these tools) showed under this name, the latest first."""

@@ -248,7 +248,7 @@ def _shift(sketch: Sketch, rng: random.Random) -> int:
     found = [_minutes(match) for match in map(_CLOCK.search, texts) if match]
     low, high = min(found, default=0), max(found, default=0)
     steps = range(-LATEST, LATEST + 1, QUARTER)
-    return rng.choice([s for s in steps if s and 0 <= low + s and high + s < 24 * 60] or [0])
+    return rng.choice([s for s in steps if s and low + s >= 0 and high + s < 24 * 60] or [0])
 
 
 def _expiry(key: str, rng: random.Random) -> str:

@@ -25,7 +25,8 @@ from rods.errors import SynthesisError
 from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, thing
 from rods.types import ToolCall
-from rods.writers.templates.wording import Wording, from_description
+from rods.writers.templates.described import from_description
+from rods.writers.templates.wording import Wording
 
 OPENER = 0.35
 """How often the first turn begins by setting the scene."""
@@ -146,7 +147,7 @@ class Phrases:
         """One call as a clause in the imperative, all its values said or referred to."""
         wording = self.wordings.get(request.call.name)
         if wording is None:
-            wording = from_description(request.spec, request.shown | {request.blurred})
+            wording = from_description(request.spec, request.call.arguments)
         text = rng.choice(wording.clauses_for(request.call.arguments))
         for name, forms in wording.optional.items():
             if name in request.call.arguments:

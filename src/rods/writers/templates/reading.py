@@ -15,7 +15,6 @@ for ("the branch nearest to Rome") needs none of that.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -28,8 +27,9 @@ from rods.synthesis.structure.sources import fields_with, normal, place_of, valu
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.synthesis.structure.words import SLOT
 from rods.types import ToolCall, ToolSpec, Value
+from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import Phrases, frame_words
-from rods.writers.templates.wording import Wording, from_description, ways
+from rods.writers.templates.wording import Wording, ways
 
 LOOSE = frozenset({"", "id", "ident", "body"})
 """Kinds of which two values may be about quite different things."""
@@ -102,8 +102,6 @@ MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
 """Words that may stand for a value which a result showed: they point, and are not values."""
 DONE = "\x01"
 """Stands for each letter of a clause that was found, so that no clause is found across it."""
-REFERRED = 2
-"""Most arguments of a call that are referred to where nobody wrote templates for its tool."""
 
 
 class Strict(NamedTuple):
@@ -168,25 +166,16 @@ def _fillings(
 ) -> Iterator[tuple[dict[str, str], Wording]]:
     """Patterns for the arguments of a call with the wording that they go into."""
     call = steps[number].call
-    written = phrases.wording(call.name)
-    if written is not None:
-        if referred and strict is not None:
-            yield _clear_ways(phrases, steps, number, written, strict), written
-        else:
-            yield (_ways if referred else _values)(steps, number, written), written
+    wording, spec = phrases.wording(call.name), specs.get(call.name)
+    described = wording is None and spec is not None
+    if wording is None and spec is not None:
+        wording = from_description(spec, call.arguments)
+    if wording is None:
         return
-    spec = specs.get(call.name)
-    if spec is None:
-        return
-    if not referred:
-        wording = from_description(spec)
-        yield _values(steps, number, wording), wording
-        return
-    for count in range(1, min(REFERRED, len(call.arguments)) + 1):
-        for names in itertools.combinations(call.arguments, count):
-            wording = from_description(spec, frozenset(names))
-            meant = {n: p for n, p in _ways(steps, number, wording).items() if n in names}
-            yield _values(steps, number, wording) | meant, wording
+    if referred and strict is not None and not described:
+        yield _clear_ways(phrases, steps, number, wording, strict), wording
+    else:
+        yield (_ways if referred else _values)(steps, number, wording), wording
 
 
 def foreign(text: str) -> set[str]:

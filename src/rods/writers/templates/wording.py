@@ -9,14 +9,14 @@ around clauses and the files of templates are `phrases.py`'s. Never chooses or e
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Set
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from rods.synthesis.planned import Producer
-from rods.synthesis.structure.words import SLOT, literal, noun, order_of, thing
-from rods.types import ToolSpec, Value, json_type
+from rods.synthesis.structure.words import SLOT, literal, noun
+from rods.types import Value
 
-FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
+FOUND = ("that {}", "the same {}")
 """What stands for a value where nobody wrote references for its tool."""
 POINTING = ("that ", "those ", "the same ", "its ")
 """Words that point to what was seen last."""
@@ -77,7 +77,12 @@ class Wording(NamedTuple):
     def texts(self, name: str, value: Value) -> list[str]:
         """A value in each of its noun phrases."""
         words = self.words.get(name, {})
-        return [_named(form, value, words) for form in self.named.get(name, ("{}",))]
+        forms = self.named.get(name, ("{}",))
+        if self.described and isinstance(value, str) and re.match(r"[a-z]\S* ", value):
+            forms = tuple(form.replace("{}", "'{}'") for form in forms)
+        elif self.described and (value == 1 or (isinstance(value, list) and len(value) == 1)):
+            forms = tuple(map(singular, forms))
+        return [_named(form, value, words) for form in forms]
 
     def asides(self, name: str, value: Value) -> list[str]:
         """A value behind the words that also leave it open: `a file of mine (plan.txt)`."""
@@ -133,54 +138,10 @@ def _named(form: str, value: Value, words: Mapping[str, str]) -> str:
     return form.replace("{}", literal(value, words))
 
 
-def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wording:
-    """Templates made of a tool's own description, for tools that nobody wrote any for.
-
-    A value takes its place where the description names its thing: `Lend a book to a member` becomes
-    `lend book {book_id} to member {member_id}`. What is not named there follows at the end. What
-    stands for a value that is `referred` to is a phrase of its own.
-    """
-    base = order_of(spec)
-    properties, required = spec.properties, spec.required
-    rest: list[str] = []
-    for name in required:
-        placed = _placed(base, name, name in referred, properties.get(name, {}))
-        if placed == base:
-            rest.append(f"{{{name}}}" if name in referred else f"{noun(name)} {{{name}}}")
-        base = placed
-    joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
-    say = tuple(base + tail.format(joined) for tail in ((" with {}", ", {}") if rest else ("",)))
-    optional = {n: _appended(n, s) for n, s in properties.items() if n not in required}
-    nouns = {name: thing(name) for name in properties}
-    return Wording(say, optional, nouns=nouns, described=True)
-
-
-def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """How an optional argument is said."""
-    what = noun(name)
-    if json_type(schema) in ("integer", "number") and what.endswith("s"):
-        return (f"for {{{name}}} {what}", f"({{{name}}} {what})")
-    return (f"with {what} {{{name}}}",)
-
-
-def _placed(base: str, name: str, referred: bool, schema: Mapping[str, Any]) -> str:
-    """The sentence with a slot where it first names the parameter's thing."""
-    what = thing(name)
-    counted = json_type(schema) in ("integer", "number")
-    lead = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
-    found = re.search(rf"(?<![\w{{]){lead}?{re.escape(what)}(?![\w}}])", base, re.IGNORECASE)
-    if found is None or found.start() == 0:
-        return base
-    slot = f"{{{name}}}"
-    if not referred and counted and what.endswith("s"):
-        slot = f"{slot} {what}"
-    elif not referred and not counted and (what != noun(name) or "enum" in schema):
-        slot = f"the {slot} {what}" if "enum" in schema else f"{what} {slot}"
-    elif not referred:
-        slot = f"{_article(found.group(), what)} of {slot}" if counted else f"the {what} {slot}"
-    return base[: found.start()] + slot + base[found.end() :]
-
-
-def _article(found: str, what: str) -> str:
-    """`an amount` as it was written; `the amount` where there was no article."""
-    return found if found.lower() != what else f"a {what}"
+def singular(form: str) -> str:
+    """A noun phrase that counts one: `{} day` for `{} days`, `the allergy {}`."""
+    words = form.split()
+    at = next((i for i in reversed(range(len(words))) if "{" not in words[i]), 0)
+    one = {"people": "person"}.get(words[at], re.sub("ies$", "y", words[at]))
+    words[at] = re.sub(r"(?<=[^s])s$", "", re.sub(r"(?<=[sxh])es$", "", one))
+    return " ".join(words)
