@@ -33,11 +33,8 @@ _PEOPLE = frozenset(_people.split())
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")
 """A code has no space, unless it is a number for the telephone."""
-_SHAPES = {
-    "clock": re.compile(r"(?:[01]?\d|2[0-3]):[0-5]\d"),
-    "moment": re.compile(r"(?:\d{4}-\d\d-\d\d[T ])?(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d\S*)?"),
-}
-"""Times of a day, and times with seconds or a day."""
+_MOMENT = re.compile(r"(?:\d{4}-\d\d-\d\d[T ](?=\d\d))?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
+"""A time of a day, of any day or of one."""
 
 
 class _Fields(NamedTuple):
@@ -81,7 +78,8 @@ def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
         for name, texts in values.items()
         if name.rpartition("_")[2] in _PEOPLE and _named(texts, name in fields.people)
     }
-    timed = {name: kind for name, texts in values.items() if (kind := _timed(texts))}
+    timed = {name: "date" for name, texts in values.items() if all(map(iso, texts))}
+    timed |= {n: "moment" for n, texts in values.items() if all(map(_MOMENT.fullmatch, texts))}
     for name in sorted({*_texts(tools), *fields.nested} - timed.keys()):
         holder = holder_of(name, keys)
         if holder:
@@ -93,7 +91,9 @@ def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
             parameters[name] = configuration[name] = "ident"
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
-    born = {n for n, k in timed.items() if k == "date" and max(values[n]) < str(BORN)}
+    born = [
+        name for name, kind in timed.items() if kind == "date" and max(values[name]) < str(BORN)
+    ]
     known = {key for field in mappings for key in keys[field]}
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
@@ -106,13 +106,6 @@ def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
         forms={"birthday": f"{{date 1950..{BORN - 1}}}"},
         inferred=True,
     )
-
-
-def _timed(texts: set[str]) -> str:
-    """`date`, `clock` or `moment` where all of these texts are one; empty: they are none."""
-    if all(map(iso, texts)):
-        return "date"
-    return next((k for k, form in _SHAPES.items() if all(map(form.fullmatch, texts))), "")
 
 
 def _named(texts: set[str], reachable: bool) -> bool:

@@ -44,9 +44,6 @@ def draws(domains: Domains, materials: Materials) -> Mapping[str, Draw]:
     def stem(rng: random.Random) -> str:
         return rng.choice("_-").join(words.word(rng) for _ in range(rng.choice((1, 1, 2))))
 
-    def clock(rng: random.Random) -> str:
-        return f"{rng.randrange(8, 21):02d}:{rng.randrange(0, 60, 15):02d}"
-
     slots = _slots(domains, words)
     return {
         **_listed(domains),
@@ -57,7 +54,6 @@ def draws(domains: Domains, materials: Materials) -> Mapping[str, Draw]:
         "surname": words.surname,
         "full_name": full_name,
         "date": day,
-        "clock": clock,
         **{kind: _form(form, slots) for kind, form in domains.forms.items()},
     }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from rods.synthesis.structure.domains import Domains
@@ -195,7 +196,7 @@ class Grounder:
         if declared in ("array", "list"):
             return self._items(tool, name, schema, kind, live, rng)
         if declared in ("dict", "object"):
-            return self._object(tool, name, live, rng)
+            return self._object(tool, self._exemplar(tool, name, rng), live, rng)
         fellows = self._fellows(tool) if kind in PERSONAL else None
         shown = live.shown(name, fellows) if self._may_be_shown(name, kind) else []
         if shown and rng.random() < FROM_RESULT:
@@ -212,25 +213,21 @@ class Grounder:
         held = self._domains.leaf("", name)
         return kind != "body" and held in ("", kind)
 
-    def _object(self, tool: str, name: str, live: Live, rng: random.Random) -> Value:
-        """One of the state's lists that has the fields of a training task's, else that one anew."""
-        model = self._exemplar(tool, name, rng)
+    def _object(self, tool: str, model: Value, live: Live, rng: random.Random) -> Value:
+        """One of the state's lists that has the fields of a training task's, else other values."""
         if not isinstance(model, dict):
             return model
         if there := live.records(model.keys()):
             chosen = rng.choice(there)
             return {key: cast("Value", chosen[key]) for key in model}
-        return {key: self._inner(tool, key, value, rng) for key, value in model.items()}
-
-    def _inner(self, tool: str, key: str, value: Value, rng: random.Random) -> Value:
-        """Another value for a field of an object, where its kind says how one looks."""
-        if isinstance(value, dict):
-            return {k: self._inner(tool, k, v, rng) for k, v in value.items()}
-        if not isinstance(value, str):
-            return value
-        kind = self._domains.parameter(tool, key)
-        fresh = self._draws.get(self._domains.fresh.get(key, kind))
-        return fresh(rng) if fresh else self._words.like(value, rng) if kind == "ident" else value
+        found: dict[str, Value] = {}
+        for key, value in model.items():
+            kind = self._domains.parameter(tool, key)
+            fresh = self._draws.get(self._domains.fresh.get(key, kind))
+            if kind == "ident" and isinstance(value, str):
+                fresh = partial(self._words.like, value)
+            found[key] = fresh(rng) if fresh else self._object(tool, value, live, rng)
+        return found
 
     def _items(
         self,

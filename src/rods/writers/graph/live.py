@@ -125,16 +125,11 @@ class Live:
         return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
 
     def records(self, fields: Set[str]) -> list[Mapping[str, Json]]:
-        """Objects in the state's lists that have all of these fields."""
-        found: list[Mapping[str, Json]] = []
-        left: list[Json] = list(self.configuration.values())
-        while left:
-            node = left.pop()
-            if isinstance(node, list):
-                found += [item for item in node if isinstance(item, dict) and fields <= item.keys()]
-            inner = node.values() if isinstance(node, dict) else node
-            left += inner if isinstance(node, dict | list) else ()
-        return found
+        """Objects in the lists of the classes that have all of these fields."""
+        classes = (node for node in self.configuration.values() if isinstance(node, dict))
+        lists = (held for node in classes for held in node.values() if isinstance(held, list))
+        items = (item for held in lists for item in held if isinstance(item, dict))
+        return [item for item in items if fields <= item.keys()]
 
     def shown(self, name: str, tools: Container[str] | None = None) -> list[Scalar]:
         """Values that results (of these tools) showed under this name, the latest first."""

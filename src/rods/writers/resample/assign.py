@@ -28,15 +28,10 @@ SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
 
-COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry", "clock", "moment"})
+COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry", "moment"})
 """Kinds of what is made of several words or signs."""
-_CLOCK = re.compile(r"(?<!\d)(\d?\d):(\d\d)")
-QUARTER = 15
-"""Minutes by whose multiples the times of a task move, all by the same."""
 BORN = 2010
 """Days before this year are birthdays."""
-LATEST = 120
-"""Most minutes by which they move."""
 _FEAST = re.compile(r"\b(?:christmas|new year|valentine|halloween|independence day)\b", re.I)
 
 
@@ -86,7 +81,8 @@ class _Draw:
         self._found, self._keep_names = sketch.found, knowledge.keep_names
         self._vocabulary, self._rng = vocabulary, rng
         self._separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}
-        self._days, self._minutes = days, _shift(sketch, rng) if days else 0
+        minutes = rng.choice(range(-120, 121, 15)) if days else 0
+        self._shift = datetime.timedelta(days, minutes=minutes)
         self._used: set[str] = set()
         self.words: dict[str, str] = {}
         """Old to new: words in lower case, runs of digits, endings of files with their dot."""
@@ -134,7 +130,7 @@ class _Draw:
                 new = self._ident(key)
             elif kind == "user":
                 new = self._user(key)
-            elif kind in ("clock", "moment"):
+            elif kind == "moment":
                 return self._moment(key)
             else:
                 new = _expiry(key, self._rng) if kind == "expiry" else self._sign(key)
@@ -194,11 +190,10 @@ class _Draw:
         return "".join(parts)
 
     def _moment(self, key: str) -> str:
-        """A time as far from the others of its task as it was."""
+        """A time, with a day or without, as far from the others of its task as it was."""
         day = iso(key[:10])
-        if day is not None:
-            key = (day + datetime.timedelta(self._days)).isoformat() + key[10:]
-        return _CLOCK.sub(lambda m: _clock(_minutes(m) + self._minutes, m[1]), key, count=1)
+        at = datetime.datetime.fromisoformat(key if day else f"2000-01-01T{key.zfill(5)}")
+        return str(at + self._shift)[0 if day else 11 :][: max(5, len(key))]
 
     def _user(self, key: str) -> str:
         rng, vocabulary = self._rng, self._vocabulary
@@ -231,24 +226,6 @@ def _digits(digits: str, rng: random.Random) -> str:
     if len(digits) == 4 and digits[:2] in ("19", "20"):
         return str(rng.randint(1985, 2039))
     return str(rng.randint(1, 9)) + "".join(rng.choice("0123456789") for _ in digits[1:])
-
-
-def _minutes(match: re.Match[str]) -> int:
-    return 60 * int(match[1]) + int(match[2])
-
-
-def _clock(minutes: int, model: str) -> str:
-    """A time of the day, its hour in two digits where the model's was."""
-    return f"{minutes // 60:0{2 if len(model) > 1 else 1}d}:{minutes % 60:02d}"
-
-
-def _shift(sketch: Sketch, rng: random.Random) -> int:
-    """Minutes by which a task's times can all move and stay in their day; 0 where none can."""
-    texts = [key for kind, key in sketch.slots if kind in ("clock", "moment")]
-    found = [_minutes(match) for match in map(_CLOCK.search, texts) if match]
-    low, high = min(found, default=0), max(found, default=0)
-    steps = range(-LATEST, LATEST + 1, QUARTER)
-    return rng.choice([s for s in steps if s and low + s >= 0 and high + s < 24 * 60] or [0])
 
 
 def _expiry(key: str, rng: random.Random) -> str:

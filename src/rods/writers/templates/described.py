@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from rods.synthesis.structure.words import noun, order_of, thing
 from rods.types import ToolSpec, json_choices, json_type
@@ -31,14 +31,6 @@ _TO = frozenset(("change", "set", "update", "adjust", "resize", "limit"))
 """Verbs by which, and to which, an amount is said."""
 
 
-class _Said(NamedTuple):
-    """How an argument is said."""
-
-    noun: str
-    form: str
-    """Noun phrase around its value."""
-
-
 def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     """Templates for a call with these arguments, and with all that are required.
 
@@ -47,21 +39,23 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     follows at the end.
     """
     base, amounts = order_of(spec), ""
-    said: dict[str, _Said] = {}
+    nouns: dict[str, str] = {}
+    named: dict[str, tuple[str, ...]] = {}
     rest: list[str] = []
     for name, schema in spec.properties.items():
         if name not in spec.required and name not in given:
             continue
-        what, slot = _noun(name, schema, base), f"{{{name}}}"
+        what = nouns[name] = _noun(name, schema, base)
         place = re.compile(
             rf"(?<![\w{{]){_LEAD}?{_GIVEN}?{re.escape(what)}(?![\w}}])(?! (?:{_PARTS})\b)", re.I
         )
         told = name in spec.required and f"number of {what}" not in base
         found = place.search(base) if told else None
-        said[name] = _form(name, what, schema, found.group() if found else "")
+        form, slot = _form(name, what, schema, found.group() if found else ""), f"{{{name}}}"
+        named[name] = (form,)
         if found and found.start():
             base = base[: found.start()] + slot + base[found.end() :]
-        elif said[name].form.startswith("{} "):
+        elif form.startswith("{} "):
             verb = base.partition(" ")[0]
             amounts += f" {'by' if verb in _BY else 'to' if verb in _TO else 'for'} {slot}"
         elif " " not in base and what != noun(name):
@@ -69,12 +63,8 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
         else:
             rest.append(slot)
     joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
-    return Wording(
-        (base + amounts + (f" with {joined}" if rest else ""),),
-        named={name: (form,) for name, (_, form) in said.items()},
-        nouns={name: what for name, (what, _) in said.items()},
-        described=True,
-    )
+    say = base + amounts + (f" with {joined}" if rest else "")
+    return Wording((say,), named=named, nouns=nouns, described=True)
 
 
 def _noun(name: str, schema: Mapping[str, Any], base: str) -> str:
@@ -100,26 +90,22 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> str:
     return noun(name) if re.search(rf" (?:{_CODE})$", noun(name)) and what == noun(name) else what
 
 
-def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> _Said:
+def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
     """The noun phrase around a value, whose place in the sentence holds `found`."""
-    kind = json_type(schema)
-    coded = what not in (noun(name), _about(schema)) and re.search(
-        rf"\b(?:{_CODE})\b|such as|^the {re.escape(what)}\b", f"{noun(name)} {_about(schema)}"
-    )
+    kind, about = json_type(schema), _about(schema)
+    number = kind in ("integer", "number")
+    mark = rf"\b(?:{_CODE})\b|^(?:the|which) {re.escape(what)}\b"
     if kind in ("dict", "object"):
-        return _Said(what, f"the {what} ({{}})")
+        return f"the {what} ({{}})"
     if kind == "boolean":
-        return _Said(what, f"{what} set to {{}}")
-    if kind in ("integer", "number") and (what.endswith("s") or what == "people"):
-        return _Said(what, f"{{}} {what}")
-    if found and coded:
-        return _Said(what, f"{what} {{}}")
-    if found and kind in ("integer", "number"):
-        article = found if found.lower() != what else f"a {what}"
-        return _Said(what, f"{article} of {{}}")
-    if found and json_choices(schema):
-        return _Said(what, f"the {{}} {what}")
-    return _Said(what, f"the {what} {{}}")
+        return f"{what} set to {{}}"
+    if number and (what.endswith("s") or what == "people"):
+        return f"{{}} {what}"
+    if found and what != noun(name) and re.search(mark, f"{noun(name)} {about}"):
+        return f"{what} {{}}"
+    if found and number:
+        return f"{found if found.lower() != what else f'a {what}'} of {{}}"
+    return f"the {{}} {what}" if found and json_choices(schema) else f"the {what} {{}}"
 
 
 def _about(schema: Mapping[str, Any]) -> str:
