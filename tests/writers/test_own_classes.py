@@ -1,0 +1,214 @@
+"""Variants of classes that nobody wrote phrases or domains for: the strangers of `benchmarks/`."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from places import BENCHMARKS
+from rods.abilities import initial_state
+from rods.env import Environment
+from rods.synthesis.planned import CallRequest
+from rods.synthesis.rejection import Rejection
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.trace import field_of, flattened, leaves
+from rods.task import Task, read_tasks
+from rods.types import Json, ToolCall, ToolSpec
+from rods.writers import make_writer
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.ground import Grounder
+from rods.writers.graph.live import Live
+from rods.writers.inference import domains_for
+from rods.writers.resample.assign import Materials
+from rods.writers.templates.phrases import NO_PHRASES
+from rods.writers.templates.vocabulary import Vocabulary
+
+NAMES = ("restaurant", "locker", "clinic")
+DAYS, TIMES = ("day", "born", "today"), ("time", "start")
+MOMENT = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:00)?")
+
+
+@pytest.fixture(autouse=True)
+def _strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def stranger(name: str) -> tuple[Environment, list[Task]]:
+    environment = importlib.import_module(f"strangers.{name}").environment
+    return environment, list(read_tasks(BENCHMARKS / "strangers" / f"{name}.jsonl"))
+
+
+def fields(environment: Environment, task: Task) -> Iterator[tuple[str, str]]:
+    """Every text of a task's start and calls, with the field that holds it."""
+    for value in (dict(initial_state(environment, task).values), *flattened(task)):
+        for leaf in leaves(value):
+            if isinstance(leaf.value, str):
+                yield field_of(leaf.path), leaf.value
+
+
+@pytest.mark.parametrize("writer", ["resample", "graph"])
+@pytest.mark.parametrize("name", NAMES)
+def test_days_and_times_stay_what_they_are(name: str, writer: str) -> None:
+    """2025-05-08 was renamed as a code is, to 1988-54-58, and a class that reads it failed."""
+    environment, tasks = stranger(name)
+    author = make_writer(writer, tasks, environment)
+    drafts = [author.propose(task, random.Random(7)) for task in tasks]
+    made = [draft for draft in drafts if not isinstance(draft, Rejection)]
+    assert len(made) >= len(tasks) // 2, [d for d in drafts if isinstance(d, Rejection)]
+    found = [pair for task in made for pair in fields(environment, task)]
+    for field, text in found:
+        if field in DAYS:
+            datetime.date.fromisoformat(text)
+        if field in TIMES:
+            assert MOMENT.fullmatch(text), (field, text)
+    if name == "clinic":
+        slots = sorted({text for field, text in found if field == "day"})
+        assert slots[0] >= min(text for field, text in found if field == "today"), "in the past"
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "kind"),
+    [
+        ("restaurant", "day", "date"),
+        ("restaurant", "time", "moment"),
+        ("restaurant", "code", "ident"),
+        ("restaurant", "guest", "person"),
+        ("restaurant", "room", ""),
+        ("locker", "phone", "ident"),
+        ("locker", "name", "person"),
+        ("locker", "street", ""),
+        ("locker", "parcel_id", "ident"),
+        ("clinic", "start", "moment"),
+        ("clinic", "born", "date"),
+        ("clinic", "treatment", ""),
+    ],
+)
+def test_kinds_are_told_by_shape_at_every_depth(name: str, field: str, kind: str) -> None:
+    environment, tasks = stranger(name)
+    domains = domains_for(environment, tasks)
+    assert domains.parameter("", field) == kind
+
+
+def test_a_birthday_is_not_in_the_future() -> None:
+    environment, tasks = stranger("clinic")
+    domains = domains_for(environment, tasks)
+    assert domains.fresh["born"] == "birthday"
+    assert "day" not in domains.fresh
+
+
+TEXT, NUMBER, OBJECT = {"type": "string"}, {"type": "integer"}, {"type": "object"}
+
+
+def about(kind: dict[str, str], description: str) -> dict[str, str]:
+    return {**kind, "description": description}
+
+
+@pytest.mark.parametrize(
+    ("description", "arguments", "expected"),
+    [
+        (
+            "Moves a booking to another day or another time.",
+            {
+                "code": ("TN1", about(TEXT, "The booking code, such as TN4.")),
+                "time": ("9:30", TEXT),
+            },
+            "move booking TN1 to another day or another time with the time 9:30",
+        ),
+        (
+            "Changes the number of people of a booking.",
+            {
+                "code": ("TN1", about(TEXT, "The booking code.")),
+                "party": (10, about(NUMBER, "The new number of people.")),
+            },
+            "change the number of people of booking TN1 to 10 people",
+        ),
+        (
+            "Extend the storage time of a parcel",
+            {"parcel_id": ("P1", TEXT), "days": (1, about(NUMBER, "number of extra days"))},
+            "extend the storage time of parcel P1 by 1 extra day",
+        ),
+        (
+            "Creates a new booking and returns its code.",
+            {"guest": ("Haddad", TEXT), "party": (4, about(NUMBER, "How many people are coming."))},
+            "create a new booking for 4 people with the guest Haddad",
+        ),
+        (
+            "Searches the bookings made under a name.",
+            {"guest": ("Haddad", about(TEXT, "Last name of the guest."))},
+            "search the bookings made under the name Haddad",
+        ),
+        (
+            "Finds the tables that are free at a given day and time.",
+            {"day": ("2025-03-15", TEXT), "time": ("19:30", TEXT)},
+            "find the tables that are free at the day 2025-03-15 and the time 19:30",
+        ),
+        (
+            "Adds a note for the waiters to a booking.",
+            {"code": ("TN1", about(TEXT, "The booking code.")), "note": ("high chair", TEXT)},
+            "add the note 'high chair' for the waiters to booking TN1",
+        ),
+        (
+            "Let another person collect a parcel.",
+            {"parcel_id": ("P1", TEXT), "person": ({"name": "Femke", "phone": "06"}, OBJECT)},
+            "let the person (name Femke and phone 06) collect parcel P1",
+        ),
+        (
+            "Update the contact data of a patient.",
+            {"patient_id": ("P1", TEXT), "contact": ({"phone": "06"}, OBJECT)},
+            "update the contact data of patient P1 with the contact (phone 06)",
+        ),
+        (
+            "Register a new patient.",
+            {"name": ("Ada Li", TEXT), "born": ("1990-01-02", about(TEXT, "Date of birth."))},
+            "register a new patient with the name Ada Li and the date of birth 1990-01-02",
+        ),
+        ("", {"parcel_id": ("P1", TEXT), "station_id": ("S2", TEXT)}, None),
+        (
+            "Give parcels to a courier",
+            {"courier_id": ("C1", TEXT), "parcel_ids": (["P1"], {"type": "array", "items": TEXT})},
+            "give parcel P1 to courier C1",
+        ),
+        (
+            "The bill of a table.",
+            {"table_id": ("T1", TEXT)},
+            "show the bill of table T1",
+        ),
+    ],
+)
+def test_a_call_is_said_in_one_sentence(
+    description: str, arguments: dict[str, Any], expected: str | None
+) -> None:
+    properties = {name: schema for name, (_, schema) in arguments.items()}
+    schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
+    if description != "Moves a booking to another day or another time.":
+        schema["required"] = list(properties)
+    spec = ToolSpec("redirect", description, schema)
+    call = ToolCall("redirect", {name: value for name, (value, _) in arguments.items()})
+    text = NO_PHRASES.clause(CallRequest(call, spec), random.Random(1))
+    assert text == (expected or "redirect the parcel P1 with the station S2")
+
+
+def test_objects_vary_at_every_depth() -> None:
+    """The same person collected every parcel; a slot is one that the state lists."""
+    person = {"name": "Femke", "phone": "06-5550147"}
+    slot = {"day": "2025-05-08", "dentist": "Dr. Osei"}
+    state: dict[str, Json] = {"slots": [{**slot, "room": n, "dentist": f"Dr. {n}"} for n in "AB"]}
+    live = Live({"Clinic": state})
+    domains = Domains(parameters={"name": "person", "phone": "ident"}, inferred=True)
+    properties: dict[str, Any] = {"person": OBJECT, "slot": OBJECT}
+    spec = ToolSpec("book", "", {"properties": properties, "required": ["person", "slot"]})
+    graph = ApiGraph(exemplars={("book", "person"): [person], ("book", "slot"): [slot]})
+    grounder = Grounder(domains, {"book": spec}, graph, Materials(Vocabulary(), {}))
+    calls = [grounder.fill("book", live, random.Random(n)) for n in range(12)]
+    made: list[Any] = [call.arguments for call in calls if call is not None]
+    assert len({row["person"]["name"] for row in made}) > 5
+    assert all(re.fullmatch(r"\d\d-\d{7}", row["person"]["phone"]) for row in made)
+    assert len({row["person"]["phone"] for row in made}) > 5
+    assert {row["slot"]["dentist"] for row in made} == {"Dr. A", "Dr. B"}
+    assert all(row["slot"].keys() == slot.keys() for row in made)
