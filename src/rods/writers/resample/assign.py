@@ -49,7 +49,7 @@ def assign(
 ) -> list[New]:
     """One new value for each slot; None keeps the old one."""
     values: list[New] = [None] * len(sketch.slots)
-    days = rng.randint(-45, 45) * 7 or 7 if sketch.domains.inferred else 0
+    days = 7 * rng.randint(1, 45) if sketch.domains.inferred else 0
     draw = _Draw(sketch, materials.vocabulary, knowledge, days, rng)
     for index, (kind, key) in enumerate(sketch.slots):
         if kind in WORDY or kind == "digits":

@@ -94,7 +94,7 @@ def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
     """The noun phrase around a value, whose place in the sentence holds `found`."""
     kind, about = json_type(schema), _about(schema)
     number = kind in ("integer", "number")
-    mark = rf"\b(?:{_CODE})\b|^(?:the|which) {re.escape(what)}\b"
+    mark = rf"\b(?:{_CODE})s?\b|^(?:the|which) {re.escape(what)}\b"
     if kind in ("dict", "object"):
         return f"the {what} ({{}})"
     if kind == "boolean":
