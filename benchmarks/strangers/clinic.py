@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from rods.envs.tool_classes import ToolClasses
 
 
-class Treatment(str, Enum):
+class Treatment(str, Enum):  # noqa: UP042 - as a stranger wrote it
     checkup = "checkup"
     cleaning = "cleaning"
     filling = "filling"
