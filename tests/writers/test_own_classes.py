@@ -24,6 +24,7 @@ from rods.writers import make_writer
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live
+from rods.writers.graph.writer import GraphWriter
 from rods.writers.inference import domains_for
 from rods.writers.resample.assign import Materials
 from rods.writers.templates.phrases import NO_PHRASES
@@ -211,3 +212,21 @@ def test_objects_vary_at_every_depth() -> None:
     assert len({row["person"]["phone"] for row in made}) > 5
     assert {row["slot"]["dentist"] for row in made} == {"Dr. A", "Dr. B"}
     assert all(row["slot"].keys() == slot.keys() for row in made)
+
+
+def test_a_phone_is_no_booking() -> None:
+    """Both are codes in the same mapping: the field of the argument's name decides."""
+    rows = {"B1": {"code": "B1", "phone": "06-555"}, "B2": {"code": "B2", "phone": "06-777"}}
+    domains = Domains(configuration={"code": "ident", "phone": "ident"}, inferred=True)
+    live = Live({"Desk": {"bookings": rows}})
+    live.look(domains)
+    assert live.existing("ident", "phone") == ["06-555", "06-777"]
+    assert live.existing("ident", "code") == ["B1", "B2"]
+
+
+def test_a_number_of_things_is_not_left_open() -> None:
+    """Nobody says `by an extra days`."""
+    environment, tasks = stranger("locker")
+    planner = GraphWriter(tasks, environment).planner
+    assert not planner.may_blur("extend_storage", "days")
+    assert planner.may_blur("extend_storage", "parcel_id")

@@ -92,6 +92,8 @@ class Live:
             near = near or [values for at, values in fields.items() if stem in at]
             if near or not self.inferred:
                 return [value for values in near for value in values]
+            if held := self.held(name):
+                return held
         return [value for values in fields.values() for value in values]
 
     def recent(self, kind: str, domains: Domains) -> list[Scalar]:

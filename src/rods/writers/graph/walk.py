@@ -73,7 +73,9 @@ class Planner:
     def may_blur(self, tool: str, name: str) -> bool:
         """Whether a message still reads well when it leaves this argument open."""
         kind = self.domains.parameter(tool, name)
+        known = self.graph.exemplars.get((tool, name), ()) if self.domains.inferred else ()
         amount = kind in self.domains.numbers and kind != "id"  # a unit stands behind the number
+        amount = amount or any(isinstance(value, int | float) for value in known)
         worded = not amount or self.phrases.knows(tool)
         return worded and self.phrases.can_blur(tool, name)
 
