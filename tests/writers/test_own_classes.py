@@ -174,11 +174,6 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
             {"courier_id": ("C1", TEXT), "parcel_ids": (["P1"], {"type": "array", "items": TEXT})},
             "give parcel P1 to courier C1",
         ),
-        (
-            "The bill of a table.",
-            {"table_id": ("T1", TEXT)},
-            "show the bill of table T1",
-        ),
     ],
 )
 def test_a_call_is_said_in_one_sentence(

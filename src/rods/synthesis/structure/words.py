@@ -23,11 +23,6 @@ from rods.types import ToolSpec, Value
 
 SLOT = re.compile(r"\{(\w+)\}")
 """A place in a template that takes a value."""
-_RETURNED = re.compile(r",? and (?:returns?|gives? back|yields?) .*")
-"""What a program gets, of which no user speaks."""
-_verbs = "get show list print report send save store mark update remove add create set"
-_MORE = re.compile(rf"\b(and|or|then) ({_verbs.replace(' ', '|')})s\b")
-"""A further verb of a description: `and sends it`."""
 _ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
 
 
@@ -66,11 +61,8 @@ def order_of(spec: ToolSpec) -> str:
     """The first sentence of a tool's description as one would order it."""
     text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
     sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
-    sentence = _MORE.sub(r"\1 \2", _RETURNED.sub("", sentence))
     words = sentence.split() or [noun(spec.name)]
     words[0] = _imperative(words[0].lower())
-    if words[0] in ("a", "an", "the", "all", "every", "current"):  # it names what is shown
-        words.insert(0, "show")
     return SLOT.sub("", " ".join(words))
 
 

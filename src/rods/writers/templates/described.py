@@ -17,6 +17,8 @@ from rods.types import ToolSpec, json_choices, json_type
 from rods.writers.templates.wording import Wording
 
 _LEAD = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
+_RETURNED = re.compile(r",? and (?:returns?|gives? back|yields?) .*")
+"""What a program gets, of which no user speaks."""
 _GIVEN = r"(?:(?:given|certain|particular|specific|single) )"
 _PARTS = "data|details|information|number|code|name|list|form|type|status|history|address|time|date"
 """Nouns before which another one says what kind they are: `contact data`."""
@@ -38,7 +40,7 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`. What is not named there
     follows at the end.
     """
-    base, amounts = order_of(spec), ""
+    base, amounts = _RETURNED.sub("", order_of(spec)), ""
     nouns: dict[str, str] = {}
     named: dict[str, tuple[str, ...]] = {}
     rest: list[str] = []

@@ -16,7 +16,7 @@ for ("the branch nearest to Rome") needs none of that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -26,7 +26,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.synthesis.structure.words import SLOT
-from rods.types import ToolCall, ToolSpec, Value
+from rods.types import ToolCall, Value
 from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import Phrases, frame_words
 from rods.writers.templates.wording import Wording, ways
@@ -146,36 +146,21 @@ def read(phrases: Phrases, turn: TurnFacts, strict: Strict | None = None) -> Rea
     opens = strict is None or strict.opens
     for referred in (False, True):
         for number in tuple(unsaid):
-            for filled, wording in _fillings(phrases, specs, steps, number, referred, strict):
-                found = _clause(rest, filled, wording, open_too=referred and opens)
-                if found is not None:
-                    unsaid.remove(number)
-                    begins[number] = found.start()
-                    rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
-                    break
+            call = steps[number].call
+            wording = phrases.wording(call.name)
+            if wording is None and call.name not in specs:
+                continue
+            wording = wording or from_description(specs[call.name], call.arguments)
+            if referred and strict is not None and not wording.described:
+                filled = _clear_ways(phrases, steps, number, wording, strict)
+            else:
+                filled = _ways(steps, number, wording, referred)
+            found = _clause(rest, filled, wording, open_too=referred and opens)
+            if found is not None:
+                unsaid.remove(number)
+                begins[number] = found.start()
+                rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
     return ReadBack(unsaid, rest, begins)
-
-
-def _fillings(
-    phrases: Phrases,
-    specs: Mapping[str, ToolSpec],
-    steps: Sequence[TraceStep],
-    number: int,
-    referred: bool,
-    strict: Strict | None,
-) -> Iterator[tuple[dict[str, str], Wording]]:
-    """Patterns for the arguments of a call with the wording that they go into."""
-    call = steps[number].call
-    wording, spec = phrases.wording(call.name), specs.get(call.name)
-    described = wording is None and spec is not None
-    if wording is None and spec is not None:
-        wording = from_description(spec, call.arguments)
-    if wording is None:
-        return
-    if referred and strict is not None and not described:
-        yield _clear_ways(phrases, steps, number, wording, strict), wording
-    else:
-        yield (_ways if referred else _values)(steps, number, wording), wording
 
 
 def foreign(text: str) -> set[str]:
@@ -183,23 +168,19 @@ def foreign(text: str) -> set[str]:
     return set(_WORD.findall(text.lower())) - frame_words()
 
 
-def _values(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
-    """How each argument of a step is said, as a pattern."""
-    call = steps[number].call
-    return {
-        name: _one_of([*wording.texts(name, value), *wording.asides(name, value)])
-        for name, value in call.arguments.items()
-    }
+def _ways(
+    steps: Sequence[TraceStep], number: int, wording: Wording, referred: bool
+) -> dict[str, str]:
+    """How each argument of a step is said, as a pattern.
 
-
-def _ways(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
-    """The same, where values may also be meant, by what showed them, or left open."""
+    `referred`: values may also be meant, by what showed them, or left open.
+    """
     filled: dict[str, str] = {}
     for name, value in steps[number].call.arguments.items():
-        producers = _producers(steps[:number], value)
-        texts = _one_of(ways(wording, name, value, producers))
-        told = producers or _tells(steps[:number], value)
-        filled[name] = f"(?:{texts}|{MEANING})" if told else texts
+        producers = _producers(steps[:number], value) if referred else ()
+        said = ways(wording, name, value, producers) if referred else wording.said(name, value)
+        told = producers or (referred and _tells(steps[:number], value))
+        filled[name] = f"(?:{_one_of(said)}|{MEANING})" if told else _one_of(said)
     return filled
 
 
@@ -214,9 +195,9 @@ def _clear_ways(
     for name, value in call.arguments.items():
         producer = clear_producer(steps[:number], began, call, name, phrases, strict.domains)
         referred = producer is not None and _same_field(steps[:number], producer, name, value)
-        texts = [*wording.texts(name, value), *wording.asides(name, value)]
+        texts = wording.said(name, value)
         texts += wording.references(name, producer) if referred else ()
-        filled[name] = _one_of([*texts, *(wording.opened(name) if strict.opens else ())])
+        filled[name] = _one_of(texts + (wording.opened(name) if strict.opens else []))
     return filled
 
 

@@ -89,6 +89,10 @@ class Wording(NamedTuple):
         text = literal(value, self.words.get(name, {}))
         return [f"{form} ({text})" for form in self.open.get(name, ()) if _introduces(form)]
 
+    def said(self, name: str, value: Value) -> list[str]:
+        """Every text that says a value."""
+        return [*self.texts(name, value), *self.asides(name, value)]
+
     def references(self, name: str, producer: Producer | None) -> list[str]:
         """What may stand for a value that this call's result showed; empty: it must be said."""
         if self.described:
@@ -125,7 +129,7 @@ def ways(
     wording: Wording, name: str, value: Value, producers: Iterable[Producer] = ()
 ) -> list[str]:
     """Every text that may stand for an argument: its value, a reference, a value left open."""
-    found = [*wording.texts(name, value), *wording.asides(name, value), *wording.opened(name)]
+    found = [*wording.said(name, value), *wording.opened(name)]
     for producer in (*([None] if wording.described else ()), *producers):
         found += wording.references(name, producer)
     return list(dict.fromkeys(found))
