@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from loopback import Loopback
+from places import BENCHMARKS
 from pool_cases import group, original, trajectory
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
 from rods.curriculum.online import OnlineCurriculum
@@ -531,3 +532,17 @@ def outcomes(queue: Path) -> int:
     except sqlite3.OperationalError:
         return 0
     return count
+
+
+def test_seed_tasks_without_a_variant_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A code that the class computes cannot be renamed: one task has no variant, and synth says so."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    tasks, out = BENCHMARKS / "strangers" / "locker.jsonl", tmp_path / "variants.jsonl"
+    where = ("--env.name", f"{tasks.with_suffix('.py')}:environment", "--env.tasks", str(tasks))
+    words = ("--writer", "resample", "--n", "8", "--out", str(out))
+    assert rods("synth", *where, *words, monkeypatch=monkeypatch) == 0
+    said = capfd.readouterr().err
+    barren = next(task for task in read_tasks(tasks) if "pick_up" in str(task.turns))
+    assert f"1 of 6 seed tasks have none: {barren.provenance.origin}" in " ".join(said.split())

@@ -290,14 +290,12 @@ def _make(
             what = f"{answers} answers of the server are" if answers else "no file is"
             say(f"{what} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
-        raise SynthesisError(
-            f"none of {counted.tried} candidates was accepted; the table shows why."
-        )
-    if len(collection.accepted) < number:
-        say(
-            f"only {len(collection.accepted)} of {number} variants: the seeds gave no more in "
-            f"{counted.tried} candidates."
-        )
+        raise SynthesisError(f"none of {counted.tried} candidates was accepted; see the table.")
+    made = {name for task in collection.accepted for name in task.provenance.ancestors}
+    barren = [task.provenance.origin or task.id for task in chosen if task.id not in made]
+    if barren or len(collection.accepted) < number:
+        how = f"{len(collection.accepted)} of {number} variants in {counted.tried} candidates"
+        say(f"{how}; {len(barren)} of {len(chosen)} seed tasks have none: {', '.join(barren)}")
     return collection.accepted, counted
 
 
