@@ -84,6 +84,7 @@ def test_days_and_times_stay_what_they_are(name: str, writer: str) -> None:
         ("locker", "name", "person"),
         ("locker", "street", ""),
         ("locker", "parcel_id", "ident"),
+        ("locker", "parcel_ids", "ident"),
         ("clinic", "start", "moment"),
         ("clinic", "born", "date"),
         ("clinic", "treatment", ""),
