@@ -27,6 +27,7 @@ from rods.envs.originals import split_tasks
 from rods.errors import TaskError
 from rods.integrations.formats.logged import LogFormat, read_rewards
 from rods.integrations.observe import choose_seeds
+from rods.split import split
 from rods.store import RunDirectory
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import USELESS
@@ -546,7 +547,7 @@ def test_seed_tasks_without_a_variant_are_named(
         tmp_path / "tasks.jsonl",
     )
     known = list(read_tasks(place / "locker.jsonl"))
-    sides = split_tasks(EnvSettings(held_out=0.25), known)
+    sides = split(known, held_out_share=0.25)
     barren = next(task for task in known if "pick_up" in str(task.turns))
     if barren in sides.held_out:  # it takes the place of a training task
         name = sides.train[0].provenance

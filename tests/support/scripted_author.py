@@ -263,7 +263,7 @@ class ScriptedAuthor:
         near = [t for t in free if tools[t] == tools.get(seeded)]
         may = [t for t in near if self._can(t, live) and self._may(t, tools[t], state, earlier)]
         near = may or near or free or list(tools)
-        return rng.choices(near, self._graph.ranked(before, near))[0]
+        return rng.choices(near, [self._graph.weight(before, tool) for tool in near])[0]
 
     def _can(self, tool: str, live: Live) -> bool:
         needed = self._specs[tool].parameters.get("required", [])
@@ -326,7 +326,7 @@ class ScriptedAuthor:
 
     def _pointed(self, text: str, ask: CallRequest, block: str, rng: random.Random) -> str:
         """The message with references for values that it may point at: the prompt's or its own."""
-        wording = self._phrases.wording(ask.call.name)
+        wording = self._phrases.wordings.get(ask.call.name)
         offered = re.findall(
             r"\n   - (.*): .*\n +Better point at .* can be meant(?: \((.*?)\))?:"
             r" it is the (.*?) in ",

@@ -85,10 +85,6 @@ class ApiGraph:
         edge = self.follows[before, tool] / max(self.uses[before], 1)
         return (1 + self.uses[tool]) ** USE * (STRAY + FOLLOW * edge)
 
-    def ranked(self, before: str, tools: Sequence[str]) -> list[float]:
-        """Weights of several tools."""
-        return [self.weight(before, tool) for tool in tools]
-
 
 def _same(leaf: Leaf, argument: Argument) -> bool:
     """Whether a result shows an argument, be it rounded."""

@@ -65,7 +65,7 @@ class Planner:
 
     def weights(self, before: str, tools: Sequence[str]) -> list[float]:
         """How likely each tool follows another one."""
-        usual = self.graph.ranked(before, tools)
+        usual = [self.graph.weight(before, tool) for tool in tools]
         if not self.roam:
             return usual
         return [(1 - EVEN) * w / sum(usual) + EVEN / len(usual) for w in usual]
@@ -76,7 +76,7 @@ class Planner:
         known = self.graph.exemplars.get((tool, name), ()) if self.domains.inferred else ()
         amount = kind in self.domains.numbers and kind != "id"  # a unit stands behind the number
         amount = amount or any(isinstance(value, int | float) for value in known)
-        worded = not amount or self.phrases.knows(tool)
+        worded = not amount or tool in self.phrases.wordings
         return worded and self.phrases.can_blur(tool, name)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rods.synthesis.structure.mentions import iso
+from rods.synthesis.structure.words import alike_words
 from rods.writers.resample.entities import RUNS, says
 from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import WORDY, New, Sketch
@@ -99,7 +100,7 @@ class _Draw:
         if word.endswith("s") and word[:-1] in self.words:
             return self.words[word[:-1]] + "s"
         if kind == "local":
-            alike = vocabulary.alike(word)
+            alike = alike_words().get(word, ())
             free = [w for w in alike if w not in self._used and w not in self.words]
             new = rng.choice(free) if free and rng.random() >= KEEP_LOCAL else word
             self._used.add(new)

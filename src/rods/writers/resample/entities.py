@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import calendar
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import cast
 
 from rods.synthesis.structure.domains import Domains
@@ -25,25 +27,9 @@ from rods.types import Json, ToolCall, Value
 
 _WORDS = re.compile(r"[A-Za-z']+|[^\sA-Za-z']+")
 
-_leads = """
-the a an my our your his her its their this that these those each every of in into from
-inside within under named called titled labeled labelled entitled
-"""
-_LEADS = frozenset(_leads.split())
-"""What stands before a noun."""
-_files = """
-file files folder folders directory directories document documents subfolder subdirectory
-script page
-"""
-_FILES = frozenset(_files.split())
-"""What a name may stand right before or after."""
-_ends = """
-of in on for with to from and or is are was were at by as into that which who while so if
-then but before after using within inside under directly right exactly please too also
-has have had can could will would should must contains mentions says it them
-"""
-_ENDS = frozenset(_ends.split())
-"""What may follow a noun; anything else makes the word before it a modifier."""
+_around = files("rods").joinpath("writers", "resample", "around.toml").read_text(encoding="utf-8")
+_LEADS, _FILES, _ENDS = (frozenset(words.split()) for words in tomllib.loads(_around).values())
+"""What stands before a noun; what a name may stand right before or after; what may follow one."""
 _QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d")
 
 

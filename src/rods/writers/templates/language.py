@@ -54,7 +54,7 @@ class TemplateLanguage(Language):
         A reworked message counts as one where clauses cover it, but not the message of its model.
         """
         reading, model = _read_back(self.phrases, turn), case.model(turn)
-        written = turn.asked and all(self.phrases.knows(call.name) for call in turn.asked)
+        written = turn.asked and all(call.name in self.phrases.wordings for call in turn.asked)
         if not written or reading is None or reading.complete:
             return None
         clauses = _clauses(self.phrases, tuple(case.variant.specs))
@@ -102,7 +102,7 @@ def _clauses(phrases: Phrases, tools: tuple[str, ...]) -> tuple[Clause, ...]:
     """Every template of these tools, the wordiest first."""
     found: list[Clause] = []
     for tool in tools:
-        wording = phrases.wording(tool)
+        wording = phrases.wordings.get(tool)
         optional = wording.optional if wording is not None else {}
         for say in wording.clauses if wording is not None else ():
             ends = [pattern(f, {}) for forms in optional.values() for f in forms]

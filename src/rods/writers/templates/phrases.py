@@ -77,10 +77,6 @@ class Phrases:
         self.verbs = frozenset(verbs) | {clause.split()[0].lower() for clause in clauses}
         """Words with which people begin an order here."""
 
-    def knows(self, tool: str) -> bool:
-        """Whether somebody wrote templates for this tool."""
-        return tool in self.wordings
-
     def can_say(self, call: ToolCall) -> bool:
         """Whether every argument of the call has a place in some template, and yes or no a word."""
         wording = self.wordings.get(call.name)
@@ -158,10 +154,6 @@ class Phrases:
             opened = rng.choice(wording.opened(request.blurred))
             text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
         return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
-
-    def wording(self, tool: str) -> Wording | None:
-        """Templates that somebody wrote for this tool."""
-        return self.wordings.get(tool)
 
     @property
     def scenes(self) -> tuple[str, ...]:

@@ -147,7 +147,7 @@ def read(phrases: Phrases, turn: TurnFacts, strict: Strict | None = None) -> Rea
     for referred in (False, True):
         for number in tuple(unsaid):
             call = steps[number].call
-            wording = phrases.wording(call.name)
+            wording = phrases.wordings.get(call.name)
             if wording is None and call.name not in specs:
                 continue
             wording = wording or from_description(specs[call.name], call.arguments)

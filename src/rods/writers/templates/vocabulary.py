@@ -66,10 +66,6 @@ class Vocabulary:
         """One plain noun in lower case."""
         return rng.choice(self._lists.nouns)
 
-    def alike(self, word: str) -> Sequence[str]:
-        """Other words that make sense where this one (in lower case) stands; often none."""
-        return alike_words().get(word, ())
-
     def coined(self, rng: random.Random) -> str:
         """A pronounceable word that stands in no list, of 3 to about 11 letters."""
         onsets = _ONSETS + _MORE
@@ -115,10 +111,10 @@ class Vocabulary:
 
     def reworded(self, text: str, rng: random.Random, share: float) -> str:
         """Exchange a share of the words that others are like, at least one of them."""
-        words = sorted({w for w in map(str.lower, _WORD.findall(text)) if self.alike(w)})
+        words = sorted({w for w in map(str.lower, _WORD.findall(text)) if alike_words().get(w)})
         chosen = {word for word in words if rng.random() < share}
         chosen |= {rng.choice(words)} if words and not chosen else set()
-        new = {word: rng.choice(self.alike(word)) for word in sorted(chosen)}
+        new = {word: rng.choice(alike_words()[word]) for word in sorted(chosen)}
 
         def swap(match: re.Match[str]) -> str:
             word = match.group()
