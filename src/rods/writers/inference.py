@@ -34,7 +34,6 @@ _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")
 """A code has no space, unless it is a number for the telephone."""
 _MOMENT = re.compile(r"(?:\d{4}-\d\d-\d\d[T ](?=\d\d))?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
-"""A time of a day, of any day or of one."""
 
 
 class _Fields(NamedTuple):
@@ -44,45 +43,37 @@ class _Fields(NamedTuple):
     """Keys of each mapping whose values are alike, by the field that holds it."""
     values: dict[str, set[str]]
     """Texts of each field."""
-    nested: set[str]
-    """Fields of objects that calls take."""
     people: set[str]
     """Names of what can be phoned or written to."""
 
 
 def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
     """The domains of an environment: its file's, else what can be inferred from the pool."""
-    known = domains_of(environment)
-    if known is not NO_DOMAINS:
+    if (known := domains_of(environment)) is not NO_DOMAINS:
         return known
     tools: dict[str, ToolSpec] = {}
-    fields = _Fields({}, {}, set(), set())
+    fields, nested = _Fields({}, {}, set()), set[str]()
     for task in pool:
         tools.update(all_tools(environment, task))
         _read(dict(initial_state(environment, task).values), "", fields)
         for value in (v for call in flattened(task) for v in call.arguments.values()):
             if isinstance(value, dict):
                 _read(cast("Json", value), "", fields)
-                fields.nested.update(field_of(leaf.path) for leaf in leaves(value))
-    return infer(tools, fields)
+                nested.update(field_of(leaf.path) for leaf in leaves(value))
+    return infer({*_texts(tools), *nested}, fields)
 
 
-def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
-    """Kinds of parameters and fields, by what initial states hold and calls take."""
-    keys, values = fields.keys, fields.values
+def infer(names: set[str], fields: _Fields) -> Domains:
+    """Kinds of parameters (`names`) and fields, by what initial states hold and calls take."""
+    keys, values, _ = fields
     parameters: dict[str, str] = {}
     configuration: dict[str, str] = {}
     mappings: dict[str, str] = {}
-    people = {
-        name
-        for name, texts in values.items()
-        if name.rpartition("_")[2] in _PEOPLE and _named(texts, name in fields.people)
-    }
+    people = {name for name in values if _personal(name, fields)}
     timed = {name: "date" for name, texts in values.items() if all(map(iso, texts))}
     timed |= {n: "moment" for n, texts in values.items() if all(map(_MOMENT.fullmatch, texts))}
-    for name in sorted({*_texts(tools), *fields.nested} - timed.keys()):
-        holder = holder_of(name, keys)
-        if holder:
+    for name in sorted(names - timed.keys()):
+        if holder := holder_of(name, keys):
             parameters[name] = configuration[name] = "ident"
             mappings[holder] = "ident"
         elif name in people or any(name.endswith("_" + field) for field in people):
@@ -91,9 +82,7 @@ def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
             parameters[name] = configuration[name] = "ident"
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
-    born = [
-        name for name, kind in timed.items() if kind == "date" and max(values[name]) < str(BORN)
-    ]
+    born = [n for n, kind in timed.items() if kind == "date" and max(values[n]) < str(BORN)]
     known = {key for field in mappings for key in keys[field]}
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
@@ -108,11 +97,13 @@ def infer(tools: Mapping[str, ToolSpec], fields: _Fields) -> Domains:
     )
 
 
-def _named(texts: set[str], reachable: bool) -> bool:
-    """Whether these are people: names of two words; single ones that lists or a phone confirm."""
+def _personal(name: str, fields: _Fields) -> bool:
+    """Whether a field has people: names of two words; single ones that lists or a phone confirm."""
+    texts = fields.values[name]
     single = all(re.fullmatch(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?", text) for text in texts)
-    known = reachable or texts & {*word_lists().first_names, *word_lists().surnames}
-    return bool(single and known) or all(map(_PERSON.fullmatch, texts))
+    known = name in fields.people or texts & {*word_lists().first_names, *word_lists().surnames}
+    people = (single and known) or all(map(_PERSON.fullmatch, texts))
+    return name.rpartition("_")[2] in _PEOPLE and bool(people)
 
 
 def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
@@ -123,10 +114,10 @@ def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
     stem = parameter
     for tail in _TAILS:
         stem = stem.removesuffix(tail)
-    forms = {stem, stem + "s", stem + "es", re.sub("y$", "ies", stem)}
+    low = stem.lower()
+    forms = {low, low + "s", low + "es", re.sub("y$", "ies", low)}
     for field, found in keys.items():
-        named = field.lower() in {form.lower() for form in forms}
-        if named and found and all(map(_DIGIT.search, found)):
+        if field.lower() in forms and found and all(map(_DIGIT.search, found)):
             return field
     return ""
 
@@ -144,10 +135,10 @@ def _texts(tools: Mapping[str, ToolSpec]) -> Iterator[str]:
 
 def _read(node: Json, name: str, into: _Fields) -> None:
     if isinstance(node, dict):
-        if name and node and all(isinstance(value, dict) for value in node.values()):
-            into.keys.setdefault(name, set()).update(node)
-        elif name and node and not any(isinstance(value, dict) for value in node.values()):
-            into.keys.setdefault(name, set()).update(k for k in node if _DIGIT.search(k))
+        inner = {isinstance(value, dict) for value in node.values()}
+        if name and len(inner) == 1:
+            found = (key for key in node if True in inner or _DIGIT.search(key))
+            into.keys.setdefault(name, set()).update(found)
         if node.keys() & {"phone", "email", "mail", "mobile"}:
             into.people.update(key for key in node if key.endswith("name"))
         for key, value in node.items():
