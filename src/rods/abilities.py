@@ -169,6 +169,15 @@ class StateAccess(Protocol):
         ...
 
 
+@runtime_checkable
+class OwnStart(Protocol):
+    """An environment whose worlds have a state of their own, from which they start without tasks."""
+
+    def own_world(self) -> Mapping[str, Json]:
+        """Data of such a world, as in `Task.world`."""
+        ...
+
+
 class _NoStart:
     """Abilities of an environment whose initial states cannot be read."""
 

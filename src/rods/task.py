@@ -31,6 +31,8 @@ _MARK = re.compile(r"\$+call")
 """Keys that mark a nested call, or data that looks like one."""
 COLUMNS = ("env", "category", "turns", "world", "provenance", "dialogue", *CARRYING)
 """Columns that are read from a Parquet file of tasks."""
+REVIEWS = ("accepted", "edited", "rejected")
+"""Verdicts of a person on a seed task that was generated from nothing."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
 
@@ -62,6 +64,8 @@ class Provenance:
     """Random seed that makes it again from its ancestors."""
     scenarios: tuple[str, ...] = ()
     """Every scenario that contributed a turn (the own one first) when several were recombined."""
+    review: str = ""
+    """Verdict of a person on a generated seed task: one of `REVIEWS`; empty: nobody looked."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,13 @@ class Task:
 
     @property
     def is_original(self) -> bool:
-        """True if a human wrote it."""
+        """True if it was made from no other task: a person wrote it, or it was made from nothing."""
         return not self.provenance.ancestors
+
+    @property
+    def is_stage(self) -> bool:
+        """True if it has a world and asks for nothing: seed tasks are made for it from nothing."""
+        return self.turns == (Turn(""),)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and self.id == other.id
@@ -128,6 +137,7 @@ class Task:
                 "recipe": p.recipe,
                 "seed": p.seed,
                 "scenarios": list(p.scenarios),
+                **({"review": p.review} if p.review else {}),
             },
         }
 
@@ -154,7 +164,10 @@ class Task:
                 recipe=_field(p, "recipe", str, ""),
                 seed=_field(p, "seed", int, 0),
                 scenarios=_names(p, "scenarios"),
+                review=_field(p, "review", str, ""),
             )
+            if origin.review not in ("", *REVIEWS):
+                raise ValueError(f"review must be one of {', '.join(REVIEWS)}, got {p['review']!r}")
             said = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
             head = (_field(data, "env", str), _field(data, "category", str))
             task = cls(*head, turns, dict(_field(data, "world", dict)), origin, said)

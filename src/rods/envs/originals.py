@@ -70,7 +70,7 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
             raise ConfigError(f"{key}: {file} holds no task.")
         if foreign := sorted({task.env for task in tasks} - {name}):
             raise ConfigError(_of_another(f"{key}: {file}", foreign[0], settings.name, name))
-        for task in tasks:
+        for task in not_rejected(tasks, file):
             found.setdefault(_key(task), task)
     return list(found.values())
 
@@ -81,7 +81,18 @@ def own_tasks(file: Path, settings: EnvSettings, environment: Environment) -> li
     if not tasks:
         raise TaskError(f"{file}: holds no task.")
     require_own(tasks, settings, environment, file)
-    return tasks
+    return not_rejected(tasks, file)
+
+
+def not_rejected(tasks: Sequence[Task], file: str | Path) -> list[Task]:
+    """Tasks that nobody rejected in a review; raises `TaskError` where all were."""
+    kept = [task for task in tasks if task.provenance.review != "rejected"]
+    if not kept:
+        raise TaskError(f"{file}: all {len(tasks)} tasks are rejected (provenance.review).")
+    if left := len(tasks) - len(kept):
+        what = "rejected in a review (provenance.review) and left out"
+        _LOG.warning("%s: %d of %d tasks are %s", file, left, len(tasks), what)
+    return kept
 
 
 def require_own(

@@ -44,6 +44,8 @@ class Collection:
         self._seeds = list({task.id: task for task in seeds}.values())
         self.accepted: list[Task] = []
         self._neighbours = Neighbours()
+        self._shapes: set[tuple[tuple[str, ...], ...]] = set()
+        """Tools by turn of the seed tasks that were made from nothing."""
         self._ahead: deque[str] = deque()
         self._made: dict[str, Task | None] = {}
         self._ordered = self._taken = self._failed = self._repeated = 0
@@ -128,8 +130,12 @@ class Collection:
         if variant is None:
             return
         mine = prints(variant)
-        if self._neighbours.repeated(mine) is not None:  # seeds can meet in the same calls or words
+        shape = tuple(tuple(call.name for call in turn.ground_truth) for turn in variant.turns)
+        again = variant.is_original and shape in self._shapes
+        # seeds can meet in the same calls or words
+        if again or self._neighbours.repeated(mine) is not None:
             self._repeated += 1
             return
+        self._shapes.add(shape)
         self._neighbours.add(mine)
         self.accepted.append(variant)

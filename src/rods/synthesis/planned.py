@@ -96,6 +96,20 @@ def descent(seed: Task, recipe: str, number: int, donors: Sequence[Task] = ()) -
     )
 
 
+def signed(draft: Task, seed: Task, origin: Provenance, recipe: str, number: int) -> Task:
+    """A draft with its provenance.
+
+    A seed task that was made for a stage belongs to the scenario whose world that is, else to one
+    of its own. `origin`: where a variant's world comes from; `number` is of its chance.
+    """
+    if seed.is_stage:
+        own = seed.provenance.scenario == seed.id
+        origin = Provenance("", "" if own else seed.provenance.scenario)
+        recipe = f"{recipe}+scratch"
+    origin = dataclasses.replace(origin, recipe=recipe, seed=number)
+    return dataclasses.replace(draft, provenance=origin)
+
+
 def with_gap(
     task: Task,
     unit: Unit,

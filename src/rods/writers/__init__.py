@@ -37,6 +37,8 @@ WRITERS = Registry(
 )
 OF_CALLS = ("resample", "graph")
 """They vary calls; questions have none, there `family` takes their place."""
+VARYING = ("resample", "family")
+"""They change what a seed says, so they make no seed task from nothing."""
 LOCAL = ("resample", "graph", "family")
 """They ask nobody: waiting for them is short, and makes a run one that can be repeated."""
 
@@ -112,7 +114,8 @@ class MixedWriter(Writer):
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> Task | Rejection:
         """One proposal of one of both."""
-        writer = self._other if rng.random() < self._share else self._main
+        other = rng.random() < self._share and not seed.is_stage
+        writer = self._other if other else self._main
         return writer.propose(seed, rng, history)
 
     def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:

@@ -137,6 +137,10 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
             task, world={**task.world, "reset": given} if given else task.world
         )
 
+    def own_world(self) -> Mapping[str, Json]:
+        """The server as it starts (`rods.abilities.OwnStart`)."""
+        return {}
+
     def close(self) -> None:
         """End all servers that were started, and all sessions."""
         with self._lock:

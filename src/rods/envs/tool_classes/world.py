@@ -36,8 +36,8 @@ from rods.envs.tool_classes.state import (
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import said, shown, unless_ctrl_c
-from rods.task import Task
-from rods.types import ToolCall, ToolResult
+from rods.task import BASE, Task, Turn
+from rods.types import Json, ToolCall, ToolResult
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,6 +116,25 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             return PreparedObjects(task, start, tools)
         except StateError as error:
             raise TaskError(f"{where}: {error}") from error
+
+
+    def own_world(self) -> Mapping[str, Json]:
+        """All classes as they are made without arguments, in full where a task can say it so.
+
+        Raises:
+            TaskError: a class cannot be made without arguments.
+        """
+        bare = ToolClassWorld(tuple(self._kinds), {})
+        start = self.make_ready(self._stage(bare)).initial
+        full = ToolClassWorld(bare.classes, cast("Mapping[str, Json]", start))
+        try:
+            said = self.make_ready(self._stage(full)).initial == start
+        except TaskError:
+            said = False  # attributes that no configuration takes
+        return (full if said else bare).to_json()
+
+    def _stage(self, world: ToolClassWorld) -> Task:
+        return Task(self.name, BASE, (Turn(""),), world.to_json())
 
 
 def _try_out(kind: type[Any]) -> None:

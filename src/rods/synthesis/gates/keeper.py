@@ -185,14 +185,25 @@ class Gatekeeper:
         for name, gate in {**gates_for(seed), **(promised or {})}.items():
             if (problem := gate(case)) is not None:
                 return GateVerdict(Rejection("gate", name, problem, recipe), 1.0)
-        if is_question(seed):
+        if is_question(seed) or seed.is_stage:
             return GateVerdict(None, 0.0)
         return GateVerdict(None, distance(case.seed.profile, case.variant.profile))
 
 
 def gates_for(seed: Task) -> Mapping[str, Gate]:
-    """The gates that variants of a seed have to pass, in order."""
+    """The gates that variants of a seed, or seed tasks for a stage, have to pass, in order."""
+    if seed.is_stage:
+        return SEED_GATES
     return QUESTION_GATES if is_question(seed) else GATES
+
+
+OF_SEEDS = ("ancestry", "structure", "outcome", "distance")
+"""Gates that compare a variant with its seed: a task that is made from nothing has none."""
+SEED_GATES: Mapping[str, Gate] = {
+    "form": structure.is_a_seed,
+    **{name: gate for name, gate in GATES.items() if name not in OF_SEEDS},
+}
+"""All gates of seed tasks that are made from nothing, for a stage (`Task.is_stage`)."""
 
 
 TEXTUAL = frozenset(itertools.takewhile(lambda name: name != "execution", GATES))

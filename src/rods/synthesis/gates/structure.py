@@ -37,6 +37,15 @@ def names_its_ancestors(case: Case) -> str | None:
     return None if origin.recipe else "it names no recipe"
 
 
+def is_a_seed(case: Case) -> str | None:
+    """It starts from the stage's world, names a recipe and has a conversation of several turns."""
+    stage, made = case.seed.task, case.variant.task
+    if (made.env, made.world) != (stage.env, stage.world) or made.provenance.ancestors:
+        return "it starts from another world"
+    asked = sum(bool(turn.ground_truth) for turn in made.turns)
+    return None if made.provenance.recipe and asked > 1 else "it has fewer than two turns"
+
+
 def no_held_out_scenario(case: Case) -> str | None:
     """Every scenario that gave a turn is on the training side."""
     origin = case.variant.task.provenance

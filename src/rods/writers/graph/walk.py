@@ -83,6 +83,9 @@ class Planner:
 class Walk:
     """One walk over the graph."""
 
+    grounder: type[Grounder] = Grounder
+    """What fills in arguments."""
+
     def __init__(
         self,
         planner: Planner,
@@ -92,7 +95,7 @@ class Walk:
     ):
         """Begin to fill a structure; `blocked` tools are not planned."""
         self._planner, self._base, self._rng, self._blocked = planner, base, rng, blocked
-        self._grounder = Grounder(
+        self._grounder = self.grounder(
             planner.domains, base.specs, planner.graph, planner.materials, base.owners
         )
         feeds = ((a.feeder, a.step) for a in base.arguments if a.feeder is not None)
@@ -131,14 +134,18 @@ class Walk:
         self._began = [*self._began[-1:], before]
         for call in seeded.ground_truth:
             used = {step.call.name for step in self._steps[before:]}
-            if not (self._keep(call) or self._sample(call, used)):
+            if not (self._keep(call) or self._sample(self._owner(call), used)):
                 detail = f"turn {unit.last}: nothing fits in the place of {call.name}"
                 return Rejection("execute", ErrorClass.FUNC_SAMPLE_FAILED, detail)
+        turn = self._planned(before)
+        return with_gap(self._base.task, unit, turn, turns, self._planner.may_blur, self._rng)
+
+    def _planned(self, before: int) -> PlannedTurn:
+        """The calls since a step as a turn."""
         fresh = self._steps[before:]
         requests = tuple(self._request(number) for number in range(before, len(self._steps)))
         results = tuple(step.result.content for step in fresh)
-        turn = PlannedTurn(requests, self._owner(fresh[0].call), results)
-        return with_gap(self._base.task, unit, turn, turns, self._planner.may_blur, self._rng)
+        return PlannedTurn(requests, self._owner(fresh[0].call), results)
 
     def _owner(self, call: ToolCall) -> str:
         return self._base.owners.get(call.name, "")
@@ -185,9 +192,8 @@ class Walk:
             arguments[name] = put_leaf(current, path, typed_like(old, scalar))
         return ToolCall(call.name, arguments)
 
-    def _sample(self, call: ToolCall, used: set[str]) -> bool:
-        """Call another tool of the same class; whether one fitted."""
-        owner = self._owner(call)
+    def _sample(self, owner: str, used: set[str]) -> bool:
+        """Call another tool of a class; whether one fitted."""
         tools = [t for t, o in self._base.owners.items() if o == owner and t not in used]
         before = self._last.get(owner, "")
         failures: dict[str, int] = dict.fromkeys(self._blocked, FAILURES)
@@ -195,13 +201,17 @@ class Walk:
             free = [tool for tool in tools if failures.get(tool, 0) < FAILURES]
             if not free:
                 return False
-            tool = self._rng.choices(free, self._planner.weights(before, free))[0]
+            tool = self._rng.choices(free, self._weights(before, free))[0]
             live = Live(self._world.public_state(), self._steps)
             live.look(self._planner.domains)
             if self._execute(self._grounder.fill(tool, live, self._rng), kept=False):
                 return True
             failures[tool] = failures.get(tool, 0) + 1
         return False
+
+    def _weights(self, before: str, tools: Sequence[str]) -> list[float]:
+        """How likely each tool follows another one."""
+        return self._planner.weights(before, tools)
 
     def _request(self, number: int) -> CallRequest:
         call, before = self._steps[number].call, self._steps[:number]

@@ -17,13 +17,14 @@ from rods.env import Environment
 from rods.errors import TaskError
 from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Gate
-from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble
+from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble, signed
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
 from rods.synthesis.structure.trace import owners
 from rods.synthesis.writer import Groundwork, Writer
 from rods.task import Task
 from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.scratch import ScratchWalk, category_of
 from rods.writers.graph.walk import Planner, Walk
 from rods.writers.inference import domains_for
 from rods.writers.resample.writer import ResampleWriter
@@ -80,8 +81,7 @@ class GraphWriter(Writer, Groundwork):
             return dataclasses.replace(made, recipe=RECIPE)
         base, planned = made
         draft = dataclasses.replace(base, turns=assemble(planned, self.word(planned, rng)))
-        origin = dataclasses.replace(base.provenance, recipe=RECIPE, seed=number)
-        return dataclasses.replace(draft, provenance=origin)
+        return signed(draft, seed, base.provenance, RECIPE, number)
 
     def gates(self, variant: Task) -> Mapping[str, Gate]:
         """Templates explain every message to its last word."""
@@ -98,6 +98,9 @@ class GraphWriter(Writer, Groundwork):
 
         Tools that the history blames are not planned.
         """
+        blocked = frozenset(failure.tool for failure in history if failure.tool)
+        if seed.is_stage:
+            return self._from_scratch(seed, rng, blocked)
         renamed = self.rename(seed, rng)
         if isinstance(renamed, Rejection):
             return renamed
@@ -105,7 +108,6 @@ class GraphWriter(Writer, Groundwork):
             base = Base.of(self._environment, renamed)
         except TaskError as error:
             return Rejection("plan", ErrorClass.NO_PATTERN, str(error))
-        blocked = frozenset(failure.tool for failure in history if failure.tool)
         problem = Rejection("plan", ErrorClass.DECOMPOSE_FAILED, "no draft is near its seed")
         for _ in range(DRAFTS):
             planned = Walk(self.planner, base, rng, blocked).run()
@@ -114,6 +116,15 @@ class GraphWriter(Writer, Groundwork):
             elif self.planner.roam or self._near(seed, renamed, planned):
                 return renamed, planned
         return problem
+
+    def _from_scratch(
+        self, stage: Task, rng: random.Random, blocked: frozenset[str]
+    ) -> tuple[Task, list[PlannedTurn]] | Rejection:
+        """A task for a stage, and its calls; it is of the stage's scenario, or one of its own."""
+        planned = ScratchWalk(self.planner, Base(self._environment, stage), rng, blocked).run()
+        if isinstance(planned, Rejection):
+            return planned
+        return dataclasses.replace(stage, category=category_of(planned)), planned
 
     def may_blur(self, tool: str, name: str) -> bool:
         """Whether a message still reads well when it leaves this argument open."""

@@ -1,0 +1,105 @@
+"""Seed tasks from nothing: a walk over an API in a world that no task describes.
+
+Owns the choice of tools: those go on with what earlier calls were about. Values are
+`invent.py`'s, the execution is the walk's, the wording the templates'.
+
+    planned = ScratchWalk(planner, base, random.Random(3)).run()     # list[PlannedTurn]
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import closing
+
+from rods.synthesis.planned import PlannedTurn, missing_function, missing_value
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.trace import field_of
+from rods.task import BASE, MISS_FUNC, MISS_PARAM
+from rods.writers.graph.ground import PASSING
+from rods.writers.graph.invent import Inventor
+from rods.writers.graph.walk import Planner, Walk
+
+TURNS = (2, 3, 3, 4)
+"""Turns of a conversation, each drawn alike."""
+SECOND = 0.25
+"""How often a turn asks for two calls."""
+STAY = 0.8
+"""How often a turn is about the class of the turn before."""
+GOES_ON = 8.0
+"""How much likelier a tool is that goes on with what earlier calls were about."""
+AGAIN = 0.1
+"""The same for each time that it was called before."""
+GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}
+"""How often each category is planned."""
+
+
+def category_of(planned: Sequence[PlannedTurn]) -> str:
+    """The category of a conversation with these turns."""
+    if any(turn.withheld for turn in planned):
+        return MISS_FUNC
+    return MISS_PARAM if any(turn.left_open for turn in planned) else BASE
+
+
+class ScratchWalk(Walk):
+    """One walk that no seed guides."""
+
+    grounder = Inventor
+
+    def run(self) -> list[PlannedTurn] | Rejection:
+        """Plan and execute all turns; a rejection says what could not be found."""
+        turns: list[PlannedTurn] = []
+        with closing(self._world):
+            self._world.begin_turn(0)
+            start = self._world.snapshot()
+            for _ in range(self._rng.choice(TURNS)):
+                before = len(self._steps)
+                self._began = [*self._began[-1:], before]
+                owner, used = self._next_owner(), set[str]()
+                for _ in range(1 + (self._rng.random() < SECOND)):
+                    if not self._sample(owner, used):
+                        break
+                    used.add(self._steps[-1].call.name)
+                if len(self._steps) == before:
+                    break
+                turns.append(self._planned(before))
+            changed = not start or self._world.snapshot() != start
+        if len(turns) < 2 or not changed:
+            what = "no two turns fit" if len(turns) < 2 else "its calls change nothing"
+            return Rejection("plan", ErrorClass.NO_PATTERN, what)
+        return self._with_gap(turns)
+
+    def _next_owner(self) -> str:
+        """The class of the next turn."""
+        every = list(dict.fromkeys(self._base.owners.values())) or [""]
+        if self._steps and self._rng.random() < STAY:
+            return self._owner(self._steps[-1].call)
+        return self._rng.choice(every)
+
+    def _weights(self, before: str, tools: Sequence[str]) -> list[float]:
+        """Tools that take what earlier calls took or showed, and new ones, come first."""
+        domains, weights = self._planner.domains, list[float]()
+        calls = [step.call for step in self._steps]
+        names = {name for call in calls for name in call.arguments}
+        names |= {field_of(leaf.path) for step in self._steps for leaf in step.leaves}
+        kinds = {domains.parameter(c.name, n) for c in calls for n in c.arguments} - PASSING
+        for tool in tools:
+            takes = self._base.specs[tool].required
+            goes_on = any(n in names or domains.parameter(tool, n) in kinds for n in takes)
+            uses = sum(call.name == tool for call in calls)
+            weights.append((GOES_ON if goes_on else 1.0) * AGAIN**uses)
+        return weights
+
+    def _with_gap(self, turns: list[PlannedTurn]) -> list[PlannedTurn]:
+        """The turns, one of them with a gap where one was drawn and is possible."""
+        category = self._rng.choices(list(GAPS), list(GAPS.values()))[0]
+        for place in self._rng.sample(range(len(turns)), len(turns) if category != BASE else 0):
+            turn, before = turns[place], turns[:place]
+            made = (
+                missing_function(turn, before, self._rng)
+                if category == MISS_FUNC
+                else missing_value(turn, before, self._planner.may_blur, self._rng)
+            )
+            if isinstance(made, PlannedTurn):
+                return [*before, made, *turns[place + 1 :]]
+        return turns
