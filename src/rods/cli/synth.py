@@ -37,6 +37,7 @@ from rods.env import Environment
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.infra.files import disk
 from rods.task import Task
+from rods.writers import VARYING
 
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
@@ -73,6 +74,14 @@ def synth(
         Path | None, typer.Option(help="JSON lines of seed tasks. [default: the training split]")
     ] = None,
     number: Annotated[int, typer.Option("--n", min=1, help="Number of variants.")] = 100,
+    scratch: Annotated[
+        int | None,
+        typer.Option("--from-scratch", min=1, help="Propose so many seed tasks, from no task."),
+    ] = None,
+    states: Annotated[
+        Path | None,
+        typer.Option(help="With --from-scratch: JSON lines of worlds. [default: see seed-tasks]"),
+    ] = None,
     writer: Annotated[
         str, typer.Option(help="resample, graph, llm or module:attribute: synthesis.writer.")
     ] = "",
@@ -94,7 +103,10 @@ def synth(
     profile: Profile = SMALL,
     as_json: AsJson = False,
 ) -> None:
-    """Make verified variants of tasks. Any setting: --section.key VALUE."""
+    """Make verified variants of tasks, or seed tasks from nothing (--from-scratch).
+
+    Any setting: --section.key VALUE.
+    """
     from rods.integrations.formats.exports import export, require_format
     from rods.synthesis.chat import LlmWriterSettings, split_address
 
@@ -105,11 +117,20 @@ def synth(
     folder = _free(target, resume is not None)
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
+    what = "variants" if scratch is None else "seed tasks"
+    if scratch is None and states is not None:
+        raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
+    if scratch is not None:
+        _require_scratch(config, asked, tasks, log)
+        if config.synthesis.writer in VARYING:  # nobody named it
+            asked = writer_overrides(context.args, "graph", writer_url, writer_model)
+            config = load_config(recipe, profile, asked)
+        number = scratch
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
-    say(f"variants are written by: {writers_of(config.synthesis)}")
-    sources = _sources(config, tasks)
+    say(f"{what} are written by: {writers_of(config.synthesis)}")
+    sources = _sources(config, tasks) if scratch is None else _stages(config, states)
     require_format(form, sources.environment)
     chosen = sources.given
     if tasks is None:  # the benchmark's order is by category: a small data set would miss some
@@ -122,9 +143,11 @@ def synth(
         export(made, target, form, sources.environment, dialect=dialect)
         _clear(folder)
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
-    data = {"out": target, "variants": len(made), "candidates": counted.tried, "rejected": rejected}
+    data = {"out": target, what.replace(" ", "_"): len(made), "candidates": counted.tried, "rejected": rejected}
     print_results({**data, "seconds": counted.seconds})
-    say(f"{len(made)} variants in {target}")
+    say(f"{len(made)} {what} in {target}")
+    if scratch is not None:
+        say(f"Accept, edit or reject them: rods view --seeds {target}, or in an editor.")
 
 
 def queue_of(target: Path) -> Path:
@@ -205,6 +228,35 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training split")
     return Sources(environment, train, sides.held_out, given or train)
+
+
+def _require_scratch(
+    config: RunConfig, asked: Sequence[str], tasks: Path | None, log: Path | None
+) -> None:
+    """Refuse what contradicts --from-scratch: seeds, or a named writer that needs one."""
+    for option, given in (("--tasks", tasks), ("--from-trajectories", log)):
+        if given is not None:
+            raise ConfigError(f"--from-scratch makes tasks from none. Leave out {option} {given}.")
+    writer = config.synthesis.writer
+    if writer in VARYING and any(text.startswith("synthesis.writer=") for text in asked):
+        raise ConfigError(
+            f"synthesis.writer: {writer!r} varies what tasks say, so it makes none from nothing. "
+            "Take --writer graph or --writer llm."
+        )
+
+
+def _stages(config: RunConfig, states: Path | None) -> Sources:
+    """Return worlds in the place of tasks; held-out tasks are not repeated here, either."""
+    from rods.envs import make_environment
+    from rods.envs.originals import brings_tasks, split_tasks
+    from rods.synthesis.stages import stages_of
+
+    environment = make_environment(config.env.name, config.env.arguments)
+    sides = None
+    if brings_tasks(config.env, environment):
+        sides = split_tasks(config.env, config.evaluation.files)
+    stages = stages_of(environment, sides.train if sides else (), states)
+    return Sources(environment, stages, sides.held_out if sides else (), stages)
 
 
 def _boundary_seeds(

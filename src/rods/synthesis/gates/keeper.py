@@ -202,6 +202,7 @@ OF_SEEDS = ("ancestry", "structure", "outcome", "distance")
 SEED_GATES: Mapping[str, Gate] = {
     "form": structure.is_a_seed,
     **{name: gate for name, gate in GATES.items() if name not in OF_SEEDS},
+    "foreseen": structure.nothing_is_foreseen,
 }
 """All gates of seed tasks that are made from nothing, for a stage (`Task.is_stage`)."""
 

@@ -46,6 +46,23 @@ def is_a_seed(case: Case) -> str | None:
     return None if made.provenance.recipe and asked > 1 else "it has fewer than two turns"
 
 
+@of_turns
+def nothing_is_foreseen(case: Case, turn: TurnFacts) -> str | None:
+    """No message says what only a result of its own turn brings up: nobody can know it yet."""
+    facts, shown = turn.facts, ""
+    before = [step.result.content for step in facts.steps if step.turn < turn.answer]
+    said = (other.text for other in facts.turns[: turn.place])
+    known = "\n".join((str(facts.start), str(dict(facts.task.world)), *before, *said))
+    for step in turn.steps.values():
+        for leaf in leaves(step.call):
+            value = str(leaf.value)
+            new = len(value) > 2 and value in shown and value not in known
+            if new and value in turn.text:
+                return f"the message says {value!r}, which {step.call.name} takes from a result"
+        shown += step.result.content
+    return None
+
+
 def no_held_out_scenario(case: Case) -> str | None:
     """Every scenario that gave a turn is on the training side."""
     origin = case.variant.task.provenance

@@ -23,6 +23,7 @@ from rods.types import ToolSpec, Value
 
 SLOT = re.compile(r"\{(\w+)\}")
 """A place in a template that takes a value."""
+_ARTICLES = frozenset("the a an its it their them all any one".split())
 _ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
 
 
@@ -62,7 +63,13 @@ def order_of(spec: ToolSpec) -> str:
     text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
     sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
     words = sentence.split() or [noun(spec.name)]
-    words[0] = _imperative(words[0].lower())
+    verb = words[0].lower()
+    words[0] = _imperative(verb)
+    if words[0] != verb:  # `reports a damage and takes the car`: both are ordered
+        for place in range(1, len(words) - 2):
+            if words[place] in ("and", "then") and words[place + 2] in _ARTICLES:
+                words[place + 1] = _imperative(words[place + 1])
+    words[0] = "show" if words[0] == "return" else words[0]  # nobody asks for a return
     return SLOT.sub("", " ".join(words))
 
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from rods.synthesis.structure.trace import Scalar, field_of, leaves
 from rods.synthesis.structure.words import noun, thing
-from rods.types import Json, Value, json_choices, json_type
+from rods.types import Json, ToolCall, Value, json_choices, json_type
 from rods.writers.graph.fresh import word_of
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live, typed
@@ -56,8 +56,8 @@ class State:
     """What a world's public state holds, by the names under which it stands."""
 
     def __init__(self, configuration: Mapping[str, Json]) -> None:
-        self.keys: dict[str, list[str]] = {}
-        """Keys of each mapping of records, by the field that holds it."""
+        self.keyed: dict[str, dict[str, Mapping[str, Json]]] = {}
+        """Records by their keys, by the field that holds them."""
         self.records: dict[str, list[Mapping[str, Json]]] = {}
         """The records of each mapping or list, the same way."""
         self.values: dict[str, list[Scalar]] = {}
@@ -68,7 +68,7 @@ class State:
     def _read(self, name: str, node: Json) -> None:
         if isinstance(node, dict):
             if name and node and all(isinstance(value, dict) for value in node.values()):
-                self.keys.setdefault(name, []).extend(node)
+                self.keyed.setdefault(name, {}).update(cast("Any", node))
                 self.records.setdefault(name, []).extend(cast("Any", node.values()))
             for key, value in node.items():
                 self._read(key, value)
@@ -80,23 +80,23 @@ class State:
         elif node not in (None, "") and not isinstance(node, bool):
             self.values.setdefault(name, []).append(node)
 
-    def references(self, name: str, description: str) -> list[str]:
-        """Keys of the mapping whose records a parameter names; empty where it names none.
+    def references(self, name: str, description: str) -> Mapping[str, Mapping[str, Json]]:
+        """Records by their keys, of the mapping whose records a parameter names; empty where it names none.
 
         It is called like it, its keys stand in fields of the parameter's name, or the parameter's
         description speaks of it: `licence plate of the car`.
         """
         words = set(re.findall(r"[a-z]+", description.lower()))
         held = set(map(str, self.values.get(name, ())))
-        for field, keys in self.keys.items():
+        for field, keys in self.keyed.items():
             if singular(field.rpartition("_")[2]) == thing(name).rpartition(" ")[2]:
                 return keys
-            if held and held <= set(keys):
+            if held and held <= keys.keys():
                 return keys
-        for field, keys in self.keys.items():
+        for field, keys in self.keyed.items():
             if not held and singular(field) in words and noun(name) != thing(name):
                 return keys
-        return []
+        return {}
 
     def held(self, name: str) -> list[Scalar]:
         """Values of fields of a parameter's name, or of its last word."""
@@ -120,6 +120,20 @@ def singular(field: str) -> str:
 
 class Inventor(Grounder):
     """Fills in arguments without kinds and without tasks; where kinds are known, as `Grounder`."""
+
+    _record: Mapping[str, Json] = {}
+    """What the call that is filled in is about."""
+    _name = ""
+    """Who it brings in."""
+
+    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
+        """A call with an argument for every required parameter and some of the others."""
+        self._record, self._name = {}, ""
+        return super().fill(tool, live, rng)
+
+    def _carried(self, tool: str, live: Live, rng: random.Random) -> dict[str, Value]:
+        """A moved appointment is not moved to its own day: nothing is taken over as it was."""
+        return {} if self._domains.inferred else super()._carried(tool, live, rng)
 
     def _share(self, tool: str, name: str) -> float:
         """An optional yes or no is left alone: nobody knows how one asks for it."""
@@ -161,19 +175,27 @@ class Inventor(Grounder):
             return None
         found = state.references(name, description)
         if found:
-            known = [v for v in (typed(key, declared) for key in found) if v is not None]
             taken = live.taken(name)
-            return self._of_the_matter([v for v in known if v not in taken], live, rng)
+            known = {v: found[v] for v in found if v not in taken and typed(v, declared) is not None}
+            chosen = self._of_the_matter(known, live, rng)
+            self._record = known.get(str(chosen), {})
+            return typed(chosen, declared)
         if declared in ("integer", "number"):
             return self._amount(name, schema, live, state, rng)
         return self._text(tool, name, description, live, state, rng)
 
-    def _of_the_matter(self, known: Sequence[Scalar], live: Live, rng: random.Random) -> Scalar:
-        """One of several things: rather the one that the conversation is about."""
-        for seen in _seen(live) if rng.random() < GO_ON else ():
-            if seen in known:
-                return seen
-        return rng.choice(known) if known else None
+    def _of_the_matter(
+        self, known: Mapping[str, Mapping[str, Json]], live: Live, rng: random.Random
+    ) -> Scalar:
+        """One of several things: that which the conversation is about, or that belongs to it."""
+        seen = [str(value) for value in _seen(live)] if rng.random() < GO_ON else []
+        for value in seen:
+            if value in known:
+                return value
+        for value in seen:
+            if linked := [key for key, record in known.items() if value in record.values()]:
+                return rng.choice(linked)
+        return rng.choice(list(known)) if known else None
 
     def _amount(
         self, name: str, schema: Mapping[str, Any], live: Live, state: State, rng: random.Random
@@ -186,8 +208,10 @@ class Inventor(Grounder):
             low, high = int(span[1]), int(span[2])
         if isinstance(low, int | float) and isinstance(high, int | float) and high - low < 1000:
             return rng.randint(int(low), int(high))
-        near = [v for v in state.held(name) if isinstance(v, int | float) and v > 0]
-        if near and name in state.values:
+        own = self._record.get(name)
+        near = [own] if own else state.held(name) if name in state.values else []
+        near = [v for v in near if isinstance(v, int | float) and v > 0]
+        if near:
             drawn = rng.choice(near) * rng.uniform(0.8, 1.25)
             fine = drawn < 20 and not all(float(v).is_integer() for v in near)
             value = round(drawn, 1) if fine else float(round(drawn))
@@ -215,8 +239,10 @@ class Inventor(Grounder):
             return self._new(tool, last, state, rng)
         if last in lists()["searches"] and not held:
             return word_of({k: v for k, v in state.values.items() if k}, rng)
+        used = {v for step in live.steps for v in map(str, step.call.arguments.values())}
+        held = [v for v in held if v not in used or last not in lists()["written"]]
         if held:
-            return self._of_the_matter(held, live, rng)
+            return self._of_the_matter({value: {} for value in held}, live, rng)
         found = listed("texts", name)
         return rng.choice(found) if found else None
 
@@ -227,7 +253,7 @@ class Inventor(Grounder):
         every = [str(v) for values in state.values.values() for v in values]
         days = sorted({text[:10] for text in every if DATE.match(text)})
         if held and rng.random() < KNOWN_DAY:
-            return str(self._of_the_matter(sorted(set(held)), live, rng))
+            return str(self._of_the_matter({day: {} for day in sorted(held)}, live, rng))
         latest = datetime.date.fromisoformat(days[-1] if days else "2026-03-02")
         return (latest + datetime.timedelta(rng.randint(1, 12))).isoformat()
 
@@ -236,7 +262,8 @@ class Inventor(Grounder):
         words = self._words
         rows = state.records_of(tool)
         theirs = [str(row[field]) for row in rows for field in row if noun(field) == what]
-        first, last = words.first_name(rng), words.surname(rng)
+        self._name = self._name or f"{words.first_name(rng)} {words.surname(rng)}"
+        first, _, last = self._name.partition(" ")
         if what in ("email", "mail"):
             domain = theirs[0].partition("@")[2] if theirs else ""
             return f"{first}.{last}@{domain or 'mail.example'}".lower()

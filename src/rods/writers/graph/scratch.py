@@ -8,17 +8,24 @@ Owns the choice of tools: those go on with what earlier calls were about. Values
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from contextlib import closing
 
+from rods.synthesis.base import Base
 from rods.synthesis.planned import PlannedTurn, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import field_of
+from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.trace import TraceStep, field_of, leaves
+from rods.synthesis.structure.words import verb_of, word_lists
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
+from rods.types import ToolCall, Value, json_choices, json_type
 from rods.writers.graph.ground import PASSING
 from rods.writers.graph.invent import Inventor
 from rods.writers.graph.walk import Planner, Walk
+from rods.writers.resample.assign import Materials
+from rods.writers.templates.vocabulary import Vocabulary
 
 TURNS = (2, 3, 3, 4)
 """Turns of a conversation, each drawn alike."""
@@ -26,12 +33,21 @@ SECOND = 0.25
 """How often a turn asks for two calls."""
 STAY = 0.8
 """How often a turn is about the class of the turn before."""
-GOES_ON = 8.0
+GOES_ON = 20.0
 """How much likelier a tool is that goes on with what earlier calls were about."""
-AGAIN = 0.1
+AGAIN = 0.02
 """The same for each time that it was called before."""
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}
 """How often each category is planned."""
+
+ENTERS = frozenset({"login", "authenticate", "signin"})
+"""Words of tools that come before all others of their class."""
+LEAVES = frozenset({"logout", "signout"})
+"""Words of tools that come after all others of their class."""
+
+_reading = "show list get find look check tell view count search see give display read print"
+READING = frozenset(_reading.split())
+"""First words of tools that change nothing."""
 
 
 def category_of(planned: Sequence[PlannedTurn]) -> str:
@@ -41,10 +57,40 @@ def category_of(planned: Sequence[PlannedTurn]) -> str:
     return MISS_PARAM if any(turn.left_open for turn in planned) else BASE
 
 
+class PlainVocabulary(Vocabulary):
+    """Draws only words and names that stand in lists."""
+
+    word = Vocabulary.noun
+
+    def first_name(self, rng: random.Random) -> str:
+        """A first name of the list."""
+        return rng.choice(word_lists().first_names)
+
+    def surname(self, rng: random.Random) -> str:
+        """A surname of the list."""
+        return rng.choice(word_lists().surnames)
+
+
 class ScratchWalk(Walk):
     """One walk that no seed guides."""
 
     grounder = Inventor
+
+    def __init__(
+        self,
+        planner: Planner,
+        base: Base,
+        rng: random.Random,
+        blocked: frozenset[str] = frozenset(),
+    ):
+        """Begin in the world of a stage; new names are plain words."""
+        donors = planner.materials.donors
+        materials = Materials(PlainVocabulary(), donors)
+        super().__init__(dataclasses.replace(planner, materials=materials), base, rng, blocked)
+        self._before = 0, ""
+        """Steps before this turn, and the state that it began in."""
+        self._changing: list[TraceStep] = []
+        """Steps that changed the state."""
 
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
@@ -54,6 +100,7 @@ class ScratchWalk(Walk):
             start = self._world.snapshot()
             for _ in range(self._rng.choice(TURNS)):
                 before = len(self._steps)
+                self._before = before, str(self._world.public_state())
                 self._began = [*self._began[-1:], before]
                 owner, used = self._next_owner(), set[str]()
                 for _ in range(1 + (self._rng.random() < SECOND)):
@@ -68,6 +115,48 @@ class ScratchWalk(Walk):
             what = "no two turns fit" if len(turns) < 2 else "its calls change nothing"
             return Rejection("plan", ErrorClass.NO_PATTERN, what)
         return self._with_gap(turns)
+
+    def _execute(self, call: ToolCall | None, *, kept: bool) -> bool:
+        """What this turn's results bring up, nobody can say yet: it is meant, or not used."""
+        if call is None:
+            return False
+        new = [name for name, value in call.arguments.items() if self._is_new(value)]
+        if new and not set(new) <= self._meant(call, kept=True).keys():
+            return False
+        state = self._world.snapshot()
+        if self._undoes(call) or not super()._execute(call, kept=kept or bool(new)):
+            return False
+        if self._world.snapshot() != state:
+            self._changing.append(self._steps[-1])
+        return True
+
+    def _undoes(self, call: ToolCall) -> bool:
+        """Whether it changes what this turn has changed already: nobody starts and ends at once."""
+        if verb_of(self._base.specs[call.name]) in READING:
+            return False
+        mine = {normal(leaf.value) for leaf in leaves(call)}
+        return any(
+            normal(leaf.value) in mine
+            for step in self._changing
+            if any(step is other for other in self._steps[self._before[0] :])
+            for leaf in (*leaves(step.call), *step.leaves)
+        )
+
+    def _is_new(self, value: Value) -> bool:
+        """Whether a value stands in results of this turn alone."""
+        before, state = self._before
+        shown = [leaf.value for step in self._steps[before:] for leaf in step.leaves]
+        if value not in shown or str(value) in state:
+            return False
+        return not any(str(value) in step.result.content for step in self._steps[:before])
+
+    def _may_blur(self, tool: str, name: str) -> bool:
+        """Whether a clause reads well that leaves an argument open: a person, a thing, a place."""
+        if self._planner.phrases.knows(tool):
+            return self._planner.may_blur(tool, name)
+        schema = self._base.specs[tool].properties[name]
+        special = is_day(name, schema) or is_time(name, schema) or is_text(name, schema)
+        return json_type(schema) == "string" and not json_choices(schema) and not special
 
     def _next_owner(self) -> str:
         """The class of the next turn."""
@@ -87,7 +176,11 @@ class ScratchWalk(Walk):
             takes = self._base.specs[tool].required
             goes_on = any(n in names or domains.parameter(tool, n) in kinds for n in takes)
             uses = sum(call.name == tool for call in calls)
-            weights.append((GOES_ON if goes_on else 1.0) * AGAIN**uses)
+            weight = (GOES_ON if goes_on else 1.0) * AGAIN**uses
+            words = set(tool.lower().replace("_", " ").split())
+            if words & ENTERS and before or words & LEAVES and len(calls) < 2:
+                weight = 0.0001
+            weights.append(weight)
         return weights
 
     def _with_gap(self, turns: list[PlannedTurn]) -> list[PlannedTurn]:
@@ -98,7 +191,7 @@ class ScratchWalk(Walk):
             made = (
                 missing_function(turn, before, self._rng)
                 if category == MISS_FUNC
-                else missing_value(turn, before, self._planner.may_blur, self._rng)
+                else missing_value(turn, before, self._may_blur, self._rng)
             )
             if isinstance(made, PlannedTurn):
                 return [*before, made, *turns[place + 1 :]]

@@ -1,0 +1,82 @@
+"""Stages: worlds without a conversation, for which seed tasks are made from nothing.
+
+Owns where their states come from: a file, the worlds of the training tasks, or the environment's
+own. Never reads a held-out task, never makes a conversation.
+
+    stages_of(environment, training_tasks)                  # [Task(turns=(Turn(""),)), ...]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from rods.abilities import OwnStart, ability
+from rods.env import Environment
+from rods.errors import ConfigError, TaskError
+from rods.infra.files import text_of
+from rods.task import BASE, Provenance, Task, Turn
+from rods.types import Json
+
+HOW = "Each line is what stands in `world` of a task."
+
+
+def stages_of(
+    environment: Environment, training: Sequence[Task] = (), states: Path | None = None
+) -> list[Task]:
+    """One stage for each state: of the file, else of the training tasks, else the environment's.
+
+    Stages of training tasks are of their scenarios. Each is opened once.
+
+    Raises:
+        ConfigError: there is no state.
+        TaskError: the file is missing, or a world of it is broken; names file and line.
+    """
+    if states is not None:
+        found = dict(_read(states, environment.name))
+    elif training:
+        found = {}
+        for task in sorted(training, key=lambda task: task.category != BASE):
+            name = task.provenance.scenario
+            found.setdefault(name, _stage(task.env, task.world, name))
+    else:
+        source = ability(environment, OwnStart)
+        if source is None:
+            raise ConfigError(
+                f"--from-scratch: worlds of {environment.name!r} have no state of their own. Give "
+                f"initial states: --states FILE. {HOW}"
+            )
+        found = {environment.name: _stage(environment.name, source.own_world())}
+    for where, stage in found.items():
+        try:
+            with closing(environment.open(stage)):
+                pass
+        except TaskError as error:
+            raise TaskError(f"{where}: {error}") from error
+    return list(dict.fromkeys(found.values()))
+
+
+def _stage(env: str, world: Mapping[str, Json], scenario: str = "") -> Task:
+    return Task(env, BASE, (Turn(""),), dict(world), Provenance(scenario, scenario))
+
+
+def _read(file: Path, env: str) -> list[tuple[str, Task]]:
+    found: list[tuple[str, Task]] = []
+    for number, line in enumerate(text_of(file, "states", TaskError).split("\n"), 1):
+        where = f"{file}:{number}"
+        if not line.strip():
+            continue
+        try:
+            row: Any = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise TaskError(f"{where}: not JSON: {error}. {HOW}") from error
+        if not isinstance(row, dict):
+            raise TaskError(f"{where}: not an object. {HOW}")
+        found.append((where, _stage(env, row)))
+    if not found:
+        raise TaskError(f"{file}: holds no state. {HOW}")
+    return found
+
