@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import AsJson, print_results, say
-from rods.errors import PrerequisiteError, StoreError
+from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
+from rods.config import load_config
+from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
 from rods.store import MANIFEST
@@ -90,26 +92,53 @@ def compare(
 
 
 def view(
+    context: typer.Context,
     runs: Annotated[
         list[Path] | None, typer.Argument(help="Folders of runs. [default: all in ./runs]")
     ] = None,
     port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8020,
+    seeds: Annotated[
+        Path | None, typer.Option(help="Accept, edit or reject the seed tasks of this file.")
+    ] = None,
+    recipe: Recipe = "rods",
 ) -> None:
-    """Show runs in a browser, finished or in training.
+    """Show runs in a browser, finished or in training, or seed tasks to be reviewed.
 
     A run in training grows as you look. Only this machine can open the printed address.
+    With --seeds: --env.name NAME, as in rods synth.
     """
+    asked = overrides_of(context.args, "view", "env")
+    if seeds is None and asked:
+        raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --seeds FILE.")
     try:
         from rods.infra.listen import address, bound
+        from rods.view.pages import add_pages
         from rods.view.runs import open_runs
+        from rods.view.seeds import SeedFile, add_seed_page
         from rods.view.server import serve_view
     except ImportError as error:
         raise PrerequisiteError(f"rods view needs {error.name}: {install_line('view')}.") from error
+    if seeds is not None:
+        from rods.envs import make_environment
+        from rods.envs.originals import require_own
+
+        if runs:
+            raise ConfigError("--seeds shows tasks, not runs. Leave out one of them.")
+        settings = load_config(recipe, overrides=asked).env
+        file = SeedFile(seeds, make_environment(settings.name, settings.arguments))
+        require_own(file.tasks(), settings, file.environment, seeds)
+        add, what = partial(add_seed_page, file), f"{len(file.tasks())} seed tasks"
+    else:
+        opened = open_runs(_folders(runs))
+        add, what = partial(add_pages, opened), f"{len(opened)} runs"
+    with bound(HOST, port) as listening:
+        token = new_token()
+        say(f"{what} at {address(listening, HOST)}/?token={token} (Ctrl-C ends it)")
+        serve_view(add, listening, token)
+
+
+def _folders(runs: list[Path] | None) -> list[Path]:
     folders = runs or sorted(path.parent for path in Path("runs").glob(f"*/{MANIFEST}"))
     if not folders:
         raise StoreError("there is no run in ./runs. Name the folder of a run: rods view RUN.")
-    opened = open_runs(folders)
-    with bound(HOST, port) as listening:
-        token = new_token()
-        say(f"{len(opened)} runs at {address(listening, HOST)}/?token={token} (Ctrl-C ends it)")
-        serve_view(opened, listening, token)
+    return folders

@@ -9,7 +9,7 @@ own. Never reads a held-out task, never makes a conversation.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from rods.abilities import OwnStart, ability
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError
 from rods.infra.files import text_of
-from rods.task import BASE, Provenance, Task, Turn
-from rods.types import Json
+from rods.task import BASE, Task, stage_of
 
 HOW = "Each line is what stands in `world` of a task."
 
@@ -41,7 +40,7 @@ def stages_of(
         found = {}
         for task in sorted(training, key=lambda task: task.category != BASE):
             name = task.provenance.scenario
-            found.setdefault(name, _stage(task.env, task.world, name))
+            found.setdefault(name, stage_of(task.env, task.world, name))
     else:
         source = ability(environment, OwnStart)
         if source is None:
@@ -49,7 +48,7 @@ def stages_of(
                 f"--from-scratch: worlds of {environment.name!r} have no state of their own. Give "
                 f"initial states: --states FILE. {HOW}"
             )
-        found = {environment.name: _stage(environment.name, source.own_world())}
+        found = {environment.name: stage_of(environment.name, source.own_world())}
     for where, stage in found.items():
         try:
             with closing(environment.open(stage)):
@@ -57,10 +56,6 @@ def stages_of(
         except TaskError as error:
             raise TaskError(f"{where}: {error}") from error
     return list(dict.fromkeys(found.values()))
-
-
-def _stage(env: str, world: Mapping[str, Json], scenario: str = "") -> Task:
-    return Task(env, BASE, (Turn(""),), dict(world), Provenance(scenario, scenario))
 
 
 def _read(file: Path, env: str) -> list[tuple[str, Task]]:
@@ -75,7 +70,7 @@ def _read(file: Path, env: str) -> list[tuple[str, Task]]:
             raise TaskError(f"{where}: not JSON: {error}. {HOW}") from error
         if not isinstance(row, dict):
             raise TaskError(f"{where}: not an object. {HOW}")
-        found.append((where, _stage(env, row)))
+        found.append((where, stage_of(env, row)))
     if not found:
         raise TaskError(f"{file}: holds no state. {HOW}")
     return found

@@ -62,7 +62,7 @@ def html(template: str, **values: object) -> None:
     ui.html(text, sanitize=False).classes("block")
 
 
-def head(runs: Sequence[RunView], run: RunView, here: str, theme: str) -> None:
+def head(runs: Sequence[RunView], run: RunView | None, here: str, theme: str) -> None:
     """Write style, script, theme and header."""
     style = [REPORT / "style.css", REPORT / "viewer.css", OWN / "view.css"]
     ui.add_css("\n".join(path.read_text(encoding="utf-8") for path in style))

@@ -3,15 +3,16 @@
 Owns the token of a browser. The printed address holds the token; the first request trades it for a
 cookie that no script reads and no other site sends, so later addresses can be copied without it.
 
+    add = partial(add_pages, open_runs(paths))
     with bound("127.0.0.1", 8020) as listening:
-        serve_view(open_runs(paths), listening, token)
+        serve_view(add, listening, token)
 """
 
 from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,8 +24,6 @@ from starlette.responses import RedirectResponse, Response
 from rods.infra.guard import LOCAL, App, Receive, Refused, Scope, Send, refuse, require_own
 from rods.infra.listen import serve
 from rods.view.frame import ICON
-from rods.view.pages import add_pages
-from rods.view.runs import RunView
 
 CONNECTIONS = 128
 RECONNECT = 30.0
@@ -75,15 +74,15 @@ class BrowserDoor:
         return answer
 
 
-def view_app(runs: Sequence[RunView], token: str, port: int) -> BrowserDoor:
-    """The application, for one server of this process."""
+def view_app(add: Callable[[], None], token: str, port: int) -> BrowserDoor:
+    """The application, for one server of this process; `add` registers its pages."""
     app: Any = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    add_pages(runs)
+    add()
     ui.run_with(app, title="rods view", favicon=ICON, reconnect_timeout=RECONNECT)
     return BrowserDoor(app, token, port)
 
 
-def serve_view(runs: Sequence[RunView], listening: socket.socket, token: str) -> None:
+def serve_view(add: Callable[[], None], listening: socket.socket, token: str) -> None:
     """Answer until the program is ended."""
-    app = view_app(runs, token, listening.getsockname()[1])
+    app = view_app(add, token, listening.getsockname()[1])
     serve(app, listening, CONNECTIONS, MESSAGE)

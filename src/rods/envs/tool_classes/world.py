@@ -36,7 +36,7 @@ from rods.envs.tool_classes.state import (
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import said, shown, unless_ctrl_c
-from rods.task import BASE, Task, Turn
+from rods.task import Task, stage_of
 from rods.types import Json, ToolCall, ToolResult
 
 _LOG = logging.getLogger(__name__)
@@ -125,16 +125,13 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             TaskError: a class cannot be made without arguments.
         """
         bare = ToolClassWorld(tuple(self._kinds), {})
-        start = self.make_ready(self._stage(bare)).initial
+        start = self.make_ready(stage_of(self.name, bare.to_json())).initial
         full = ToolClassWorld(bare.classes, cast("Mapping[str, Json]", start))
         try:
-            said = self.make_ready(self._stage(full)).initial == start
+            said = self.make_ready(stage_of(self.name, full.to_json())).initial == start
         except TaskError:
             said = False  # attributes that no configuration takes
         return (full if said else bare).to_json()
-
-    def _stage(self, world: ToolClassWorld) -> Task:
-        return Task(self.name, BASE, (Turn(""),), world.to_json())
 
 
 def _try_out(kind: type[Any]) -> None:

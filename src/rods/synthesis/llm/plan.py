@@ -26,6 +26,10 @@ MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 
 
+FREE = range(2, 5)
+"""Turns of a conversation that has no seed."""
+
+
 class Chat(Protocol):
     """A chat server, asked synchronously."""
 
@@ -134,6 +138,10 @@ def misfit(
     shape = [turn.ground_truth for turn in base.task.turns if turn.ground_truth]
     if not plan.turns or not all(plan.turns):
         return refused("a turn without functions")
+    if base.task.is_stage:
+        most = max(map(len, plan.turns))
+        fits = len(plan.turns) in FREE and most <= MOST
+        return None if fits else refused(f"{len(plan.turns)} turns of up to {most} functions")
     if len(plan.turns) != len(shape):
         return refused(f"{len(plan.turns)} turns were planned, {len(shape)} are needed")
     for functions, calls in zip(plan.turns, shape, strict=True):

@@ -27,7 +27,7 @@ from rods.synthesis.llm.execute import execute, planned_of
 from rods.synthesis.llm.plan import UNPARSED, Chat, make_plan
 from rods.synthesis.llm.prompting import prompts_hash
 from rods.synthesis.llm.rewrite import cohere, write
-from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, with_gap
+from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Groundwork, Writer, WriterOptions
 from rods.task import Task, Turn
@@ -141,12 +141,14 @@ class LlmWriter(Writer):
         task, planned = made
         if isinstance(texts := self._word(planned, narrative, sampling), Rejection):
             return texts
-        origin = dataclasses.replace(task.provenance, recipe=self._recipe, seed=number)
-        return dataclasses.replace(task, turns=assemble(planned, texts), provenance=origin)
+        draft = dataclasses.replace(task, turns=assemble(planned, texts))
+        return signed(draft, seed, task.provenance, self._recipe, number)
 
     def _base(self, seed: Task, number: int, history: Sequence[Rejection]) -> Base | Rejection:
         """The seed with other names and values, and with what earlier attempts patched."""
-        if isinstance(renamed := self._ground.rename(seed, random.Random(number)), Rejection):
+        rng = random.Random(number)
+        renamed = seed if seed.is_stage else self._ground.rename(seed, rng)
+        if isinstance(renamed, Rejection):
             return renamed
         access = state_access(self._environment)
         for failure in history:
@@ -178,6 +180,8 @@ class LlmWriter(Writer):
     def _gaps(
         self, base: Base, planned: Sequence[PlannedTurn], rng: random.Random
     ) -> list[PlannedTurn] | Rejection:
+        if base.task.is_stage:
+            return list(planned)
         result: list[PlannedTurn] = []
         units = [unit for unit in base.units if base.task.turns[unit.last].ground_truth]
         for unit, turn in zip(units, planned, strict=True):

@@ -1,0 +1,113 @@
+"""The page of `rods view --seeds`: proposed seed tasks, to be accepted, edited or rejected.
+
+Owns the file while a person reviews it: each verdict is written at once, atomically, into a file
+that is read again before. An edit that does not replay is refused; nothing else changes a task.
+
+    SeedFile(Path("seeds.jsonl"), environment).review("8b0d3000fe176954", "accepted")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from nicegui import ui
+
+from rods.env import Environment
+from rods.errors import RodsError, TaskError
+from rods.evaluation.check import check_tasks
+from rods.synthesis.base import Base
+from rods.synthesis.gates.keeper import Gatekeeper
+from rods.task import Task, read_tasks, stage_of, write_tasks
+from rods.view.frame import head, html
+
+
+class SeedFile:
+    """JSON lines of tasks that a person reviews."""
+
+    def __init__(self, path: Path, environment: Environment) -> None:
+        """Read it; raises `TaskError` where a line is broken."""
+        self.path, self.environment = path, environment
+        self.tasks()
+
+    def tasks(self) -> list[Task]:
+        """All tasks, as the file has them now."""
+        return list(read_tasks(self.path))
+
+    def review(self, task_id: str, verdict: str, text: str = "") -> None:
+        """Write a verdict on a task; `text`: JSON of the task that takes its place.
+
+        Raises:
+            TaskError: the file has no such task any more, or the new one cannot be trained on.
+        """
+        tasks = self.tasks()
+        old = next((task for task in tasks if task.id == task_id), None)
+        if old is None:
+            raise TaskError(f"{self.path}: task {task_id} is gone; somebody changed the file.")
+        new = self._edited(text) if text else old
+        if new.id in {task.id for task in tasks} - {task_id}:
+            raise TaskError(f"{self.path}: the edited task stands in it already.")
+        new = replace(new, provenance=replace(new.provenance, review=verdict))
+        write_tasks(self.path, [new if task is old else task for task in tasks])
+
+    def _edited(self, text: str) -> Task:
+        try:
+            task = Task.from_json(json.loads(text), "the edit")
+        except (ValueError, RecursionError) as error:
+            raise TaskError(f"the edit is not JSON: {error}") from error
+        faults = [row.detail for row in check_tasks([task], self.environment).faults]
+        if faults:
+            raise TaskError(f"the edit is refused: {faults[0]}")
+        return task
+
+    def shown(self, task: Task) -> Mapping[str, Any]:
+        """Results of its ground truth, and what a gate has against it."""
+        try:
+            steps = Base.of(self.environment, task).steps
+            stage = stage_of(task.env, task.world, task.provenance.scenario)
+            rejection = Gatekeeper(self.environment, [stage]).check(stage, task).rejection
+        except RodsError as error:
+            return {"steps": (), "problem": str(error)}
+        return {"steps": steps, "problem": rejection and f"{rejection.reason}: {rejection.detail}"}
+
+
+def add_seed_page(file: SeedFile) -> None:
+    """Register the page."""
+
+    def show(request: Request) -> None:
+        head((), None, "/", request.cookies.get("rods_theme", ""))
+        with ui.element("div").classes("content"):
+            cards()
+
+    @ui.refreshable
+    def cards() -> None:
+        tasks = file.tasks()
+        html("seeds", path=file.path, tasks=tasks)
+        for task in tasks:
+            with ui.element("article").classes("card pane seed"):
+                html("seed", task=task, **file.shown(task))
+                text = ui.textarea("task", value=json.dumps(task.to_json(), indent=1)).props("outlined")
+                text.classes("edited").set_visibility(False)
+                with ui.row():
+                    _button("Accept", lambda t=task: file.review(t.id, "accepted"))
+                    _button("Reject", lambda t=task: file.review(t.id, "rejected"))
+                    ui.button("Edit", on_click=lambda f=text: f.set_visibility(True)).props("flat")
+                    save = _button("Save", lambda t=task, f=text: file.review(t.id, "edited", f.value))
+                    save.bind_visibility_from(text, "visible")
+
+    def _button(label: str, act: Callable[[], None]) -> Any:
+        def clicked() -> None:
+            try:
+                act()
+            except RodsError as error:
+                ui.notify(str(error), type="negative", multi_line=True, timeout=0, close_button=True)
+            else:
+                cards.refresh()
+
+        return ui.button(label, on_click=clicked).props("flat")
+
+    ui.page("/", title="rods view seeds")(show)

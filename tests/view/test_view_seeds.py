@@ -1,0 +1,180 @@
+"""`rods view --seeds`: a person accepts, edits and rejects seed tasks, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from places import ROOT
+from rods.errors import TaskError
+from rods.task import Task, Turn, read_tasks, stage_of, write_tasks
+from rods.types import ToolCall
+from vet_clinic import clinic
+from verbs import rods as program
+
+pytest.importorskip("duckdb", reason="needs the extra [view]")
+pytest.importorskip("nicegui", reason="needs the extra [view]")
+
+from rods.view.seeds import SeedFile
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ADDRESS = f"{ROOT / 'tests' / 'support' / 'vet_clinic.py'}:clinic"
+
+
+def seed(number: int) -> Task:
+    world = clinic.own_world()
+    calls = ToolCall("get_balance", {"owner_id": f"O-{number}"}), ToolCall(
+        "cancel_appointment", {"appointment_id": f"A-5{number - 10:02d}"}
+    )
+    turns = (
+        Turn(f"How much does owner O-{number} owe?", calls[:1]),
+        Turn(f"Cancel appointment A-5{number - 10:02d}.", calls[1:]),
+    )
+    return Task(clinic.name, "base", turns, {**world})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "seeds.jsonl"
+    write_tasks(path, [seed(number) for number in (11, 12, 13)])
+    return path
+
+
+def reviews(path: Path) -> list[str]:
+    return [task.provenance.review for task in read_tasks(path)]
+
+
+def edited(task: Task, change: Callable[[dict[str, Any]], object]) -> str:
+    row: Any = task.to_json()
+    change(row["turns"][0])
+    return json.dumps(row)
+
+
+def test_a_verdict_is_written_beside_the_task_and_changes_no_id(file: Path) -> None:
+    before = list(read_tasks(file))
+    found = SeedFile(file, clinic)
+    found.review(before[1].id, "rejected")
+    found.review(before[0].id, "accepted")
+    assert reviews(file) == ["accepted", "rejected", ""]
+    assert list(read_tasks(file)) == before
+    found.review(before[1].id, "accepted")
+    assert reviews(file) == ["accepted", "accepted", ""], "a verdict can be taken back"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a task row"),
+        (edited(seed(11), lambda t: t["ground_truth"][0].update(name="get_money")), "get_money"),
+        (
+            edited(seed(11), lambda t: t["ground_truth"][0]["arguments"].update(owner_id="O-99")),
+            "no owner O-99",
+        ),
+        (json.dumps(seed(12).to_json()), "stands in it already"),
+        (json.dumps(stage_of(clinic.name, {"classes": ["Nobody"]}).to_json()), "no class"),
+    ],
+    ids=["json", "row", "tool", "value", "twice", "world"],
+)
+def test_an_edit_that_cannot_be_trained_on_changes_nothing(file: Path, text: str, why: str) -> None:
+    before = file.read_bytes()
+    with pytest.raises(TaskError, match=re.escape(why)):
+        SeedFile(file, clinic).review(seed(11).id, "edited", text)
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_changed_meanwhile_is_read_again(file: Path) -> None:
+    found = SeedFile(file, clinic)
+    write_tasks(file, [seed(12), seed(13)])
+    with pytest.raises(TaskError, match="somebody changed the file"):
+        found.review(seed(11).id, "accepted")
+    found.review(seed(13).id, "accepted")
+    assert [task.id for task in read_tasks(file)] == [seed(12).id, seed(13).id]
+    file.write_text(file.read_text(encoding="utf-8") + "{half", encoding="utf-8")
+    with pytest.raises(TaskError, match=r"seeds.jsonl:3: not JSON"):
+        found.review(seed(12).id, "rejected")
+    assert "{half" in file.read_text(encoding="utf-8")
+
+
+def test_what_is_shown_names_results_and_the_gate(file: Path) -> None:
+    found = SeedFile(file, clinic)
+    assert '"due": 85.0' in found.shown(seed(12))["steps"][0].result.content
+    alone = Task(clinic.name, "base", (seed(12).turns[0],), seed(12).world)
+    assert found.shown(alone)["problem"].startswith("form: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--env.name", ADDRESS], "--env.name has no effect without --seeds"),
+        (["--seeds", "FILE", "run", "--env.name", ADDRESS], "Leave out one of them"),
+        (["--seeds", "FILE"], "has tasks of environment 'vet_clinic'"),
+        (["--seeds", "FILE", "--env.name", ADDRESS, "--train.lr", "1"], "--train.lr has no effect"),
+    ],
+)
+def test_the_command_line_is_checked(
+    file: Path,
+    words: list[str],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = [str(file) if word == "FILE" else word for word in words]
+    assert program("view", *given, monkeypatch=monkeypatch) == 2
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_in_a_browser(file: Path) -> None:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    words = ["view", "--seeds", str(file), "--env.name", ADDRESS, "--port", "0"]
+    command = [sys.executable, "-m", "rods.cli.main", *words]
+    faults: list[str] = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", service.stderr.readline())
+        assert found
+        with playwright.sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            for width, scheme in ((1280, "light"), (400, "dark")):
+                view = {"width": width, "height": 900}
+                page = browser.new_page(viewport=view, color_scheme=scheme)
+                page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+                page.on("pageerror", lambda error: faults.append(str(error)))
+                page.goto(found[0])
+                page.wait_for_selector("text=How much does owner O-12 owe?")
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            cards = page.locator(".seed")
+            cards.nth(0).get_by_text("Reject", exact=True).click()
+            page.wait_for_selector("text=1 rejected")
+            cards.nth(1).get_by_text("Accept", exact=True).click()
+            page.wait_for_selector("text=1 accepted")
+            assert reviews(file) == ["rejected", "accepted", ""]
+            last = cards.nth(2)
+            last.get_by_text("Edit", exact=True).click()
+            box = last.locator("textarea")
+            whole = box.input_value()
+            box.fill(whole.replace('"owner_id": "O-13"', '"owner_id": "O-99"'))
+            last.get_by_text("Save", exact=True).click()
+            page.wait_for_selector("text=no owner O-99")
+            assert reviews(file) == ["rejected", "accepted", ""]
+            assert "O-99" in box.input_value(), "a refused edit stays in the page"
+            box.fill(whole.replace("Cancel appointment A-503.", "Please call off A-503."))
+            last.get_by_text("Save", exact=True).click()
+            page.wait_for_selector("text=Please call off A-503.")
+            assert reviews(file) == ["rejected", "accepted", "edited"]
+            browser.close()
+        service.terminate()
+        rest = service.stderr.read()
+    assert "Traceback" not in rest, rest
+    assert faults == []
