@@ -171,7 +171,7 @@ class StateAccess(Protocol):
 
 @runtime_checkable
 class OwnStart(Protocol):
-    """An environment whose worlds have a state of their own, from which they start without tasks."""
+    """An environment whose worlds start in a state of their own, without any task."""
 
     def own_world(self) -> Mapping[str, Json]:
         """Data of such a world, as in `Task.world`."""

@@ -99,7 +99,7 @@ class Task:
 
     @property
     def is_original(self) -> bool:
-        """True if it was made from no other task: a person wrote it, or it was made from nothing."""
+        """True if it was made from no other task: by a person, or from nothing."""
         return not self.provenance.ancestors
 
     @property

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from places import ROOT
 from rods.errors import TaskError
 from rods.task import Task, Turn, read_tasks, stage_of, write_tasks
 from rods.types import ToolCall
-from vet_clinic import clinic
 from verbs import rods as program
+from vet_clinic import clinic
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 pytest.importorskip("nicegui", reason="needs the extra [view]")
@@ -31,8 +32,9 @@ ADDRESS = f"{ROOT / 'tests' / 'support' / 'vet_clinic.py'}:clinic"
 
 def seed(number: int) -> Task:
     world = clinic.own_world()
-    calls = ToolCall("get_balance", {"owner_id": f"O-{number}"}), ToolCall(
-        "cancel_appointment", {"appointment_id": f"A-5{number - 10:02d}"}
+    calls = (
+        ToolCall("get_balance", {"owner_id": f"O-{number}"}),
+        ToolCall("cancel_appointment", {"appointment_id": f"A-5{number - 10:02d}"}),
     )
     turns = (
         Turn(f"How much does owner O-{number} owe?", calls[:1]),
@@ -140,10 +142,14 @@ def test_in_a_browser(file: Path) -> None:
     words = ["view", "--seeds", str(file), "--env.name", ADDRESS, "--port", "0"]
     command = [sys.executable, "-m", "rods.cli.main", *words]
     faults: list[str] = []
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service,
+        ExitStack() as stack,
+    ):
         assert service.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", service.stderr.readline())
         assert found
+        stack.callback(service.terminate)  # also where an assertion fails
         with playwright.sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             for width, scheme in ((1280, "light"), (400, "dark")):

@@ -143,7 +143,12 @@ def synth(
         export(made, target, form, sources.environment, dialect=dialect)
         _clear(folder)
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
-    data = {"out": target, what.replace(" ", "_"): len(made), "candidates": counted.tried, "rejected": rejected}
+    data = {
+        "out": target,
+        what.replace(" ", "_"): len(made),
+        "candidates": counted.tried,
+        "rejected": rejected,
+    }
     print_results({**data, "seconds": counted.seconds})
     say(f"{len(made)} {what} in {target}")
     if scratch is not None:

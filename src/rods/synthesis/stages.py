@@ -74,4 +74,3 @@ def _read(file: Path, env: str) -> list[tuple[str, Task]]:
     if not found:
         raise TaskError(f"{file}: holds no state. {HOW}")
     return found
-

@@ -90,24 +90,28 @@ def add_seed_page(file: SeedFile) -> None:
         for task in tasks:
             with ui.element("article").classes("card pane seed"):
                 html("seed", task=task, **file.shown(task))
-                text = ui.textarea("task", value=json.dumps(task.to_json(), indent=1)).props("outlined")
-                text.classes("edited").set_visibility(False)
-                with ui.row():
-                    _button("Accept", lambda t=task: file.review(t.id, "accepted"))
-                    _button("Reject", lambda t=task: file.review(t.id, "rejected"))
-                    ui.button("Edit", on_click=lambda f=text: f.set_visibility(True)).props("flat")
-                    save = _button("Save", lambda t=task, f=text: file.review(t.id, "edited", f.value))
-                    save.bind_visibility_from(text, "visible")
-
-    def _button(label: str, act: Callable[[], None]) -> Any:
-        def clicked() -> None:
-            try:
-                act()
-            except RodsError as error:
-                ui.notify(str(error), type="negative", multi_line=True, timeout=0, close_button=True)
-            else:
-                cards.refresh()
-
-        return ui.button(label, on_click=clicked).props("flat")
+                _controls(file, task, cards.refresh)
 
     ui.page("/", title="rods view seeds")(show)
+
+
+def _controls(file: SeedFile, task: Task, done: Callable[[], object]) -> None:
+    """Buttons of a task, its text to be edited, and why an edit is refused."""
+
+    def write(verdict: str) -> None:
+        try:
+            file.review(task.id, verdict, text.value if verdict == "edited" else "")
+        except RodsError as error:
+            problem.set_text(str(error))
+        else:
+            done()
+
+    text = ui.textarea("task", value=json.dumps(task.to_json(), indent=1)).props("outlined")
+    text.set_visibility(False)
+    problem = ui.label().classes("bad")
+    with ui.row():
+        ui.button("Accept", on_click=lambda: write("accepted")).props("flat")
+        ui.button("Reject", on_click=lambda: write("rejected")).props("flat")
+        ui.button("Edit", on_click=lambda: text.set_visibility(True)).props("flat")
+        save = ui.button("Save", on_click=lambda: write("edited")).props("flat")
+        save.bind_visibility_from(text, "visible")

@@ -117,7 +117,6 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         except StateError as error:
             raise TaskError(f"{where}: {error}") from error
 
-
     def own_world(self) -> Mapping[str, Json]:
         """All classes as they are made without arguments, in full where a task can say it so.
 

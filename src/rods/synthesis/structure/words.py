@@ -23,7 +23,7 @@ from rods.types import ToolSpec, Value
 
 SLOT = re.compile(r"\{(\w+)\}")
 """A place in a template that takes a value."""
-_ARTICLES = frozenset("the a an its it their them all any one".split())
+_ARTICLES = frozenset(["the", "a", "an", "its", "it", "their", "them", "all", "any", "one"])
 _ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
 
 

@@ -1,8 +1,8 @@
 """Arguments for an API that nobody described: from the state, from results, from lists.
 
 Owns what a parameter may take when no task and no `domains.toml` says it: keys of a mapping that is
-called like it, values of fields of its name, and `scratch.toml` for the rest. Never executes a call:
-the caller finds out whether the world accepts it.
+called like it, values of fields of its name, and `scratch.toml` for the rest. Never executes: the
+caller finds out whether the world accepts a call.
 
     Inventor(domains, specs, graph, materials).fill("lend", live, rng)
 """
@@ -14,11 +14,11 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, cast
 
-from rods.synthesis.structure.trace import Scalar, field_of, leaves
+from rods.synthesis.structure.trace import Scalar, leaves
 from rods.synthesis.structure.words import noun, thing
 from rods.types import Json, ToolCall, Value, json_choices, json_type
 from rods.writers.graph.fresh import word_of
@@ -32,7 +32,8 @@ KNOWN_DAY = 0.5
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 TIME = re.compile(r"[012]\d:[0-5]\d")
 _PERSON = re.compile(r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)+")
-_SPAN = re.compile(r"\b(\d+)(?: ?- ?|\.\.| to | and )(\d+)\b")
+
+Records = Mapping[str, Mapping[str, Json]]
 
 
 @functools.cache
@@ -45,77 +46,43 @@ def lists() -> Mapping[str, Any]:
 
 def listed(kind: str, name: str) -> Sequence[Any]:
     """Values of the first list for a word of a parameter's name, the last word first."""
-    for word in (*reversed(noun(name).split()), ""):
-        for row in cast("list[Mapping[str, Any]]", lists()[kind]):
-            if word in (row["names"].split() or [""]):
+    for word in (*reversed(noun(name).split()), "else"):
+        for row in lists()[kind]:
+            if word in row["names"].split():
                 return row["values"]
     return ()
 
 
-class State:
-    """What a world's public state holds, by the names under which it stands."""
-
-    def __init__(self, configuration: Mapping[str, Json]) -> None:
-        self.keyed: dict[str, dict[str, Mapping[str, Json]]] = {}
-        """Records by their keys, by the field that holds them."""
-        self.records: dict[str, list[Mapping[str, Json]]] = {}
-        """The records of each mapping or list, the same way."""
-        self.values: dict[str, list[Scalar]] = {}
-        """Values of each field."""
-        for node in configuration.values():
-            self._read("", node)
-
-    def _read(self, name: str, node: Json) -> None:
-        if isinstance(node, dict):
-            if name and node and all(isinstance(value, dict) for value in node.values()):
-                self.keyed.setdefault(name, {}).update(cast("Any", node))
-                self.records.setdefault(name, []).extend(cast("Any", node.values()))
-            for key, value in node.items():
-                self._read(key, value)
-        elif isinstance(node, list):
-            rows = [row for row in node if isinstance(row, dict)]
-            self.records.setdefault(name, []).extend(rows)
-            for value in node:
-                self._read(name, value)
-        elif node not in (None, "") and not isinstance(node, bool):
-            self.values.setdefault(name, []).append(node)
-
-    def references(self, name: str, description: str) -> Mapping[str, Mapping[str, Json]]:
-        """Records by their keys, of the mapping whose records a parameter names; empty where it names none.
-
-        It is called like it, its keys stand in fields of the parameter's name, or the parameter's
-        description speaks of it: `licence plate of the car`.
-        """
-        words = set(re.findall(r"[a-z]+", description.lower()))
-        held = set(map(str, self.values.get(name, ())))
-        for field, keys in self.keyed.items():
-            if singular(field.rpartition("_")[2]) == thing(name).rpartition(" ")[2]:
-                return keys
-            if held and held <= keys.keys():
-                return keys
-        for field, keys in self.keyed.items():
-            if not held and singular(field) in words and noun(name) != thing(name):
-                return keys
-        return {}
-
-    def held(self, name: str) -> list[Scalar]:
-        """Values of fields of a parameter's name, or of its last word."""
-        found = self.values.get(name) or self.values.get(noun(name).split()[-1], [])
-        return list(dict.fromkeys(found))
-
-    def records_of(self, tool: str) -> list[Mapping[str, Json]]:
-        """Records of what a tool makes: the mapping or list that stands in its name."""
-        words = set(noun(tool).split())
-        fields = [f for f in self.records if words & {f, singular(f)}]
-        return self.records[fields[0]] if fields else []
-
-
 def singular(field: str) -> str:
     """`entries` and `pets` as one of them."""
-    field = noun(field)
-    if field.endswith("ies"):
-        return field[:-3] + "y"
-    return field[:-1] if field.endswith("s") else field
+    return re.sub(r"ies$", "y", field) if field.endswith("ies") else field.removesuffix("s")
+
+
+def tables(node: Json, name: str = "") -> Iterator[tuple[str, Records]]:
+    """Mappings of records in a state, by their fields."""
+    if isinstance(node, dict):
+        if name and node and all(isinstance(value, dict) for value in node.values()):
+            yield name, cast("Records", node)
+        for key, value in node.items():
+            yield from tables(value, key)
+
+
+def records_named(name: str, description: str, live: Live) -> Records:
+    """Records by their keys, of the mapping that a parameter takes keys of; empty: of none.
+
+    It is called like it, its keys stand in fields of the parameter's name, or the description
+    speaks of it: `licence plate of the car`.
+    """
+    words = re.findall(r"[a-z]+", description.lower())
+    held = set(live.held(name))
+    found = [*tables(cast("Json", dict(live.configuration)))]
+    for field, records in found:
+        if singular(field.rpartition("_")[2]) == thing(name).rpartition(" ")[2]:
+            return records
+        if held and held <= records.keys():
+            return records
+    spoken = (records for field, records in found if not held and singular(field) in words)
+    return next(spoken, {}) if noun(name) != thing(name) else {}
 
 
 class Inventor(Grounder):
@@ -145,138 +112,95 @@ class Inventor(Grounder):
         self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
     ) -> Value:
         declared = json_type(schema)
-        plain = declared in ("string", "integer", "number", "array") and not json_choices(schema)
-        if not (self._domains.inferred and plain):
+        several = declared == "array"
+        inner = cast("Mapping[str, Any]", schema.get("items", {})) if several else schema
+        known = not self._domains.inferred or json_choices(inner) or declared == "boolean"
+        if known or json_type(inner) not in ("string", "integer", "number"):
             return super()._value(tool, name, schema, live, rng)
-        state = State(live.configuration)
-        if declared != "array":
-            return self._invented(tool, name, schema, live, state, rng)
-        inner = cast("Mapping[str, Any]", schema.get("items", {}))
-        if options := json_choices(inner):
-            return cast("Value", rng.sample(options, min(2, len(options))))
         row = {"description": schema.get("description", ""), **inner}
-        drawn = (
-            self._invented(tool, singular(name).replace(" ", "_"), row, live, state, rng)
-            for _ in range(rng.choice((1, 2, 2)))
-        )
+        if not several:
+            return self._invented(tool, name, row, live, rng)
+        drawn = [self._invented(tool, singular(name), row, live, rng) for _ in range(2)]
         return cast("Value", list(dict.fromkeys(v for v in drawn if v is not None))) or None
 
     def _invented(
-        self,
-        tool: str,
-        name: str,
-        schema: Mapping[str, Any],
-        live: Live,
-        state: State,
-        rng: random.Random,
+        self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
     ) -> Scalar:
         declared, description = json_type(schema), str(schema.get("description", ""))
-        if not declared or declared == "object":
-            return None
-        found = state.references(name, description)
-        if found:
+        if found := records_named(name, description, live):
             taken = live.taken(name)
-            known = {v: found[v] for v in found if v not in taken and typed(v, declared) is not None}
-            chosen = self._of_the_matter(known, live, rng)
+            known = {
+                v: found[v] for v in found if v not in taken and typed(v, declared) is not None
+            }
+            chosen = _of_the_matter(known, live, rng)
             self._record = known.get(str(chosen), {})
             return typed(chosen, declared)
-        if declared in ("integer", "number"):
-            return self._amount(name, schema, live, state, rng)
-        return self._text(tool, name, description, live, state, rng)
-
-    def _of_the_matter(
-        self, known: Mapping[str, Mapping[str, Json]], live: Live, rng: random.Random
-    ) -> Scalar:
-        """One of several things: that which the conversation is about, or that belongs to it."""
-        seen = [str(value) for value in _seen(live)] if rng.random() < GO_ON else []
-        for value in seen:
-            if value in known:
-                return value
-        for value in seen:
-            if linked := [key for key, record in known.items() if value in record.values()]:
-                return rng.choice(linked)
-        return rng.choice(list(known)) if known else None
-
-    def _amount(
-        self, name: str, schema: Mapping[str, Any], live: Live, state: State, rng: random.Random
-    ) -> Scalar:
-        """A number as the state has them there, within what the description allows."""
-        whole = json_type(schema) == "integer"
-        span = _SPAN.search(str(schema.get("description", "")))
-        low, high = schema.get("minimum"), schema.get("maximum")
-        if span is not None and int(span[1]) < int(span[2]):
-            low, high = int(span[1]), int(span[2])
-        if isinstance(low, int | float) and isinstance(high, int | float) and high - low < 1000:
-            return rng.randint(int(low), int(high))
+        if declared == "string":
+            return self._text(tool, name, description, live, rng)
         own = self._record.get(name)
-        near = [own] if own else state.held(name) if name in state.values else []
-        near = [v for v in near if isinstance(v, int | float) and v > 0]
-        if near:
-            drawn = rng.choice(near) * rng.uniform(0.8, 1.25)
-            fine = drawn < 20 and not all(float(v).is_integer() for v in near)
-            value = round(drawn, 1) if fine else float(round(drawn))
-            return int(value) or 1 if whole else value or 1.0
+        near = [v for v in ([own] if own else live.held(name)) if isinstance(v, int | float)]
         value = rng.choice(listed("numbers", name))
-        return value if whole else float(value)
+        if near and max(near) > 0:  # as the state has them there
+            drawn = max(near) * rng.uniform(0.8, 1.1)
+            value = round(drawn, int(drawn < 20 and any(v % 1 for v in near))) or 1
+        return int(value) if declared == "integer" else float(value)
 
     def _text(
-        self,
-        tool: str,
-        name: str,
-        description: str,
-        live: Live,
-        state: State,
-        rng: random.Random,
+        self, tool: str, name: str, description: str, live: Live, rng: random.Random
     ) -> Scalar:
-        held = [v for v in state.held(name) if isinstance(v, str)]
+        used = {str(v) for step in live.steps for v in step.call.arguments.values()}
+        held = [v for v in live.held(name) if isinstance(v, str)]
         last, first = noun(name).split()[-1], noun(tool).split()[0]
         if "YYYY-MM-DD" in description or any(map(DATE.fullmatch, held)):
-            return self._day(held, state, live, rng)
+            return _day(held, live, rng)
         if "HH:MM" in description or any(map(TIME.fullmatch, held)):
             return f"{rng.randint(8, 17):02d}:{rng.choice(('00', '15', '30', '45'))}"
-        makes = first in lists()["creates"]
-        if makes and last in lists()["identities"]:
-            return self._new(tool, last, state, rng)
-        if last in lists()["searches"] and not held:
-            return word_of({k: v for k, v in state.values.items() if k}, rng)
-        used = {v for step in live.steps for v in map(str, step.call.arguments.values())}
-        held = [v for v in held if v not in used or last not in lists()["written"]]
+        if first in lists()["creates"] and last in lists()["identities"]:
+            return self._new(tool, last, live, rng)
+        if last in lists()["written"]:
+            held = [v for v in held if v not in used]
         if held:
-            return self._of_the_matter({value: {} for value in held}, live, rng)
+            return _of_the_matter({value: {} for value in held}, live, rng)
+        if last in lists()["searches"]:
+            state = leaves(cast("Json", dict(live.configuration)))
+            return word_of({"": [leaf.value for leaf in state]}, rng)
         found = listed("texts", name)
         return rng.choice(found) if found else None
 
-    def _day(
-        self, held: Sequence[str], state: State, live: Live, rng: random.Random
-    ) -> str | None:
-        """A day that the state holds, or one soon after the latest."""
-        every = [str(v) for values in state.values.values() for v in values]
-        days = sorted({text[:10] for text in every if DATE.match(text)})
-        if held and rng.random() < KNOWN_DAY:
-            return str(self._of_the_matter({day: {} for day in sorted(held)}, live, rng))
-        latest = datetime.date.fromisoformat(days[-1] if days else "2026-03-02")
-        return (latest + datetime.timedelta(rng.randint(1, 12))).isoformat()
-
-    def _new(self, tool: str, what: str, state: State, rng: random.Random) -> str:
+    def _new(self, tool: str, what: str, live: Live, rng: random.Random) -> str:
         """A name or an address of somebody or something that is not there yet."""
-        words = self._words
-        rows = state.records_of(tool)
-        theirs = [str(row[field]) for row in rows for field in row if noun(field) == what]
-        self._name = self._name or f"{words.first_name(rng)} {words.surname(rng)}"
-        first, _, last = self._name.partition(" ")
-        if what in ("email", "mail"):
-            domain = theirs[0].partition("@")[2] if theirs else ""
-            return f"{first}.{last}@{domain or 'mail.example'}".lower()
-        if what == "phone":
-            form = theirs[0] if theirs else "555-0100"
-            return re.sub(r"\d{3,4}$", lambda match: str(rng.random())[2 : 2 + len(match[0])], form)
-        if what in ("title", "label"):
-            return f"{words.noun(rng).capitalize()} {words.noun(rng)}"
-        return first if theirs and not any(map(_PERSON.fullmatch, theirs)) else f"{first} {last}"
+        made = set(noun(tool).split())
+        theirs = [
+            str(record[what])
+            for field, records in tables(cast("Json", dict(live.configuration)))
+            for record in records.values()
+            if what in record and made & {field, singular(field)}
+        ]
+        self._name = self._name or f"{self._words.first_name(rng)} {self._words.surname(rng)}"
+        if what == "email":
+            domain = theirs[0].partition("@")[2] if theirs else "mail.example"
+            return f"{self._name.replace(' ', '.')}@{domain}".lower()
+        plain = theirs and not any(map(_PERSON.fullmatch, theirs))
+        return self._name.partition(" ")[0] if plain else self._name
 
 
-def _seen(live: Live) -> Iterator[Scalar]:
-    """What earlier calls took or showed, the latest first; of a list that was shown, its first."""
-    for step in reversed(live.steps):
-        yield from (leaf.value for leaf in step.leaves)
-        yield from (leaf.value for leaf in leaves(step.call))
+def _of_the_matter(known: Records, live: Live, rng: random.Random) -> Scalar:
+    """One of several things: that which the conversation is about, or that belongs to it."""
+    latest = reversed(live.steps) if rng.random() < GO_ON else ()
+    seen = [str(leaf.value) for s in latest for leaf in (*s.leaves, *leaves(s.call))]
+    for value in seen:
+        if value in known:
+            return value
+    for value in seen:
+        if linked := [key for key, record in known.items() if value in record.values()]:
+            return rng.choice(linked)
+    return rng.choice(list(known)) if known else None
+
+
+def _day(held: Iterable[str], live: Live, rng: random.Random) -> str:
+    """A day that the state holds, or one soon after the latest."""
+    days = sorted({day for day in held if DATE.fullmatch(day)})
+    if days and rng.random() < KNOWN_DAY:
+        return str(_of_the_matter({day: {} for day in days}, live, rng))
+    latest = datetime.date.fromisoformat(days[-1] if days else "2026-03-02")
+    return (latest + datetime.timedelta(rng.randint(1, 12))).isoformat()

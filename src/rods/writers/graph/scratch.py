@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from rods.synthesis.base import Base
-from rods.synthesis.planned import PlannedTurn, missing_function, missing_value
+from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import TraceStep, field_of, leaves
-from rods.synthesis.structure.words import verb_of, word_lists
+from rods.synthesis.structure.words import noun, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import ToolCall, Value, json_choices, json_type
 from rods.writers.graph.ground import PASSING
@@ -57,18 +57,8 @@ def category_of(planned: Sequence[PlannedTurn]) -> str:
     return MISS_PARAM if any(turn.left_open for turn in planned) else BASE
 
 
-class PlainVocabulary(Vocabulary):
-    """Draws only words and names that stand in lists."""
-
-    word = Vocabulary.noun
-
-    def first_name(self, rng: random.Random) -> str:
-        """A first name of the list."""
-        return rng.choice(word_lists().first_names)
-
-    def surname(self, rng: random.Random) -> str:
-        """A surname of the list."""
-        return rng.choice(word_lists().surnames)
+def _words(tool: str) -> set[str]:
+    return set(noun(tool).split())
 
 
 class ScratchWalk(Walk):
@@ -85,7 +75,7 @@ class ScratchWalk(Walk):
     ):
         """Begin in the world of a stage; new names are plain words."""
         donors = planner.materials.donors
-        materials = Materials(PlainVocabulary(), donors)
+        materials = Materials(Vocabulary(coins=False), donors)
         super().__init__(dataclasses.replace(planner, materials=materials), base, rng, blocked)
         self._before = 0, ""
         """Steps before this turn, and the state that it began in."""
@@ -130,6 +120,11 @@ class ScratchWalk(Walk):
             self._changing.append(self._steps[-1])
         return True
 
+    def _meant(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
+        """Only what the last call showed: an appointment that was named since has a pet, too."""
+        found = super()._meant(call, kept=kept)
+        return {name: p for name, p in found.items() if p.call is self._steps[-1].call}
+
     def _undoes(self, call: ToolCall) -> bool:
         """Whether it changes what this turn has changed already: nobody starts and ends at once."""
         if verb_of(self._base.specs[call.name]) in READING:
@@ -160,10 +155,11 @@ class ScratchWalk(Walk):
 
     def _next_owner(self) -> str:
         """The class of the next turn."""
-        every = list(dict.fromkeys(self._base.owners.values())) or [""]
-        if self._steps and self._rng.random() < STAY:
-            return self._owner(self._steps[-1].call)
-        return self._rng.choice(every)
+        last = self._owner(self._steps[-1].call) if self._steps else ""
+        left = {self._owner(s.call) for s in self._steps if _words(s.call.name) & LEAVES}
+        every = [owner for owner in dict.fromkeys(self._base.owners.values()) if owner not in left]
+        stays = last in every and self._rng.random() < STAY
+        return last if stays else self._rng.choice(every or [""])
 
     def _weights(self, before: str, tools: Sequence[str]) -> list[float]:
         """Tools that take what earlier calls took or showed, and new ones, come first."""
@@ -177,8 +173,8 @@ class ScratchWalk(Walk):
             goes_on = any(n in names or domains.parameter(tool, n) in kinds for n in takes)
             uses = sum(call.name == tool for call in calls)
             weight = (GOES_ON if goes_on else 1.0) * AGAIN**uses
-            words = set(tool.lower().replace("_", " ").split())
-            if words & ENTERS and before or words & LEAVES and len(calls) < 2:
+            words = _words(tool)
+            if (words & ENTERS and before) or (words & LEAVES and len(calls) < 2):
                 weight = 0.0001
             weights.append(weight)
         return weights

@@ -33,8 +33,9 @@ _CODAS = ("", "", "n", "r", "l", "s", "t", "m", "nd", "rk", "st", "x", "sh", "ck
 class Vocabulary:
     """Draws words; equal construction and equal random state give equal words."""
 
-    def __init__(self, corpus: Sequence[str] = ()) -> None:
-        """`corpus`: nouns of the training side's texts, lower case."""
+    def __init__(self, corpus: Sequence[str] = (), *, coins: bool = True) -> None:
+        """`corpus`: nouns of the training side's texts, lower case; `coins`: also new words."""
+        self._coins = coins
         self._lists = word_lists()
         self._corpus = tuple(corpus) or self._lists.nouns
 
@@ -56,7 +57,7 @@ class Vocabulary:
             return rng.choice(self._corpus)
         if kind < 0.65:
             return rng.choice(self._lists.nouns)
-        return self.coined(rng)
+        return self.coined(rng) if self._coins else self.noun(rng)
 
     def plain(self, rng: random.Random) -> str:
         """One word that stands in a list, in lower case: what people may say in a sentence."""
@@ -76,13 +77,13 @@ class Vocabulary:
 
     def first_name(self, rng: random.Random) -> str:
         """A capitalised first name, one in four of them coined."""
-        if rng.random() < 0.25:
+        if self._coins and rng.random() < 0.25:
             return self.coined(rng).capitalize()
         return rng.choice(self._lists.first_names)
 
     def surname(self, rng: random.Random) -> str:
         """A capitalised family name, one in four of them coined."""
-        if rng.random() < 0.25:
+        if self._coins and rng.random() < 0.25:
             return self.coined(rng).capitalize() + rng.choice(("", "son", "man", "ez", "ov"))
         return rng.choice(self._lists.surnames)
 
