@@ -279,11 +279,6 @@ def _load(value: Any) -> Value:
     return value
 
 
-def stage_of(env: str, world: Mapping[str, Json], scenario: str = "") -> Task:
-    """A world for which seed tasks are made from nothing; of this scenario, if it has one."""
-    return Task(env, BASE, (Turn(""),), dict(world), Provenance(scenario, scenario))
-
-
 def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
     """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
     count = 0

@@ -16,7 +16,8 @@ import pytest
 
 from places import ROOT
 from rods.errors import TaskError
-from rods.task import Task, Turn, read_tasks, stage_of, write_tasks
+from rods.synthesis.stages import stage_of
+from rods.task import Task, Turn, read_tasks, write_tasks
 from rods.types import ToolCall
 from verbs import rods as program
 from vet_clinic import clinic

@@ -76,15 +76,10 @@ class CheckReport:
     seconds: float
 
     @property
-    def faults(self) -> list[CheckRow]:
-        """What is unreachable or unstable: such tasks cannot be trained on."""
-        hints = (TaskFault.AMBIGUOUS, TaskFault.UNUSUAL)
-        return [row for row in self.rows if row.finding not in hints]
-
-    @property
     def ok(self) -> bool:
-        """Every task can be trained on."""
-        return not self.faults
+        """No task is unreachable or unstable; the others can be trained on."""
+        hints = (TaskFault.AMBIGUOUS, TaskFault.UNUSUAL)
+        return all(row.finding in hints for row in self.rows)
 
     def counts(self) -> dict[str, int]:
         """Number of tasks with each finding."""

@@ -9,7 +9,7 @@ own. Never reads a held-out task, never makes a conversation.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,15 @@ from rods.abilities import OwnStart, ability
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError
 from rods.infra.files import text_of
-from rods.task import BASE, Task, stage_of
+from rods.task import BASE, Provenance, Task, Turn
+from rods.types import Json
 
 HOW = "Each line is what stands in `world` of a task."
+
+
+def stage_of(env: str, world: Mapping[str, Json], scenario: str = "") -> Task:
+    """A world for which seed tasks are made from nothing; of this scenario, if it has one."""
+    return Task(env, BASE, (Turn(""),), dict(world), Provenance(scenario, scenario))
 
 
 def stages_of(

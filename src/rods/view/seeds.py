@@ -19,10 +19,11 @@ from nicegui import ui
 
 from rods.env import Environment
 from rods.errors import RodsError, TaskError
-from rods.evaluation.check import check_tasks
+from rods.evaluation.check import replaying
 from rods.synthesis.base import Base
 from rods.synthesis.gates.keeper import Gatekeeper
-from rods.task import Task, read_tasks, stage_of, write_tasks
+from rods.synthesis.stages import stage_of
+from rods.task import Task, read_tasks, write_tasks
 from rods.view.frame import head, html
 
 
@@ -59,9 +60,9 @@ class SeedFile:
             task = Task.from_json(json.loads(text), "the edit")
         except (ValueError, RecursionError) as error:
             raise TaskError(f"the edit is not JSON: {error}") from error
-        faults = [row.detail for row in check_tasks([task], self.environment).faults]
+        _, faults = replaying([task], self.environment)
         if faults:
-            raise TaskError(f"the edit is refused: {faults[0]}")
+            raise TaskError(f"the edit is refused: {faults[0].detail}")
         return task
 
     def shown(self, task: Task) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from rods.envs.class_world import ClassTasks, ToolClassWorld
+from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
 from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
@@ -36,7 +36,7 @@ from rods.envs.tool_classes.state import (
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import said, shown, unless_ctrl_c
-from rods.task import Task, stage_of
+from rods.task import BASE, Task
 from rods.types import Json, ToolCall, ToolResult
 
 _LOG = logging.getLogger(__name__)
@@ -118,19 +118,15 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             raise TaskError(f"{where}: {error}") from error
 
     def own_world(self) -> Mapping[str, Json]:
-        """All classes as they are made without arguments, in full where a task can say it so.
-
-        Raises:
-            TaskError: a class cannot be made without arguments.
-        """
-        bare = ToolClassWorld(tuple(self._kinds), {})
-        start = self.make_ready(stage_of(self.name, bare.to_json())).initial
-        full = ToolClassWorld(bare.classes, cast("Mapping[str, Json]", start))
+        """All classes as they are made without arguments, in full where a task can say it so."""
+        bare: Json = {CLASSES: cast("Json", [*self._kinds]), CONFIG: {}}
+        start = self.make_ready(Task(self.name, BASE, (), bare)).initial
+        full = {**bare, CONFIG: cast("Json", start)}
         try:
-            said = self.make_ready(stage_of(self.name, full.to_json())).initial == start
+            said = self.make_ready(Task(self.name, BASE, (), full)).initial == start
         except TaskError:
             said = False  # attributes that no configuration takes
-        return (full if said else bare).to_json()
+        return full if said else bare
 
 
 def _try_out(kind: type[Any]) -> None:

@@ -8,29 +8,23 @@ Owns the choice of tools: those go on with what earlier calls were about. Values
 
 from __future__ import annotations
 
-import dataclasses
-import random
 from collections.abc import Sequence
 from contextlib import closing
 
-from rods.synthesis.base import Base
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import TraceStep, field_of, leaves
-from rods.synthesis.structure.words import noun, verb_of
+from rods.synthesis.structure.trace import field_of
+from rods.synthesis.structure.words import noun
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
-from rods.types import ToolCall, Value, json_choices, json_type
+from rods.types import ToolCall, json_choices, json_type
 from rods.writers.graph.ground import PASSING
 from rods.writers.graph.invent import Inventor
-from rods.writers.graph.walk import Planner, Walk
-from rods.writers.resample.assign import Materials
-from rods.writers.templates.vocabulary import Vocabulary
+from rods.writers.graph.walk import Walk
 
 TURNS = (2, 3, 3, 4)
 """Turns of a conversation, each drawn alike."""
 SECOND = 0.25
-"""How often a turn asks for two calls."""
+"""How often a turn asks for another call behind one that changed nothing."""
 STAY = 0.8
 """How often a turn is about the class of the turn before."""
 GOES_ON = 20.0
@@ -44,10 +38,6 @@ ENTERS = frozenset({"login", "authenticate", "signin"})
 """Words of tools that come before all others of their class."""
 LEAVES = frozenset({"logout", "signout"})
 """Words of tools that come after all others of their class."""
-
-_reading = "show list get find look check tell view count search see give display read print"
-READING = frozenset(_reading.split())
-"""First words of tools that change nothing."""
 
 
 def category_of(planned: Sequence[PlannedTurn]) -> str:
@@ -66,22 +56,6 @@ class ScratchWalk(Walk):
 
     grounder = Inventor
 
-    def __init__(
-        self,
-        planner: Planner,
-        base: Base,
-        rng: random.Random,
-        blocked: frozenset[str] = frozenset(),
-    ):
-        """Begin in the world of a stage; new names are plain words."""
-        donors = planner.materials.donors
-        materials = Materials(Vocabulary(coins=False), donors)
-        super().__init__(dataclasses.replace(planner, materials=materials), base, rng, blocked)
-        self._before = 0, ""
-        """Steps before this turn, and the state that it began in."""
-        self._changing: list[TraceStep] = []
-        """Steps that changed the state."""
-
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
@@ -89,12 +63,12 @@ class ScratchWalk(Walk):
             self._world.begin_turn(0)
             start = self._world.snapshot()
             for _ in range(self._rng.choice(TURNS)):
-                before = len(self._steps)
-                self._before = before, str(self._world.public_state())
+                before, state = len(self._steps), self._world.snapshot()
                 self._began = [*self._began[-1:], before]
                 owner, used = self._next_owner(), set[str]()
                 for _ in range(1 + (self._rng.random() < SECOND)):
-                    if not self._sample(owner, used):
+                    # Nobody asks at once for a thing and for what comes of it.
+                    if self._world.snapshot() != state or not self._sample(owner, used):
                         break
                     used.add(self._steps[-1].call.name)
                 if len(self._steps) == before:
@@ -106,44 +80,10 @@ class ScratchWalk(Walk):
             return Rejection("plan", ErrorClass.NO_PATTERN, what)
         return self._with_gap(turns)
 
-    def _execute(self, call: ToolCall | None, *, kept: bool) -> bool:
-        """What this turn's results bring up, nobody can say yet: it is meant, or not used."""
-        if call is None:
-            return False
-        new = [name for name, value in call.arguments.items() if self._is_new(value)]
-        if new and not set(new) <= self._meant(call, kept=True).keys():
-            return False
-        state = self._world.snapshot()
-        if self._undoes(call) or not super()._execute(call, kept=kept or bool(new)):
-            return False
-        if self._world.snapshot() != state:
-            self._changing.append(self._steps[-1])
-        return True
-
     def _meant(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
         """Only what the last call showed: an appointment that was named since has a pet, too."""
         found = super()._meant(call, kept=kept)
         return {name: p for name, p in found.items() if p.call is self._steps[-1].call}
-
-    def _undoes(self, call: ToolCall) -> bool:
-        """Whether it changes what this turn has changed already: nobody starts and ends at once."""
-        if verb_of(self._base.specs[call.name]) in READING:
-            return False
-        mine = {normal(leaf.value) for leaf in leaves(call)}
-        return any(
-            normal(leaf.value) in mine
-            for step in self._changing
-            if any(step is other for other in self._steps[self._before[0] :])
-            for leaf in (*leaves(step.call), *step.leaves)
-        )
-
-    def _is_new(self, value: Value) -> bool:
-        """Whether a value stands in results of this turn alone."""
-        before, state = self._before
-        shown = [leaf.value for step in self._steps[before:] for leaf in step.leaves]
-        if value not in shown or str(value) in state:
-            return False
-        return not any(str(value) in step.result.content for step in self._steps[:before])
 
     def _may_blur(self, tool: str, name: str) -> bool:
         """Whether a clause reads well that leaves an argument open: a person, a thing, a place."""

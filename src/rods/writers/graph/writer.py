@@ -27,9 +27,11 @@ from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.scratch import ScratchWalk, category_of
 from rods.writers.graph.walk import Planner, Walk
 from rods.writers.inference import domains_for
+from rods.writers.resample.assign import Materials
 from rods.writers.resample.writer import ResampleWriter
 from rods.writers.templates.language import templates_say_all
 from rods.writers.templates.phrases import phrases_of
+from rods.writers.templates.vocabulary import Vocabulary
 
 DRAFTS = 6
 """Walks over the graph before a proposal is given up."""
@@ -121,7 +123,9 @@ class GraphWriter(Writer, Groundwork):
         self, stage: Task, rng: random.Random, blocked: frozenset[str]
     ) -> tuple[Task, list[PlannedTurn]] | Rejection:
         """A task for a stage, and its calls; it is of the stage's scenario, or one of its own."""
-        planned = ScratchWalk(self.planner, Base(self._environment, stage), rng, blocked).run()
+        materials = Materials(Vocabulary(coins=False), self.planner.materials.donors)
+        planner = dataclasses.replace(self.planner, materials=materials)
+        planned = ScratchWalk(planner, Base(self._environment, stage), rng, blocked).run()
         if isinstance(planned, Rejection):
             return planned
         return dataclasses.replace(stage, category=category_of(planned)), planned
