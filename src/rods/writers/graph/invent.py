@@ -71,7 +71,7 @@ def records_named(name: str, description: str, live: Live) -> Records:
     """Records by their keys, of the mapping that a parameter takes keys of; empty: of none.
 
     It is called like it, its keys stand in fields of the parameter's name, or the description
-    speaks of it: `licence plate of the car`.
+    speaks of it: `licence plate of the car`; or it is an id and there is no other mapping.
     """
     words = re.findall(r"[a-z]+", description.lower())
     held = set(live.held(name))
@@ -81,8 +81,9 @@ def records_named(name: str, description: str, live: Live) -> Records:
             return records
         if held and held <= records.keys():
             return records
-    spoken = (records for field, records in found if not held and singular(field) in words)
-    return next(spoken, {}) if noun(name) != thing(name) else {}
+    alone = len(found) == 1 and noun(name) != thing(name)
+    spoken = (table for field, table in found if not held and (alone or singular(field) in words))
+    return next(spoken, {})
 
 
 class Inventor(Grounder):
