@@ -6,7 +6,6 @@ import dataclasses
 import json
 import logging
 import random
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -99,7 +98,7 @@ def test_equal_seeds_give_equal_tasks_and_others_do_not(
 @pytest.mark.slow
 def test_an_mcp_server_whose_state_is_given(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="needs the extra [mcp]")
-    from rods.envs.mcp import McpEnvironment
+    from rods.envs.mcp.world import McpEnvironment
     from rods.writers.graph.writer import GraphWriter
 
     notes = {"N-1": {"title": "Milk", "lines": ["two litres"], "pinned": False}}
@@ -107,7 +106,7 @@ def test_an_mcp_server_whose_state_is_given(tmp_path: Path) -> None:
     states.write_text(json.dumps({"reset": {"notes": notes}}), encoding="utf-8")
     environment = McpEnvironment(command=NOTES, state="all_notes", reset="reset")
     try:
-        assert stages_of(environment)[0].world == {}, "as the server starts"
+        assert environment.own_world() == {}, "as the server starts"
         stages = stages_of(environment, states=states)
         writer, keeper = GraphWriter(stages, environment), keeper_of(environment, stages)
         outcomes = [synthesize(stages[0], writer, keeper, number, 3) for number in range(6)]
@@ -241,7 +240,7 @@ class ClinicChat:
 
     def __init__(self, plan: Sequence[Sequence[str]] = PLAN) -> None:
         self.plan, self.prompts = plan, list[tuple[str, str]]()
-        self._author = ScriptedAuthor((), clinic)
+        self._author = ScriptedAuthor([stage_of(clinic.name, clinic.own_world())], clinic)
 
     def ask(self, stage: str, messages: Sequence[Mapping[str, str]], **options: Any) -> Reply:
         prompt = messages[-1]["content"]
@@ -250,7 +249,7 @@ class ClinicChat:
             turns = [{"functions": list(names)} for names in self.plan]
             return Reply(json.dumps({"narrative": "A busy day.", "turns": turns}))
         if stage == "execute":
-            tool = next(name for name in self.ARGUMENTS if re.search(rf"\b{name}\b", prompt))
+            tool = min((n for n in self.ARGUMENTS if n in prompt), key=prompt.index)
             return Reply(json.dumps({"arguments": self.ARGUMENTS[tool]}))
         return Reply(self._author({"messages": messages, "seed": options.get("seed", 0)}))
 
