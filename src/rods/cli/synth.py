@@ -129,7 +129,8 @@ def synth(
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
-    say(f"{what} are written by: {writers_of(config.synthesis)}")
+    alone = config.synthesis.writer  # nobody else makes tasks from nothing
+    say(f"{what} are written by: {alone if scratch else writers_of(config.synthesis)}")
     sources = _sources(config, tasks) if scratch is None else _stages(config, states)
     require_format(form, sources.environment)
     chosen = sources.given

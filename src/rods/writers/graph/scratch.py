@@ -114,7 +114,8 @@ class ScratchWalk(Walk):
             uses = sum(call.name == tool for call in calls)
             weight = (GOES_ON if goes_on else 1.0) * AGAIN**uses
             words = _words(tool)
-            if (words & ENTERS and before) or (words & LEAVES and len(calls) < 2):
+            back = any(c.name != tool and _words(c.name) == words for c in calls)  # a_to_b, b_to_a
+            if back or (words & ENTERS and before) or (words & LEAVES and len(calls) < 2):
                 weight = 0.0001
             weights.append(weight)
         return weights
