@@ -82,6 +82,25 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
+def test_the_guide_on_seed_tasks_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = GUIDES / "seed-tasks.md"
+    [desk, *_] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    [states] = re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    (place / "desk.py").write_text(desk)
+    (place / "states.jsonl").write_text(states)
+    shown: list[int] = []
+    monkeypatch.setattr("rods.view.server.serve_view", lambda add, *_: shown.append(1))
+    asked = commands(page)
+    assert [words[1] for words in asked] == ["synth", "check", "view", "synth"]
+    for words in asked:
+        run([*words, "--port", "0"] if words[1] == "view" else words, monkeypatch)
+    assert len(list(read_tasks(place / "seeds.jsonl"))) == 8
+    assert len(list(read_tasks(place / "variants.jsonl"))) == 20
+    assert shown
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
 def test_the_guide_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
