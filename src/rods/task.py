@@ -300,7 +300,7 @@ def read_tasks(path: str | Path) -> Iterator[Task]:
     seen: dict[str, str] = {}
     path = Path(path)
     table = is_parquet(path)
-    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path)
+    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else json_rows(path)
     for where, row in rows:
         task = Task.from_json(cast("Any", carried(row, where) or row), where)
         if task.id in seen:
@@ -344,8 +344,9 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    lines = text_of(path, "tasks", TaskError).split("\n")  # splitlines also cuts at U+2028
+def json_rows(path: Path, what: str = "tasks") -> Iterator[tuple[str, Any]]:
+    """Rows of JSON lines, each with its place; raises `TaskError` that names the place."""
+    lines = text_of(path, what, TaskError).split("\n")  # splitlines also cuts at U+2028
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

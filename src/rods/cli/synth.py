@@ -115,23 +115,27 @@ def synth(
     if target is None:
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
-    asked = writer_overrides(context.args, writer, writer_url, writer_model)
-    config = load_config(recipe, profile, asked)
     what = "variants" if scratch is None else "seed tasks"
     if scratch is None and states is not None:
         raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
     if scratch is not None:
-        _require_scratch(config, asked, tasks, log)
-        if config.synthesis.writer in VARYING:  # nobody named it
-            asked = writer_overrides(context.args, "graph", writer_url, writer_model)
-            config = load_config(recipe, profile, asked)
-        number = scratch
+        if tasks or log:
+            what = "--tasks" if tasks else "--from-trajectories"
+            raise ConfigError(f"--from-scratch makes tasks from none. Leave out {what}.")
+        named = any("synthesis.writer" in word for word in context.args)
+        number, writer = scratch, writer or ("" if named else "graph")
+    asked = writer_overrides(context.args, writer, writer_url, writer_model)
+    config = load_config(recipe, profile, asked)
+    if scratch is not None and config.synthesis.writer in VARYING:
+        raise ConfigError(
+            f"synthesis.writer: {config.synthesis.writer!r} varies what tasks say, so it makes "
+            "none from nothing. Take --writer graph or --writer llm."
+        )
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
-    alone = config.synthesis.writer  # nobody else makes tasks from nothing
-    say(f"{what} are written by: {alone if scratch else writers_of(config.synthesis)}")
-    sources = _sources(config, tasks) if scratch is None else _stages(config, states)
+    say(f"{what} are written by: {writers_of(config.synthesis)}")
+    sources = _sources(config, tasks, states, stages=scratch is not None)
     require_format(form, sources.environment)
     chosen = sources.given
     if tasks is None:  # the benchmark's order is by category: a small data set would miss some
@@ -217,10 +221,15 @@ def _clear(folder: Path) -> int:
     return answers
 
 
-def _sources(config: RunConfig, seeds: Path | None) -> Sources:
+def _sources(
+    config: RunConfig, seeds: Path | None, states: Path | None, *, stages: bool
+) -> Sources:
+    """Return the tasks; `stages`: worlds in their place, for tasks from nothing."""
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, own_tasks, split_tasks
     from rods.evaluation.check import without_broken
+    from rods.split import sides as both
+    from rods.synthesis.stages import stages_of
 
     environment = make_environment(config.env.name, config.env.arguments)
     given: Sequence[Task] = ()
@@ -229,40 +238,15 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
         given, _ = without_broken(own, environment, str(seeds))
     if given and not brings_tasks(config.env, environment):
         return Sources(environment, given, (), given)
-    sides = split_tasks(config.env, config.evaluation.files)
+    brings = not stages or brings_tasks(config.env, environment)
+    sides = split_tasks(config.env, config.evaluation.files) if brings else both((), ())
     train = sides.train
+    if stages:
+        found = stages_of(environment, train, states)
+        return Sources(environment, found, sides.held_out, found)
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training split")
     return Sources(environment, train, sides.held_out, given or train)
-
-
-def _require_scratch(
-    config: RunConfig, asked: Sequence[str], tasks: Path | None, log: Path | None
-) -> None:
-    """Refuse what contradicts --from-scratch: seeds, or a named writer that needs one."""
-    for option, given in (("--tasks", tasks), ("--from-trajectories", log)):
-        if given is not None:
-            raise ConfigError(f"--from-scratch makes tasks from none. Leave out {option} {given}.")
-    writer = config.synthesis.writer
-    if writer in VARYING and any(text.startswith("synthesis.writer=") for text in asked):
-        raise ConfigError(
-            f"synthesis.writer: {writer!r} varies what tasks say, so it makes none from nothing. "
-            "Take --writer graph or --writer llm."
-        )
-
-
-def _stages(config: RunConfig, states: Path | None) -> Sources:
-    """Return worlds in the place of tasks; held-out tasks are not repeated here, either."""
-    from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, split_tasks
-    from rods.synthesis.stages import stages_of
-
-    environment = make_environment(config.env.name, config.env.arguments)
-    sides = None
-    if brings_tasks(config.env, environment):
-        sides = split_tasks(config.env, config.evaluation.files)
-    stages = stages_of(environment, sides.train if sides else (), states)
-    return Sources(environment, stages, sides.held_out if sides else (), stages)
 
 
 def _boundary_seeds(

@@ -8,17 +8,15 @@ own. Never reads a held-out task, never makes a conversation.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from rods.abilities import OwnStart, ability
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError
-from rods.infra.files import text_of
-from rods.task import BASE, Provenance, Task, Turn
+from rods.task import BASE, Provenance, Task, Turn, json_rows
 from rods.types import Json
 
 HOW = "Each line is what stands in `world` of a task."
@@ -42,6 +40,8 @@ def stages_of(
     """
     if states is not None:
         found = dict(_read(states, environment.name))
+        if not found:
+            raise TaskError(f"{states}: holds no state. {HOW}")
     elif training:
         found = {}
         for task in sorted(training, key=lambda task: task.category != BASE):
@@ -64,19 +64,8 @@ def stages_of(
     return list(dict.fromkeys(found.values()))
 
 
-def _read(file: Path, env: str) -> list[tuple[str, Task]]:
-    found: list[tuple[str, Task]] = []
-    for number, line in enumerate(text_of(file, "states", TaskError).split("\n"), 1):
-        where = f"{file}:{number}"
-        if not line.strip():
-            continue
-        try:
-            row: Any = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise TaskError(f"{where}: not JSON: {error}. {HOW}") from error
+def _read(file: Path, env: str) -> Iterator[tuple[str, Task]]:
+    for where, row in json_rows(file, "states"):
         if not isinstance(row, dict):
             raise TaskError(f"{where}: not an object. {HOW}")
-        found.append((where, stage_of(env, row)))
-    if not found:
-        raise TaskError(f"{file}: holds no state. {HOW}")
-    return found
+        yield where, stage_of(env, cast("dict[str, Json]", row))

@@ -18,7 +18,7 @@ from rods.synthesis.structure.words import noun
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import ToolCall, json_choices, json_type
 from rods.writers.graph.ground import PASSING
-from rods.writers.graph.invent import Inventor
+from rods.writers.graph.invent import Inventor, lists
 from rods.writers.graph.walk import Walk
 
 TURNS = (2, 3, 3, 4)
@@ -33,11 +33,6 @@ AGAIN = 0.02
 """The same for each time that it was called before."""
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}
 """How often each category is planned."""
-
-ENTERS = frozenset({"login", "authenticate", "signin"})
-"""Words of tools that come before all others of their class."""
-LEAVES = frozenset({"logout", "signout"})
-"""Words of tools that come after all others of their class."""
 
 
 def category_of(planned: Sequence[PlannedTurn]) -> str:
@@ -96,7 +91,7 @@ class ScratchWalk(Walk):
     def _next_owner(self) -> str:
         """The class of the next turn."""
         last = self._owner(self._steps[-1].call) if self._steps else ""
-        left = {self._owner(s.call) for s in self._steps if _words(s.call.name) & LEAVES}
+        left = {self._owner(s.call) for s in self._steps if _words(s.call.name) & lists()["leaves"]}
         every = [owner for owner in dict.fromkeys(self._base.owners.values()) if owner not in left]
         stays = last in every and self._rng.random() < STAY
         return last if stays else self._rng.choice(every or [""])
@@ -115,7 +110,8 @@ class ScratchWalk(Walk):
             weight = (GOES_ON if goes_on else 1.0) * AGAIN**uses
             words = _words(tool)
             back = any(c.name != tool and _words(c.name) == words for c in calls)  # a_to_b, b_to_a
-            if back or (words & ENTERS and before) or (words & LEAVES and len(calls) < 2):
+            late, soon = words & lists()["enters"] and before, words & lists()["leaves"]
+            if back or late or (soon and len(calls) < 2):
                 weight = 0.0001
             weights.append(weight)
         return weights
