@@ -232,7 +232,7 @@ def test_a_variant_meets_each_room_of_synthesis_once() -> None:
 
 _ENGLISH = (
     "a activate add amount b balance base comment content contents description distance"
-    " divide door echo exponent find folder gallon id keyword lines liter location logarithm"
+    " divide door echo exponent find folder gallon id keyword lines liter location logarithm logout"
     " mean mention mentions message messages mode multiply name number numbers option orders"
     " part password path pattern percentage power precision price priority resolution root"
     " sector sort source speed status subtract symbol tags tail temperature threshold title"

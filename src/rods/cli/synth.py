@@ -28,6 +28,7 @@ from rods.cli.common import (
     progress,
     resumed,
     say,
+    scratch_writer,
     writer_overrides,
     writers_of,
 )
@@ -37,7 +38,6 @@ from rods.env import Environment
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.infra.files import disk
 from rods.task import Task
-from rods.writers import VARYING
 
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
@@ -103,10 +103,7 @@ def synth(
     profile: Profile = SMALL,
     as_json: AsJson = False,
 ) -> None:
-    """Make verified variants of tasks, or seed tasks from nothing (--from-scratch).
-
-    Any setting: --section.key VALUE.
-    """
+    """Make verified variants, or seed tasks from nothing. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, require_format
     from rods.synthesis.chat import LlmWriterSettings, split_address
 
@@ -116,21 +113,10 @@ def synth(
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
     what = "variants" if scratch is None else "seed tasks"
-    if scratch is None and states is not None:
-        raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
-    if scratch is not None:
-        if tasks or log:
-            what = "--tasks" if tasks else "--from-trajectories"
-            raise ConfigError(f"--from-scratch makes tasks from none. Leave out {what}.")
-        named = any("synthesis.writer" in word for word in context.args)
-        number, writer = scratch, writer or ("" if named else "graph")
+    number = scratch or number
+    writer = scratch_writer(context.args, writer, scratch, states, seeds=tasks or log)
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
-    if scratch is not None and config.synthesis.writer in VARYING:
-        raise ConfigError(
-            f"synthesis.writer: {config.synthesis.writer!r} varies what tasks say, so it makes "
-            "none from nothing. Take --writer graph or --writer llm."
-        )
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
@@ -155,9 +141,8 @@ def synth(
         "rejected": rejected,
     }
     print_results({**data, "seconds": counted.seconds})
-    say(f"{len(made)} {what} in {target}")
-    if scratch is not None:
-        say(f"Accept, edit or reject them: rods view --seeds {target}, or in an editor.")
+    hint = f". Accept, edit or reject them: rods view --seeds {target}" if scratch else ""
+    say(f"{len(made)} {what} in {target}{hint}")
 
 
 def queue_of(target: Path) -> Path:

@@ -98,7 +98,7 @@ def _controls(file: SeedFile, task: Task, done: Callable[[], object]) -> None:
 
     def write(verdict: str) -> None:
         try:
-            file.review(task.id, verdict, text.value if verdict == "edited" else "")
+            file.review(task.id, verdict, (text.value or "") if verdict == "edited" else "")
         except RodsError as error:
             problem.set_text(str(error))
         else:
