@@ -31,6 +31,9 @@ GOES_ON = 20.0
 """How much likelier a tool is that goes on with what earlier calls were about."""
 AGAIN = 0.02
 """The same for each time that it was called before."""
+_said = "day date time reason note notes comment comments remark message body text description"
+SAID = frozenset([*_said.split(), "details", "subject"])
+"""Last words of parameters that people say at once: days, times, written texts."""
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}
 """How often each category is planned."""
 
@@ -82,10 +85,11 @@ class ScratchWalk(Walk):
 
     def _may_blur(self, tool: str, name: str) -> bool:
         """Whether a clause reads well that leaves an argument open: a person, a thing, a place."""
-        if self._planner.phrases.knows(tool):
+        if tool in self._planner.phrases.wordings:
             return self._planner.may_blur(tool, name)
         schema = self._base.specs[tool].properties[name]
-        special = is_day(name, schema) or is_time(name, schema) or is_text(name, schema)
+        said, last = str(schema.get("description", "")), noun(name).split()[-1]
+        special = last in SAID or "YYYY-MM-DD" in said or "HH:MM" in said
         return json_type(schema) == "string" and not json_choices(schema) and not special
 
     def _next_owner(self) -> str:
