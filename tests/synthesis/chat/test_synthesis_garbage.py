@@ -23,7 +23,7 @@ from sweeps import slow
 ASK = [{"role": "user", "content": "Say it."}]
 PAGE = b"<!doctype html><html>Please log in to the proxy.</html>"
 JSON = "application/json"
-DRIBBLE = b"*dribble"
+ENDLESS, DRIBBLE = b"*endless", b"*dribble"
 
 
 def completion(content: Any, reason: str = "stop", **more: Any) -> bytes:
@@ -82,9 +82,10 @@ def answering(kind: str, body: bytes, good: int = 0) -> Iterator[tuple[str, list
         do_GET = do_POST
 
         def _write(self, body: bytes) -> None:
-            while body == DRIBBLE and not stop.is_set():
-                self.wfile.write(b" ")
-                stop.wait(0.05)
+            while body in (ENDLESS, DRIBBLE) and not stop.is_set():
+                self.wfile.write(b" " * (1 << 20 if body == ENDLESS else 1))
+                if body == DRIBBLE:
+                    stop.wait(0.05)
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
@@ -159,6 +160,23 @@ def test_an_answer_of_use_ends_the_count() -> None:
             assert all(errors) is bool(share)
         assert server.count == 21 + 1 + 21
         assert (last := ask(chat, 99)) is not None and last.fatal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(DRIBBLE, "no answer within 0.5 s"), (ENDLESS, "more than 16777216 bytes")],
+)
+def test_an_answer_without_an_end_is_given_up(
+    body: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
+    seconds = 0.5 if body == DRIBBLE else 30.0
+    with answering(JSON, body) as (url, asked), client(url, seconds) as chat:
+        began = time.monotonic()
+        error = ask(chat, 0)
+        assert error is not None and said in str(error)
+        assert time.monotonic() - began < 60 and len(asked) <= 5
 
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,9 @@ from rods.synthesis.chat.replies import Reply, ResponseCache, digest, find_json,
 from rods.types import Json
 
 T = TypeVar("T")
+_base = openai.DefaultHttpxClient.__bases__[0].__module__
+HTTP: Any = importlib.import_module(_base.partition(".")[0])
+"""The HTTP library that the installed `openai` uses, httpx or its successor."""
 KEY_VARIABLE = "RODS_WRITER_KEY"
 RETRIES, RESEEDS = 4, 2
 """Repetitions of a failed request, and of an answer of no use (refused, empty, malformed)."""
@@ -36,6 +40,8 @@ USELESS = 24
 """Answers of no use in a row after which nothing more is asked."""
 SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
 """Distance of the seeds of repetitions; servers take 31 bits."""
+LONGEST = 16 << 20
+"""Bytes of an answer that are read."""
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""
 WRITING, GREEDY = {"temperature": 1.0, "top_p": 0.7}, {"temperature": 0.0, "top_p": 1.0}
@@ -64,6 +70,32 @@ MEANINGS: tuple[tuple[type[openai.APIError], bool, str], ...] = (
 """Errors of the package: whether later requests fail, too, and what to do. The first one counts."""
 
 
+def _bounded(seconds: float) -> Any:
+    """An HTTP client that ends answers without an end; a timeout is of silence alone."""
+    transport = HTTP.HTTPTransport()
+    send = transport.handle_request
+
+    def handle_request(request: Any) -> Any:
+        response = send(request)
+        content = _content(response.stream, time.monotonic() + seconds)
+        more = {"headers": response.headers, "extensions": response.extensions}
+        return HTTP.Response(response.status_code, content=content, **more)
+
+    transport.handle_request = handle_request
+    return openai.DefaultHttpxClient(transport=transport)
+
+
+def _content(stream: Any, until: float) -> Iterator[bytes]:
+    size = 0
+    with contextlib.closing(stream):
+        for chunk in stream:
+            if (size := size + len(chunk)) > LONGEST:
+                raise HTTP.ReadError(f"an answer of more than {LONGEST} bytes")
+            if time.monotonic() > until:
+                raise HTTP.ReadTimeout("the answer has no end")
+            yield chunk
+
+
 class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
     """Asks one server. Threads may share it; `close` it, or use `with`."""
 
@@ -89,6 +121,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             api_key=key or "none",  # else the package would send another service's key
             max_retries=RETRIES,
             timeout=settings.timeout,
+            http_client=_bounded(settings.timeout),
             default_headers={"Authorization": f"Basic {login}"} if login else None,
         )
         self._api.organization = self._api.project = None  # nor that service's account
