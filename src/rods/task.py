@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import TaskError
-from rods.infra.files import is_parquet, parquet_rows, replacing, text_of
-from rods.infra.rows import NAMES, listed, opened
+from rods.infra.files import replacing
+from rods.infra.rows import NAMES, listed, opened, placed_rows
 from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
@@ -30,7 +30,7 @@ CARRYING = ("task", "extra_info")
 _MARK = re.compile(r"\$+call")
 """Keys that mark a nested call, or data that looks like one."""
 COLUMNS = ("env", "category", "turns", "world", "provenance", "dialogue", *CARRYING)
-"""Columns that are read from a Parquet file of tasks."""
+"""Columns that are read from a table of tasks."""
 REVIEWS = ("accepted", "edited", "rejected")
 """Verdicts of a person on a seed task that was generated from nothing."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
@@ -290,24 +290,20 @@ def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
 
 
 def read_tasks(path: str | Path) -> Iterator[Task]:
-    """Read tasks: JSON lines, or Parquet by the name's ending, of ours or that `carry` one of ours.
+    """Read tasks of JSON lines, of a table or of a data set, ours or rows that `carry` one of ours.
 
     Raises:
         TaskError: a row is broken, carries no task or one that stands twice; the message names file
             and line.
-        PrerequisiteError: a Parquet file, and pyarrow is not installed.
+        PrerequisiteError: a table, and pyarrow is not installed.
     """
     seen: dict[str, str] = {}
-    path = Path(path)
-    table = is_parquet(path)
-    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else json_rows(path)
-    for where, row in rows:
+    for where, row in placed_rows(Path(path), "tasks", TaskError, COLUMNS):
         task = Task.from_json(cast("Any", carried(row, where) or row), where)
         if task.id in seen:
-            place = seen[task.id].removeprefix(f"{path}:").removeprefix(f"{path}, row ")
             raise TaskError(
-                f"{where}: the same task (id {task.id}) stands at {'row' if table else 'line'} "
-                f"{place} already. Remove one of them."
+                f"{where}: the same task (id {task.id}) stands at {seen[task.id]} already. Remove "
+                "one of them."
             )
         seen[task.id] = where
         yield task
@@ -342,16 +338,3 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError) as error:
             raise TaskError(f"{where}: its task is not JSON: {error}. Remove the row.") from error
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
-def json_rows(path: Path, what: str = "tasks") -> Iterator[tuple[str, Any]]:
-    """Rows of JSON lines, each with its place; raises `TaskError` that names the place."""
-    lines = text_of(path, what, TaskError).split("\n")  # splitlines also cuts at U+2028
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            yield where, json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error

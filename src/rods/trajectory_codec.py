@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from rods.env import TurnVerdict
 from rods.errors import StoreError, TokenError
-from rods.infra.files import parquet_rows, pyarrow, replacing
+from rods.infra.files import pyarrow, replacing, table_rows
 from rods.infra.rows import listed, opened
 from rods.task import call_to_json, calls_from_json
 from rods.tokens import Span
@@ -139,7 +139,7 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
         StoreError: no such file, no Parquet file, or a row is broken; file and row are named.
         PrerequisiteError: pyarrow is not installed.
     """
-    for where, row in parquet_rows(path, "trajectories", StoreError):
+    for where, row in table_rows(path, "trajectories", StoreError):
         yield _unflat(row, where)
 
 

@@ -196,7 +196,7 @@ def test_trajectories_of_our_own_runs_are_read(tmp_path: Path) -> None:
     chosen = choose_seeds(read_rewards(tmp_path), [first, second], BoundarySettings(), 0)
     assert {task.id for task in chosen.seeds} == {first.id, second.id}
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TaskError, match="no trajectories of a run here"):
+    with pytest.raises(TaskError, match="without files of rollouts"):
         read_rewards(tmp_path / "empty")
 
 

@@ -118,7 +118,7 @@ def test_a_row_may_carry_a_task_of_ours(tmp_path: Path) -> None:
     assert list(read_tasks(written(tmp_path / "a.jsonl", rows))) == tasks
     table = [{"task": json.dumps(row), "n": i} for i, row in enumerate(plain)]
     assert list(read_tasks(written(tmp_path / "a.parquet", table))) == tasks
-    with pytest.raises(TaskError, match=r"b.parquet, row 2: .*stands at row 1 already"):
+    with pytest.raises(TaskError, match=r"b.parquet, row 2: .*stands at .*row 1 already"):
         list(read_tasks(written(tmp_path / "b.parquet", [table[0], table[0]])))
     with pytest.raises(TaskError, match=r"c.parquet, row 2: not a task row"):
         list(read_tasks(written(tmp_path / "c.parquet", [table[0], {"task": "gsm8k", "n": 1}])))
@@ -166,7 +166,10 @@ def test_the_verb_says_what_is_wrong(
     for words, said in (
         (("--tasks", "in.jsonl", "--out", "no/x"), "there is no folder no"),
         (("--tasks", "none.jsonl", "--out", "x"), "none.jsonl: there is no such file"),
-        (("--tasks", "in.jsonl", "--out", "x", "--format", "csv"), "expected one of jsonl, verl"),
+        (
+            ("--tasks", "in.jsonl", "--out", "x", "--format", "csv"),
+            "expected one of jsonl, datasets, verl",
+        ),
         (("--tasks", "in.jsonl", "--out", "x", "--categories", "odd"), "expected some of base"),
         (("--tasks", "in.jsonl", "--out", "there.jsonl"), "exists, with other content"),
     ):

@@ -22,7 +22,7 @@ from rods.envs.function_call.environment import FunctionCallEnvironment
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.repo.swe import load_rows
 from rods.errors import RodsError, StoreError, TaskError
-from rods.infra.files import parquet_rows
+from rods.infra.files import table_rows
 from rods.infra.rows import file_rows
 from rods.integrations.formats.logged import LogFormat, read_rewards
 from rods.integrations.observe import observe
@@ -520,13 +520,83 @@ def test_numbers_of_a_trajectory_may_be_json_text(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     expected = [from_json(row) for row in STEPS]
     write_parquet(path, expected)
-    rows = [row for _, row in parquet_rows(path, "x", StoreError)]
+    rows = [row for _, row in table_rows(path, "x", StoreError)]
     pyarrow.parquet.write_table(texts(rows), path)
     assert list(read_parquet(path)) == expected
     rows = [{**STEPS[0], "spans": [{"ids": [1, 2], "logprobs": [0.5], "version": 0}]}]
     pyarrow.parquet.write_table(structs(rows), path)
     with pytest.raises(StoreError, match=r"x\.parquet, row 1: .*2 sampled ids came with 1 log"):
         list(read_parquet(path))
+
+
+def arrow_file(path: Path, table: Any) -> None:
+    """As `datasets` saves: Arrow's stream, in batches."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pyarrow.ipc.new_stream(str(path), table.schema) as out:
+        out.write_table(table, max_chunksize=1)
+
+
+def parquet_file(path: Path, table: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(table, path)
+
+
+def save_to_disk(folder: Path, rows: Sequence[Row]) -> Path:
+    """A `Dataset` in two files, beside what `map` left in the folder later."""
+    table = structs(rows)
+    for number, part in enumerate((table.slice(0, 1), table.slice(1))):
+        arrow_file(folder / f"data-{number:05d}-of-00002.arrow", part)
+    arrow_file(folder / "cache-0a1b2c.arrow", pyarrow.table({"other": [1]}))
+    (folder / "state.json").write_text('{"_data_files": []}')
+    (folder / "dataset_info.json").write_text("{}")
+    return folder
+
+
+def saved_splits(folder: Path, rows: Sequence[Row]) -> Path:
+    """A `DatasetDict`."""
+    save_to_disk(folder / "train", rows)
+    arrow_file(folder / "test" / "data-00000-of-00001.arrow", pyarrow.table({"other": [1]}))
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    return folder
+
+
+def of_hub(folder: Path, rows: Sequence[Row]) -> Path:
+    (folder / "data").mkdir(parents=True)
+    (folder / "README.md").write_text("---\nconfigs: []\n---\n")
+    parquet_file(folder / "data" / "train-00000-of-00001.parquet", structs(rows))
+    parquet_file(folder / "data" / "validation-00000-of-00001.parquet", pyarrow.table({"o": [1]}))
+    return folder
+
+
+def of_lines(folder: Path, rows: Sequence[Row]) -> Path:
+    (folder / "train").mkdir(parents=True)
+    lines(folder / "train" / "part-1.jsonl", rows[:1])
+    lines(folder / "train" / "part-2.jsonl", rows[1:])
+    lines(folder / "test.jsonl", [{"other": 1}])
+    return folder
+
+
+def named_split(folder: Path, rows: Sequence[Row]) -> Path:
+    parquet_file(folder / "data" / "sft-00000-of-00001.parquet", structs(rows))
+    parquet_file(folder / "data" / "rl-00000-of-00001.parquet", pyarrow.table({"o": [1]}))
+    return folder.with_name(f"{folder.name}:sft")
+
+
+FOLDERS = (save_to_disk, saved_splits, of_hub, of_lines, named_split)
+NOT_FOLDERS = ("trajectories", "pieces", "environment tuning", "rewards of groups")
+"""Files of a run, rows that Arrow cannot hold as they are, rows that differ, and a single row."""
+READ_FOLDERS = [name for name in READERS if name not in NOT_FOLDERS]
+
+
+@pytest.mark.parametrize("lay_out", FOLDERS)
+@pytest.mark.parametrize("name", READ_FOLDERS)
+def test_a_data_set_in_a_folder_is_read_as_its_rows(
+    name: str, lay_out: Callable[[Path, Sequence[Row]], Path], tmp_path: Path
+) -> None:
+    read, made = READERS[name]
+    rows = made()
+    folder = lay_out(tmp_path / "rows", rows)
+    assert read(folder) == read(lines(tmp_path / f"{folder.name}.jsonl", rows))
 
 
 WAYS = [(name, way) for name in READERS for way in ("from_list", "load_dataset")]
@@ -545,6 +615,11 @@ def test_what_datasets_itself_writes_is_read(name: str, way: str, tmp_path: Path
         data = datasets.load_dataset("json", data_files=str(file), cache_dir=str(tmp_path))["train"]
     data.to_parquet(tmp_path / "rows.parquet")
     assert read(tmp_path / "rows.parquet") == read(file)
+    if name in READ_FOLDERS:
+        folder = tmp_path / "saved" / "rows"
+        datasets.DatasetDict({"train": data, "test": data}).save_to_disk(str(folder))
+        assert read(folder) == read(file)
+        assert len(read(folder.with_name("rows:test"))) == len(read(file))
 
 
 def test_fields_that_no_row_had_vanish_and_nulls_of_maps_and_json_stay(tmp_path: Path) -> None:
@@ -555,11 +630,11 @@ def test_fields_that_no_row_had_vanish_and_nulls_of_maps_and_json_stay(tmp_path:
         (typed_json, [row["a"] for row in rows]),
     ):
         pyarrow.parquet.write_table(layout(rows), path)
-        assert [row["a"] for _, row in parquet_rows(path, "x", TaskError)] == expected
+        assert [row["a"] for _, row in table_rows(path, "x", TaskError)] == expected
     kind = pyarrow.map_(pyarrow.string(), pyarrow.int64())
     table = pyarrow.table({"a": pyarrow.array([[("x", 1), ("y", None)]], kind)})
     pyarrow.parquet.write_table(table, path)
-    assert [row["a"] for _, row in parquet_rows(path, "x", TaskError)] == [{"x": 1, "y": None}]
+    assert [row["a"] for _, row in table_rows(path, "x", TaskError)] == [{"x": 1, "y": None}]
 
 
 UNSAYABLE = {

@@ -70,7 +70,7 @@ Drift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume with other learning settings (train.lr, ...).")
 ]
 Format = Annotated[
-    str, typer.Option("--format", help="jsonl, verl, trl, verifiers, bfcl or envtuning.")
+    str, typer.Option("--format", help="jsonl, datasets, verl, trl, verifiers, bfcl or envtuning.")
 ]
 PromptDialect = Annotated[
     str, typer.Option("--dialect", help="Syntax of tool calls in prompts that the format has.")

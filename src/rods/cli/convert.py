@@ -1,4 +1,4 @@
-"""`rods convert`: write tasks in another format."""
+"""`rods convert`: write tasks in another format, or the trajectories of a run as a data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ def convert(
     target: Annotated[Path, typer.Option("--out", help="File or folder to write; must be new.")],
     files: Annotated[
         list[Path] | None,
-        typer.Option("--tasks", help="File to read; may be repeated. [default: all originals]"),
+        typer.Option(
+            "--tasks",
+            help="File, folder of a data set or hf:OWNER/NAME to read; may be repeated. "
+            "[default: all originals]",
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Write the trajectories of this run, as datasets.")
     ] = None,
     form: Format = "jsonl",
     side: Annotated[
@@ -31,36 +38,48 @@ def convert(
     dialect: PromptDialect = "hermes",
     as_json: AsJson = False,
 ) -> None:
-    """Write tasks in another format. The format of a file is detected from its rows.
+    """Write tasks or trajectories in another format. That of a file is detected from its rows.
 
     --env.name names the environment of the tasks (bfcl). It decides which published formats can be
     read: see docs/guides/data-formats.md. Any setting of the environment: --env.key VALUE.
     """
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, split_tasks
-    from rods.integrations.formats.exports import export, require_format
+    from rods.integrations.formats.exports import export, export_run, require_format
 
+    if not target.parent.is_dir():
+        raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
+    if run is not None:
+        if files or categories or side != "all" or context.args or form != "datasets":
+            raise ConfigError("--run writes all trajectories: give it with --format datasets only.")
+        count = export_run(run, target)
+        print_results({"out": target, "trajectories": count, "format": form})
+        return say(f"{count} trajectories in {target}")
     named = [f"env.tasks={[str(file) for file in files]}"] if files else []
     settings = load_config(overrides=[*overrides_of(context.args, "convert", "env"), *named]).env
     environment = make_environment(settings.name, settings.arguments)
     require_format(form, environment)
     structured(dialect)
-    if not target.parent.is_dir():
-        raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
-    if side == "all":
-        tasks: Sequence[Task] = original_tasks(settings)
+    tasks: Sequence[Task]
+    apart: Sequence[Task] = ()
+    if side == "all" and (files or form != "datasets"):
+        tasks = original_tasks(settings)
     else:
         split = split_tasks(settings)
-        tasks = split.train if side == "train" else split.held_out
+        tasks = split.held_out if side == "held_out" else split.train
+        apart = split.held_out if side == "all" else ()
     wanted = {name.strip() for name in categories.split(",") if name.strip()}
-    there = {task.category for task in tasks}
+    there = {task.category for task in (*tasks, *apart)}
     if wanted - there:
         raise ConfigError(
             f"--categories: there is no task of {', '.join(sorted(wanted - there))}; expected some "
             f"of {', '.join(sorted(there))}."
         )
-    tasks = [task for task in tasks if not wanted or task.category in wanted]
+    tasks, apart = (
+        [task for task in some if not wanted or task.category in wanted] for some in (tasks, apart)
+    )
     split = "val" if side == "held_out" else "train"
-    export(tasks, target, form, environment, dialect=dialect, split=split)
-    print_results({"out": target, "tasks": len(tasks), "format": form})
-    say(f"{len(tasks)} tasks in {target}")
+    export(tasks, target, form, environment, dialect=dialect, split=split, held_out=apart)
+    count = len(tasks) + len(apart)
+    print_results({"out": target, "tasks": count, "format": form})
+    say(f"{count} tasks in {target}")

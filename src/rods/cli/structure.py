@@ -14,7 +14,7 @@ from rods.cli.common import print_results, say
 from rods.env import Environment
 from rods.errors import TaskError
 from rods.infra.dotted import nearest
-from rods.infra.files import is_parquet
+from rods.infra.files import is_table
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, trace
@@ -53,7 +53,7 @@ def show(tasks: Iterable[Task], environment: Environment) -> None:
 def read_rows(path: Path) -> list[NumberedTask]:
     """Read the tasks of a file with line numbers; raises `TaskError` for an unreadable one."""
     tasks = list(read_tasks(path))
-    if is_parquet(path):
+    if is_table(path) or not path.is_file():
         return [NumberedTask(number, task) for number, task in enumerate(tasks, 1)]
     lines = path.read_text(encoding="utf-8").split("\n")
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]

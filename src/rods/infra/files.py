@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and Parquet files with the JSON that they were.
+"""Files that are written whole or not at all, and tables (Parquet, Arrow) with their JSON.
 
 Owns the way to the disk and what its errors say, and the reading of Arrow's types. A struct has
 every field of every row, null where a row lacks it: such fields vanish again, and so does a null
@@ -30,8 +30,8 @@ from rods.infra.text import encoded
 
 PIECE = 512
 """Rows of a Parquet file that are read at once."""
-PARQUET = b"PAR1"
-"""How such a file begins."""
+TABLES = {".parquet": b"PAR1", ".arrow": b"ARROW1"}
+"""Endings of tables, and how such files begin; Arrow's stream begins otherwise."""
 NOTES = "extra_info"
 """A column of verl's rows for anything at all, of which little is read."""
 Reader = Callable[[Any], Any]
@@ -153,18 +153,36 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether a file is Parquet, by the name's ending or, whatever its name, by how it begins."""
-    if path.suffix == ".parquet" or not path.is_file():
-        return path.suffix == ".parquet"
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by the name's ending or, whatever its name, by how it begins."""
+    if path.suffix in TABLES or not path.is_file():
+        return path.suffix in TABLES
     with path.open("rb") as file:
-        return file.read(len(PARQUET)) == PARQUET
+        return file.read(6).startswith(tuple(TABLES.values()))
 
 
-def parquet_rows(
+@contextmanager
+def _table(path: Path) -> Generator[tuple[Any, Callable[[list[str]], Iterator[Any]]]]:
+    """The schema of a table, and what reads batches of some of its columns."""
+    arrow, parquet = pyarrow()
+    with path.open("rb") as file:
+        kind = file.read(6)
+    if path.suffix == ".parquet" or kind.startswith(TABLES[".parquet"]):
+        with parquet.ParquetFile(path) as source:
+            yield source.schema_arrow, lambda names: source.iter_batches(PIECE, columns=names)
+        return
+    with arrow.memory_map(str(path)) as file:
+        stream = kind != TABLES[".arrow"]
+        source = arrow.ipc.open_stream(file) if stream else arrow.ipc.open_file(file)
+        numbers = () if stream else range(source.num_record_batches)
+        batches = source if stream else map(source.get_batch, numbers)
+        yield source.schema, lambda names: (batch.select(names) for batch in batches)
+
+
+def table_rows(
     path: Path, what: str, error: type[RodsError], wanted: Collection[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of a Parquet file, each with where it stands; read in pieces.
+    """The rows of a table, each with where it stands; read in pieces.
 
     Columns are the JSON that they were. Without `wanted` columns, in lower
     case, all are read, and what JSON cannot say stays as it is.
@@ -173,19 +191,18 @@ def parquet_rows(
         PrerequisiteError: pyarrow is not installed.
         RodsError: the file cannot be read; it is of the class `error`.
     """
-    arrow, parquet = pyarrow()
+    arrow, _ = pyarrow()
     if not path.is_file():
         raise error(f"{path}: there is no such file of {what}.")
     number = 0
     try:
-        with parquet.ParquetFile(path) as source:
-            schema = source.schema_arrow
+        with _table(path) as (schema, batches):
             names = [n for n in schema.names if not wanted or n.lower() in wanted]
             noted = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
             known = noted.get("info", {}).get("features", {})
             made = {name: reader(schema.field(name), known.get(name)) for name in names}
             readers = {name: read for name, read in made.items() if read}
-            for batch in source.iter_batches(PIECE, columns=names):
+            for batch in batches(names):
                 for row in cast("list[dict[str, Any]]", batch.to_pylist()):
                     number += 1
                     where = f"{path}, row {number}"
@@ -194,7 +211,8 @@ def parquet_rows(
     except RodsError:
         raise
     except (OSError, arrow.ArrowException) as fault:
-        raise error(f"{path}: not a Parquet file, or cut short: {fault}.") from fault
+        form = "an Arrow" if path.suffix == ".arrow" else "a Parquet"
+        raise error(f"{path}: not {form} file, or cut short: {fault}.") from fault
     except UnicodeDecodeError as fault:
         raise error(
             f"{path}, after row {number}: a text is not UTF-8 ({fault.reason}). Write it again."

@@ -1,6 +1,6 @@
-"""Rows of a file that somebody named: JSON, JSON lines or Parquet, with their numbers.
+"""Rows of a file or data set that somebody named: JSON, JSON lines or tables, with their numbers.
 
-Owns the three forms of a file, and what is said of a value that is not there.
+Owns the forms of a file, and what is said of a value that is not there.
 
     for number, row in file_rows(Path("data.jsonl"), "questions", TaskError): ...
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import RodsError
-from rods.infra.files import is_parquet, parquet_rows, rows_of, text_of
+from rods.infra.files import is_table, rows_of, table_rows, text_of
+from rods.infra.shards import files_of
 from rods.infra.text import require_whole
 
 Kind = TypeVar("Kind")
@@ -27,15 +28,38 @@ def file_rows(
     """Rows with their numbers, from 1 (JSON lines: the number of the line).
 
     Args:
-        path: Parquet, .json (a list, an object with one list, or lines), else JSON lines.
+        path: Of a file or data set, as `files_of` reads it: Parquet, Arrow, .json (a list, an
+            object with one list, or lines), else JSON lines.
         error: raised where it cannot be read; the message names file and row.
-        wanted: columns to read of a Parquet file, in lower case; none: all.
+        wanted: columns to read of a table, in lower case; none: all.
 
     Raises:
-        PrerequisiteError: a Parquet file, and pyarrow is missing.
+        PrerequisiteError: a table, and pyarrow is missing.
     """
-    if is_parquet(path):
-        found = parquet_rows(path, what, error, wanted)
+    last = 0
+    for file in files_of(path, what, error):
+        before = last
+        for number, row in _rows(file, what, error, wanted):
+            last = before + number
+            yield last, row
+
+
+def placed_rows(
+    path: Path, what: str, error: type[RodsError], wanted: Collection[str] = ()
+) -> Iterator[tuple[str, Any]]:
+    """Rows of tables and JSON lines with where they stand: file and row, or file and line."""
+    for file in files_of(path, what, error):
+        if is_table(file):
+            yield from table_rows(file, what, error, wanted)
+        else:
+            yield from ((f"{file}:{n}", row) for n, row in json_lines(file, what, error))
+
+
+def _rows(
+    path: Path, what: str, error: type[RodsError], wanted: Collection[str]
+) -> Iterator[tuple[int, Any]]:
+    if is_table(path):
+        found = table_rows(path, what, error, wanted)
         yield from enumerate((row for _, row in found), 1)
         return
     text = text_of(path, what, error) if path.suffix == ".json" else ""

@@ -25,8 +25,9 @@ from typing import Any, cast
 import numpy as np
 
 from rods.errors import PolicyError, StoreError
-from rods.infra.files import is_parquet, parquet_rows
+from rods.infra.files import is_table, table_rows
 from rods.infra.rows import file_rows, listed, opened
+from rods.infra.shards import ENDINGS, files_of
 from rods.rollout.template import ChatTemplate
 from rods.store import MANIFEST, RunDirectory
 from rods.trainers.samples import Sample
@@ -65,7 +66,7 @@ class Examples:
 def read_examples(
     paths: Sequence[Path], template: ChatTemplate, vocabulary: int, most: int, least: float = 1.0
 ) -> Examples:
-    """Read all files; a folder means the Parquet files of a run, or those that lie in it.
+    """Read all files; a folder means the trajectories of a run, or a data set.
 
     Args:
         vocabulary: rows of the model's embedding.
@@ -100,20 +101,18 @@ def read_examples(
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        inner = path / "trajectories" if (path / MANIFEST).is_file() else path
-        found = sorted(inner.glob("*.parquet"))
-        if not found:
-            raise StoreError(f"{path}: no *.parquet here; expected a run, or its trajectories.")
-        return found
-    if path.suffix not in (".jsonl", ".parquet") or not path.is_file():
-        raise StoreError(f"{path}: expected a .jsonl or .parquet file that exists, or a folder.")
-    return [path]
+    folder = path / "trajectories" if (path / MANIFEST).is_file() else path
+    files = files_of(folder, "examples", StoreError)
+    for file in files:
+        if file.suffix not in ENDINGS or not file.is_file():
+            known = ", ".join(ENDINGS)
+            raise StoreError(f"{file}: expected a file that exists ({known}), a run or a data set.")
+    return files
 
 
 def _is_run(file: Path) -> bool:
     """Whether a file holds trajectories; otherwise it holds demonstrations."""
-    rows = parquet_rows(file, "examples", StoreError, ("steps",)) if is_parquet(file) else iter(())
+    rows = table_rows(file, "examples", StoreError, ("steps",)) if is_table(file) else iter(())
     return "steps" in next(rows, ("", {}))[1]
 
 

@@ -20,8 +20,7 @@ from typing import Any, cast
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import task_of
 from rods.errors import TaskError
-from rods.infra.files import is_parquet, parquet_rows
-from rods.infra.rows import field, json_lines
+from rods.infra.rows import field, placed_rows
 from rods.infra.text import require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Task, carried
@@ -39,32 +38,26 @@ _FORMS = (
 
 
 def load_entries(path: Path, wheel: str = "") -> list[Task]:
-    """Tasks of a folder in the benchmark's layout, or of a file in any of the forms above.
+    """Tasks of a folder in the benchmark's layout, or of a file or data set in any form above.
 
     Args:
         path: the folder holds `BFCL_v4_multi_turn_*.json` and `possible_answer` with files of these
-            names; a file is Parquet (by the name's ending) or JSON lines.
+            names; anything else is read as `rods.infra.rows.placed_rows` does.
         wheel: Path of the benchmark's wheel, for the functions' signatures.
 
     Raises:
         TaskError: a file or a row cannot be read, or stands twice; both are named.
         PrerequisiteError: a Parquet file, and pyarrow is not installed.
     """
-    if path.is_dir():
-        files = [path / f"BFCL_v4_multi_turn_{name}.json" for name in assets.CATEGORIES]
-        tasks = [task for file in files if file.is_file() for task in _of_file(file, wheel)]
-        if not tasks:
-            raise TaskError(f"{path}: there is no file BFCL_v4_multi_turn_*.json with entries.")
-        return tasks
-    return list(_of_file(path, wheel))
+    files = [path / f"BFCL_v4_multi_turn_{name}.json" for name in assets.CATEGORIES]
+    theirs = [file for file in files if file.is_file()]
+    return [task for file in theirs or [path] for task in _of_file(file, wheel)]
 
 
 def _of_file(path: Path, wheel: str) -> Iterator[Task]:
     answers: Mapping[str, Any] | None = None
     seen: dict[str, str] = {}
-    table = is_parquet(path)
-    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path, "tasks")
-    for where, row in rows:
+    for where, row in placed_rows(path, "tasks", TaskError, COLUMNS):
         plain = carried(row, where)
         if plain is not None:
             task = Task.from_json(plain, where)
@@ -84,16 +77,12 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
         yield task
 
 
-def _lines(path: Path, what: str) -> Iterator[tuple[str, Any]]:
-    return ((f"{path}:{number}", row) for number, row in json_lines(path, what, TaskError))
-
-
 def _answers(path: Path) -> dict[str, Any]:
     """The ground truths beside a file of entries."""
     file = path.parent / "possible_answer" / path.name
     return {
         field(row, "id", str, where, TaskError): field(row, "ground_truth", list, where, TaskError)
-        for where, row in _lines(file, "answers")
+        for where, row in placed_rows(file, "answers", TaskError)
     }
 
 

@@ -54,8 +54,6 @@ def load_rows(path: Path, env: str) -> list[Task]:
         TaskError: the file or a row of it cannot be read; the message names both.
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
-    if not path.is_file():
-        raise TaskError(f"{path}: there is no such file of tasks.")
     tasks: list[Task] = []
     for number, row in file_rows(
         path, "repositories", TaskError, (*COLUMNS, "image_name", *CARRYING)

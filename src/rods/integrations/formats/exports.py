@@ -8,6 +8,7 @@ text, so that `rods.task.read_tasks` gets it back. Never makes or judges a task.
 
 * verl: `prompt`, `data_source`, `ability`, `reward_model`, `extra_info` with `interaction_kwargs`,
   as the README of Environment Tuning (inclusionAI/AWorld-RL) prints them
+* datasets: a folder with a card (`rods.integrations.formats.folders`)
 * TRL: `prompt` and `environment`, the name of one of `rods.integrations.trl_environments`; the
   other columns reach its `reset`
 * verifiers: fields of its `TaskData`
@@ -18,7 +19,8 @@ from __future__ import annotations
 import filecmp
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,13 @@ from rods.abilities import Exporting, ability, initial_state
 from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import ConfigError, StoreError, TaskError
-from rods.infra.files import is_parquet, pyarrow
+from rods.infra.files import is_table, pyarrow
+from rods.integrations.formats.folders import run_table, task_table, write_folder
 from rods.rollout.episode import MORE_TOOLS
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, write_tasks
 
-FORMATS = ("jsonl", "verl", "trl", "verifiers")
+FORMATS = ("jsonl", "datasets", "verl", "trl", "verifiers")
 
 
 def _own(environment: Environment) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
@@ -55,6 +58,7 @@ def export(
     *,
     dialect: str = "hermes",
     split: str = "train",
+    held_out: Sequence[Task] = (),
 ) -> None:
     """Write a data set.
 
@@ -65,7 +69,8 @@ def export(
         form: One of `FORMATS`, or of the environment's own.
         environment: Opens the tasks' worlds, to learn their functions.
         dialect: How prompts ask for calls, where the format has prompts.
-        split: What verl rows call themselves.
+        split: What verl rows call themselves, `train` or `val`.
+        held_out: Tasks for a split of their own, `test`, where the format has splits.
 
     Raises:
         StoreError: the path exists with other content, cannot be written, or its ending says JSON
@@ -75,11 +80,13 @@ def export(
         PrerequisiteError: pyarrow is not installed.
     """
     require_format(form, environment)
-    part = path.with_name(path.name + ".part")
-    _remove(part)
-    try:
+    with _beside(path) as part:
         if form == "jsonl":
             write_tasks(part, tasks)
+        elif form == "datasets":
+            splits = {"train" if split == "train" else "test": tasks}
+            splits |= {"test": held_out} if held_out else {}
+            write_folder(part, task_table(splits, environment.name, path.name))
         elif form == "verl":
             rows = [verl_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
             write_rows(part, rows, verl_schema())
@@ -90,6 +97,25 @@ def export(
             _write_either(part, path.suffix, rows)
         else:
             _own(environment)[form](part, tasks)
+
+
+def export_run(run: Path, path: Path) -> int:
+    """Write the trajectories of a run as a folder of `datasets`; returns how many there are.
+
+    Raises:
+        StoreError: as `export`, or the run holds no trajectories.
+    """
+    with _beside(path) as part:
+        return sum(write_folder(part, run_table(run, path.name)).values())
+
+
+@contextmanager
+def _beside(path: Path) -> Generator[Path]:
+    """A path whose content becomes that of `path`, unless this exists with other content."""
+    part = path.with_name(path.name + ".part")
+    _remove(part)
+    try:
+        yield part
         _require_ending(part, path)
         if not path.exists():
             part.replace(path)
@@ -107,7 +133,7 @@ def _require_ending(part: Path, path: Path) -> None:
     """Raise `StoreError` if the ending, by which readers go, names another form."""
     if part.is_dir() or path.suffix not in (".parquet", ".json", ".jsonl"):
         return
-    table = is_parquet(part)
+    table = is_table(part)
     if table != (path.suffix == ".parquet"):
         form, ending = ("Parquet", ".parquet") if table else ("JSON lines", ".jsonl")
         raise StoreError(f"{path}: this format is {form}. Let the name end in {ending}.")

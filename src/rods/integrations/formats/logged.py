@@ -25,8 +25,8 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE
 from rods.env import TurnVerdict
 from rods.errors import TaskError
-from rods.infra.files import is_parquet, parquet_rows
-from rods.infra.rows import json_lines, listed, opened
+from rods.infra.rows import listed, opened, placed_rows
+from rods.infra.shards import files_of
 from rods.infra.text import require_whole
 
 TASK_KEYS = ("task_id", "id", "uid", "origin")
@@ -91,8 +91,9 @@ def read_rewards(path: Path, reading: LogFormat = FOUND) -> list[Logged]:
     """
     if path.is_dir():
         return _folder(path, reading)
-    if not path.is_file():
-        raise TaskError(f"{path}: there is no such file of rollouts.")
+    files = files_of(path, "rollouts", TaskError)
+    if files != [path]:
+        return [row for file in files for row in read_rewards(file, reading)]
     if not reading.reward_key and (key := _trl_reward(path)):
         reading = reading._replace(reward_key=key)
     found = [logged for where, row in _rows(path) for logged in _row(row, reading, where)]
@@ -124,12 +125,7 @@ def signals_of(rows: Sequence[Logged], settings: BoundarySettings) -> list[float
 def _folder(folder: Path, reading: LogFormat) -> list[Logged]:
     files = sorted(folder.glob("step-*.parquet")) or sorted(folder.glob("trajectories/*.parquet"))
     if not files:
-        others = sorted((*folder.glob("*.jsonl"), *folder.glob("*.parquet")), key=_number)
-        if not others:
-            raise TaskError(
-                f"{folder}: there are no trajectories of a run here (step-*.parquet), and no logs "
-                "(*.jsonl, *.parquet)."
-            )
+        others = sorted(files_of(folder, "rollouts", TaskError), key=_number)
         return [row for file in others for row in read_rewards(file, reading)]
     newest: dict[str, list[Logged]] = {}
     for file in files:
@@ -183,7 +179,10 @@ def _plain(value: Any) -> Any:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return parquet_rows(path, "rollouts", TaskError) if is_parquet(path) else _json_lines(path)
+    for where, row in placed_rows(path, "rollouts", TaskError):
+        if not isinstance(row, dict):
+            raise TaskError(f"{where}: expected an object with task id and reward.")
+        yield where, cast("dict[str, Any]", row)
 
 
 def _trl_reward(path: Path) -> str:
@@ -223,13 +222,6 @@ def _progress(row: Mapping[str, Any], where: str) -> float | None:
         return solved / int(row["n_turns"])
     except (ValueError, TypeError, ZeroDivisionError) as error:
         raise TaskError(f"{where}: not a trajectory of a run: {error}.") from error
-
-
-def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for number, row in json_lines(path, "rollouts", TaskError):
-        if not isinstance(row, dict):
-            raise TaskError(f"{path}:{number}: expected an object with task id and reward.")
-        yield f"{path}:{number}", cast("dict[str, Any]", row)
 
 
 def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: str) -> Any:
