@@ -176,7 +176,7 @@ def test_tasks_become_a_folder_with_a_card(tmp_path: Path, monkeypatch: pytest.M
     card = Path("out/README.md").read_text()
     assert columns_of_card(card) == list(found[0])
     assert "1 originals, 1 variants" in card and "| train | 2 |" in card
-    assert "* command: `rods convert --tasks in.jsonl --format datasets --out out`" in card
+    assert "* Written by `rods convert --tasks in.jsonl --format datasets --out out`" in card
     assert "\nlicense" not in card.partition("\n---\n")[0], "it is the owner's to choose"
     back = list(read_tasks(Path("out")))
     assert [task.to_json() for task in back] == [task.to_json() for task in tasks]
@@ -231,7 +231,7 @@ def test_trajectories_of_a_run_become_a_folder_with_a_card(
     assert found[0]["messages"] == said
     card = Path("out/README.md").read_text()
     assert columns_of_card(card) == list(found[0])
-    assert "| train | 96 |" in card
+    assert "| train | 96 |" in card and "seed 0, 1 updates" in card
     for more in ([], ["--format", "verl"], ["--format", "datasets", "--split", "train"]):
         assert rods(*words, *more, monkeypatch=monkeypatch) == 2
 

@@ -143,7 +143,7 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     note = notes_task([("add", [ToolCall("add", {"amount": 1})])])
-    with pytest.raises(ConfigError, match="'bfcl': expected one of jsonl, verl"):
+    with pytest.raises(ConfigError, match="'bfcl': expected one of jsonl, datasets"):
         export([note], tmp_path / "b", "bfcl", NotesEnvironment())
     with pytest.raises(TaskError, match=rf"task {note.id} .*world needs `classes`"):
         export([note], tmp_path / "b", "bfcl", ENVIRONMENT)
@@ -167,7 +167,7 @@ def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
 
 
 def test_readers_name_what_is_broken(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="there is no file BFCL_v4"):
+    with pytest.raises(TaskError, match="is a folder without files of tasks"):
         load_entries(tmp_path)
     export(variants(), tmp_path / "b", "bfcl", ENVIRONMENT)
     (tmp_path / "b/possible_answer/BFCL_v4_multi_turn_base.json").write_text("")

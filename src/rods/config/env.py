@@ -23,9 +23,9 @@ class EnvSettings(Extended):
     """Short name, or `module:attribute` or `FILE.py:attribute` of an `Environment` or a factory of
     one."""
     tasks: Texts = ()
-    """Files of original tasks in the format of rods (JSON lines). `python_tool`, `search` and
-    `function_call` also read published data sets (JSON, JSON lines, Parquet). Empty: the tasks of
-    the benchmark, or generated ones."""
+    """Files of original tasks (JSON lines), `FOLDER:SPLIT` of a data set, or `hf:OWNER/NAME:SPLIT`.
+    `python_tool`, `search` and `function_call` also read published data sets (JSON, JSON lines,
+    Parquet, Arrow). Empty: the tasks of the benchmark, or generated ones."""
     held_out: float = Field(default=0.25, ge=0, lt=1)
     """Held-out share of the scenarios in `tasks`, or of generated questions. The benchmark always
     holds out a half. 0: train on all tasks, and evaluate on `evaluation.files`."""

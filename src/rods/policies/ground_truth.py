@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeAlias
 
 from rods.config import RolloutSettings
@@ -48,45 +50,11 @@ what an agent says then."""
 LIMIT = 10
 """Tries for each wanted demonstration, after which fewer are made."""
 
-WORDINGS = {
-    DONE: (
-        "Done.",
-        "That is done.",
-        "All done.",
-        "It is done.",
-        "I have done that.",
-        "I have taken care of it.",
-        "That worked.",
-        "Everything you asked for is done.",
-        "Finished. Is there anything else?",
-        "Done. Anything else?",
-        "Your request is complete.",
-        "That went through.",
-    ),
-    MISSING_TOOL: (
-        "I have no tool for that.",
-        "I cannot do that: the tool for it is missing.",
-        "None of my functions can do this.",
-        "I do not have a function for that at the moment.",
-        "Sorry, I cannot do that with the tools I have.",
-        "That is not possible right now, because I lack the function for it.",
-        "The functions that I have do not cover this.",
-        "I am missing a tool for this request.",
-        "I would need another function to do that.",
-        "I cannot help with that yet: there is no such function here.",
-    ),
-    MISSING_VALUE: (
-        "Which one exactly? Please tell me more.",
-        "I need one more detail for that. Could you tell me?",
-        "Something is missing: could you give me the details?",
-        "Could you be more specific?",
-        "Before I can do that, please tell me exactly what you want.",
-        "Please give me the missing information first.",
-        "I cannot tell from this what you mean. Can you say more?",
-        "One value is missing. What should it be?",
-        "What exactly should I use for that?",
-        "I need more information to do this.",
-    ),
+_SAID = tomllib.loads(Path(__file__).with_name("wordings.toml").read_text(encoding="utf-8"))
+WORDINGS: Mapping[str, Sequence[str]] = {
+    DONE: _SAID["done"],
+    MISSING_TOOL: _SAID["missing_tool"],
+    MISSING_VALUE: _SAID["missing_value"],
 }
 """Wordings of each text without calls, by its standard form."""
 

@@ -29,7 +29,12 @@ from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import ConfigError, StoreError, TaskError
 from rods.infra.files import is_table, pyarrow
-from rods.integrations.formats.folders import run_table, task_table, write_folder
+from rods.integrations.formats.folders import (
+    columns_of,
+    schema_of,
+    write_run_folder,
+    write_task_folder,
+)
 from rods.rollout.episode import MORE_TOOLS
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, write_tasks
@@ -86,7 +91,7 @@ def export(
         elif form == "datasets":
             splits = {"train" if split == "train" else "test": tasks}
             splits |= {"test": held_out} if held_out else {}
-            write_folder(part, task_table(splits, environment.name, path.name))
+            write_task_folder(part, path.name, splits, environment.name)
         elif form == "verl":
             rows = [verl_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
             write_rows(part, rows, verl_schema())
@@ -106,7 +111,7 @@ def export_run(run: Path, path: Path) -> int:
         StoreError: as `export`, or the run holds no trajectories.
     """
     with _beside(path) as part:
-        return sum(write_folder(part, run_table(run, path.name)).values())
+        return write_run_folder(part, path.name, run)
 
 
 @contextmanager
@@ -272,33 +277,7 @@ def verifiers_row(task: Task, index: int) -> dict[str, Any]:
 
 def verl_schema() -> Any:
     """Written out: the first rows may have empty lists, from which no type can be guessed."""
-    arrow, _ = pyarrow()
-    text = arrow.string()
-    texts = arrow.list_(text)
-    truth = arrow.list_(texts)
-    messages = arrow.list_(arrow.struct({"role": text, "content": text}))
-    kwargs = {
-        **dict.fromkeys(("name", "id", "initial_config"), text),
-        "involved_classes": texts,
-        "ground_truth": truth,
-        "question": arrow.list_(messages),
-        "processed_question": texts,
-        "withheld": truth,
-    }
-    extra = {
-        "index": arrow.int64(),
-        **dict.fromkeys(("split", "task_id", "task", "original_id", "dataset_type"), text),
-        "need_tools_kwargs": arrow.bool_(),
-        "interaction_kwargs": arrow.struct(kwargs),
-    }
-    columns: Mapping[str, Any] = {
-        "data_source": text,
-        "prompt": messages,
-        "ability": text,
-        "reward_model": arrow.struct({"style": text, "ground_truth": truth}),
-        "extra_info": arrow.struct(extra),
-    }
-    return arrow.schema(list(columns.items()))
+    return schema_of(columns_of("verl"))
 
 
 def _text(task: Task) -> str:
