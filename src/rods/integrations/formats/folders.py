@@ -73,11 +73,11 @@ def schema_of(columns: Mapping[str, Any]) -> Any:
     arrow, _ = pyarrow()
 
     def type_of(kind: Any) -> Any:
-        if isinstance(kind, dict):
-            return arrow.struct([(k, type_of(v)) for k, v in cast("Row", kind).items()])
-        return (
-            arrow.list_(type_of(kind[0])) if isinstance(kind, list) else arrow.type_for_alias(kind)
-        )
+        if isinstance(kind, str):
+            return arrow.type_for_alias(kind)
+        if isinstance(kind, list):
+            return arrow.list_(type_of(kind[0]))
+        return arrow.struct([(name, type_of(inner)) for name, inner in kind.items()])
 
     return arrow.schema([(name, type_of(kind)) for name, kind in columns.items()])
 
