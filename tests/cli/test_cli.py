@@ -297,9 +297,16 @@ def test_a_model_that_no_hub_gives_is_also_named_as_a_missing_folder(
         (["model.lora_rank=8"], "small"),
     ],
 )
-def test_both_ways_to_name_a_model_take_the_same_profile(words: list[str], profile: str) -> None:
+def test_both_ways_to_name_a_model_take_the_same_profile(
+    words: list[str], profile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert profile_for("", words) == profile
+    said = capsys.readouterr().err
+    assert ("profile full, because a model is named; --profile small" in said) == (
+        profile == "full"
+    )
     assert profile_for("own", words) == "own"
+    assert not capsys.readouterr().err
 
 
 def test_a_dry_run_reads_the_tasks_and_their_tools(

@@ -27,7 +27,7 @@ from rods.config.checks import NEEDS, lacking
 from rods.config.engine import ENGINES, traits_of
 from rods.engines import ENGINES as ENGINES_MADE
 from rods.errors import ConfigError
-from rods.infra.dotted import flat
+from rods.infra.dotted import flat, nearest
 from rods.integrations.verl.checks import HOST as VERL
 from rods.registry import (
     RECIPES,
@@ -125,6 +125,19 @@ def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> 
         load_config("rods", "small", [override])
     for part in parts:
         assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("num_generations", "rollout.k"), ("train.beta", "train.kl"), ("max-steps", "updates")],
+)
+def test_words_of_other_trainers_lead_to_the_setting(word: str, meant: str) -> None:
+    assert nearest(word, keys()) == f" Did you mean {meant!r}?"
+
+
+def test_a_fixed_pool_is_called_static() -> None:
+    with pytest.raises(ConfigError, match=r"got 'fixed'\. Did you mean 'static'\?"):
+        load_config("rods", "small", ["curriculum=fixed"])
 
 
 def test_unknown_recipe_and_profile_name_the_nearest() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rods.dialects import DIALECTS, InlineDialect, get_dialect, signature
+from rods.dialects import DIALECTS, InlineDialect, get_dialect, signature, structured
 from rods.errors import ConfigError, TaskError
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
 
@@ -368,6 +368,27 @@ def test_signature_marks_optional_arguments() -> None:
 def test_an_unknown_dialect_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'hermes'"):
         get_dialect("hermis")
+
+
+@pytest.mark.parametrize("name", ["pythonic", "compact"])
+@pytest.mark.parametrize(
+    "call", [ToolCall("get-weather"), ToolCall("class"), ToolCall("get", {"city-name": "Oslo"})]
+)
+def test_names_that_are_no_identifiers_are_not_written_as_python(name: str, call: ToolCall) -> None:
+    with pytest.raises(TaskError, match="cannot write a function or argument called '.*'; use the"):
+        structured(name).write([call])
+    hermes = structured("hermes")
+    offered = {
+        call.name: ToolSpec(call.name, "", {"type": "object", "properties": {"city-name": {}}})
+    }
+    assert hermes.parse(hermes.write([call]), offered, truncated=False).calls == (call,)
+
+
+@pytest.mark.parametrize("name", ["pythonic", "compact"])
+def test_dotted_names_are_written_and_read(name: str) -> None:
+    dialect, call = structured(name), ToolCall("math.sum", {"a": 1})
+    offered = {call.name: ToolSpec(call.name, "", {"type": "object", "properties": {"a": {}}})}
+    assert dialect.parse(dialect.write([call]), offered, truncated=False).calls == (call,)
 
 
 # -- single steps --------------------------------------------------------------------------------

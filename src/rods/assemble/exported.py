@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
+from jinja2 import Template
 from safetensors import SafetensorError
 
 from rods.assemble.engines import SETTLED
@@ -24,7 +25,10 @@ from rods.report.run_data import load_run
 from rods.store import RunDirectory
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.loading import load_model, quiet
+from rods.trajectory_codec import read_parquet
 
+PROMPT = 4_000
+"""Characters of a prompt in the card at most."""
 Precision: TypeAlias = Literal["auto", "bfloat16", "float32"]
 
 
@@ -56,33 +60,24 @@ def export_model(
         ModelWeights(model).save(part)
         with quiet():
             tokenizer.save_pretrained(str(part))
-        (part / "README.md").write_text(_card(target.name, opened), encoding="utf-8")
+        card = _card(target.name, opened, tokenizer)
+        (part / "README.md").write_text(card, encoding="utf-8")
         part.rename(target)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(part, ignore_errors=True)
         raise StoreError(f"{target}: the model could not be written: {error}.") from error
 
 
-def _card(title: str, run: RunDirectory | None) -> str:
+def _card(title: str, run: RunDirectory | None, tokenizer: Any) -> str:
     """The model card, in Markdown with the header that model hubs read."""
-    lines = ["---", "library_name: transformers", "tags: [tool-use, reinforcement-learning, rods]"]
-    lines += ["---", "", f"# {title}", "", "A language model that calls tools, exported by RODS."]
+    template = Template(Path(__file__).with_name("card.md.j2").read_text(encoding="utf-8"))
     if run is None:
-        return "\n".join([*lines, ""])
-    data, base, environment = load_run(run.path), run.config.model, run.config.env.name
-    adapters = f", LoRA adapters of rank {base.lora_rank}, merged" if base.lora_rank else ""
-    lines += [
-        "",
-        f"* Trained by `{data.manifest.get('command', 'rods train')}`.",
-        f"* Base model: `{Path(base.name).name}`{adapters}; {len(data.steps)} updates.",
-        f"* Environment: `{environment}`. Tools are described to the model, and its calls are",
-        f"  read, in the dialect `{base.dialect}`; other programs have to write prompts likewise.",
-        "",
-        "## Held-out results",
-        "",
-        *markdown_table(data),
-        "",
-        "Before and after training, with the paired 95 % interval by scenario.",
-        "",
-    ]
-    return "\n".join(lines)
+        return template.render(title=title)
+    data, config = load_run(run.path), run.config
+    about = {"base": Path(config.model.name).name, "table": "\n".join(markdown_table(data))}
+    files = sorted(run.trajectories.glob("step-*.parquet"))
+    first = next(read_parquet(files[-1]), None) if files else None
+    prompt = tokenizer.decode(first.spans[0].ids) if first and first.spans else ""
+    if len(prompt) > PROMPT:
+        prompt = f"{prompt[:PROMPT]} ... ({len(prompt):,} characters)"
+    return template.render(about, title=title, run=data, config=config, prompt=prompt)

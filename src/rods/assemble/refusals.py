@@ -16,7 +16,7 @@ from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, 
 from rods.config import RunConfig
 from rods.config.bundled import BUNDLED, local_path
 from rods.config.checks import require
-from rods.dialects import InlineDialect, get_dialect
+from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect
 from rods.engines import engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
@@ -30,6 +30,7 @@ from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.trainers.adapters import adapters_at
+from rods.types import ToolCall
 from rods.writers import OF_CALLS, WRITERS, writer_factory
 
 
@@ -91,11 +92,12 @@ def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[T
     """Refuse a pool on which the settings would train in vain, or fail at the first group.
 
     Raises:
-        ConfigError: no task is what credit or the writer asks for, or calls that only compute are
-            to be given up.
+        ConfigError: no task is what credit or the writer asks for, the dialect cannot write a
+            call, or calls that only compute are to be given up.
         RewardError: a single-step reward could not score one of them.
     """
     require_interruptible(config, environment)
+    require_writable(config, tasks)
     require_single_steps(config, tasks)
     require_calls(config, tasks)
     require_variants(config, environment, tasks)
@@ -166,6 +168,38 @@ def _made_again(environment: Environment, task: Task) -> bool:
     try:
         return source is not None and source.another(task, random.Random(0)) is not None
     except (TaskError, ConfigError):  # the writer rejects such a task, too
+        return False
+
+
+def require_writable(config: RunConfig, tasks: Sequence[Task]) -> None:
+    """Raises `ConfigError` where the dialect cannot write a call that a task wants."""
+    name = config.model.dialect
+    for call, able, unable in writers_of(tasks):
+        if name in unable:
+            raise ConfigError(
+                f'model.dialect = "{name}" cannot write calls such as {call}, which a task of '
+                f"{config.env.name!r} wants. Take one of {', '.join(able)}."
+            )
+
+
+def writers_of(tasks: Sequence[Task]) -> list[tuple[ToolCall, list[str], list[str]]]:
+    """Calls that tasks want, without values; which structured dialects write each, which cannot."""
+    wanted = (call for task in tasks for turn in task.turns for call in turn.ground_truth)
+    calls = {(c.name, *c.arguments): dict.fromkeys(c.arguments, "") for c in wanted}
+    known = {name: get_dialect(name) for name in DIALECTS}
+    plain = {name: one for name, one in known.items() if not isinstance(one, InlineDialect)}
+    found: list[tuple[ToolCall, list[str], list[str]]] = []
+    for (name, *_), arguments in calls.items():
+        call = ToolCall(name, arguments)
+        able = [n for n, one in plain.items() if _writes(one, call)]
+        found.append((call, able, [n for n in plain if n not in able]))
+    return found
+
+
+def _writes(dialect: Dialect, call: ToolCall) -> bool:
+    try:
+        return bool(dialect.write([call]))
+    except TaskError:
         return False
 
 

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, Recipe, overrides_of, print_results
+from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.config import ModelSettings, load_config
 from rods.errors import ConfigError
 
@@ -51,6 +51,7 @@ def check(
         return
     if dialect:
         raise ConfigError("--dialect has no effect without --model MODEL. Leave it out.")
+    from rods.assemble.refusals import writers_of
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
     from rods.evaluation.check import check_tasks
@@ -63,6 +64,9 @@ def check(
     rows_shown = [row._asdict() for row in report.rows]
     data = {"tasks": report.tasks, **report.counts(), "rows": rows_shown}
     print_results(data, *_shown(report, every))
+    for call, able, unable in writers_of(rows):
+        if unable:
+            say(f"note: {', '.join(unable)} cannot write {call}; {', '.join(able)} can.")
     if tasks is None:  # else they may be variants, or seed tasks beside others
         sides = split_tasks(settings, config.evaluation.files)
         require_sides(sides.train, sides.held_out, settings)

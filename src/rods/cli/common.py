@@ -163,8 +163,10 @@ def resumed(target: str | Path | None, resume: Path | None, drift: bool = False)
 
 def profile_for(profile: str, asked: Sequence[str]) -> str:
     """Return the profile of a command line: without one, `full` if it names a model."""
-    named = any(text.startswith("model.name=") for text in asked)
-    return profile or (FULL if named else SMALL)
+    if profile or not any(text.startswith("model.name=") for text in asked):
+        return profile or SMALL
+    say(f"profile {FULL}, because a model is named; --profile {SMALL} takes the recipe's first.")
+    return FULL
 
 
 def given(options: Mapping[str, object]) -> list[str]:

@@ -84,11 +84,11 @@ def _named(call: PyCall, offered: Mapping[str, ToolSpec], faults: dict[str, str]
 
 
 def _call_text(call: ToolCall) -> str:
-    for name in call.arguments:
+    for name in (*call.name.split("."), *call.arguments):
         if not name.isidentifier() or keyword.iskeyword(name):
             raise TaskError(
-                f"{call.name}: the pythonic dialect cannot write an argument called {name!r}; "
-                "use the hermes dialect (model.dialect) for such tools."
+                f"{call.name}: the pythonic dialect cannot write a function or argument called "
+                f"{name!r}; use the hermes dialect (model.dialect) for such tools."
             )
     inner = ", ".join(f"{name}={_text(value)}" for name, value in call.arguments.items())
     return f"{call.name}({inner})"

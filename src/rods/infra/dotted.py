@@ -1,6 +1,6 @@
 """Nested tables of settings and their dotted keys.
 
-Owns how `section.key=value` finds its place in plain data. It knows no setting.
+Owns how `section.key=value` finds its place in plain data, and hints at names. It checks no setting.
 
     override(data := {}, "train.lr=1e-4")
     flat(data)                                      # {"train.lr": 0.0001}
@@ -21,8 +21,22 @@ LIKE = 0.6
 """Names that are less alike are not hinted at."""
 
 
+SYNONYMS = {
+    "fixed": "static",
+    "num_generations": "rollout.k",
+    "group_size": "rollout.k",
+    "batch_size": "rollout.tasks_per_step",
+    "max_steps": "updates",
+    "beta": "train.kl",
+}
+"""Values and settings of ours by the word that other trainers have for them."""
+
+
 def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint at the known name that is most like this one; empty if none is."""
+    """A hint at the known name that means this one or is most like it; empty if none is."""
+    meant = SYNONYMS.get(name.rpartition(".")[2].replace("-", "_"), "")
+    if meant in known:
+        return f" Did you mean {meant!r}?"
     best = max(known, key=lambda other: _likeness(name, other), default="")
     return f" Did you mean {best!r}?" if best and _likeness(name, best) >= LIKE else ""
 
