@@ -129,7 +129,7 @@ def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> 
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("num_generations", "rollout.k"), ("train.beta", "train.kl"), ("max-steps", "updates")],
+    [("num_generations", "rollout.k"), ("train.max_steps", "updates"), ("max-steps", "updates")],
 )
 def test_words_of_other_trainers_lead_to_the_setting(word: str, meant: str) -> None:
     assert nearest(word, keys()) == f" Did you mean {meant!r}?"

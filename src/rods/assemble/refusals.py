@@ -185,15 +185,15 @@ def require_writable(config: RunConfig, tasks: Sequence[Task]) -> None:
 def writers_of(tasks: Sequence[Task]) -> list[tuple[ToolCall, list[str], list[str]]]:
     """Calls that tasks want, without values; which structured dialects write each, which cannot."""
     wanted = (call for task in tasks for turn in task.turns for call in turn.ground_truth)
-    calls = {(c.name, *c.arguments): dict.fromkeys(c.arguments, "") for c in wanted}
+    calls = {
+        (c.name, *c.arguments): ToolCall(c.name, dict.fromkeys(c.arguments, "")) for c in wanted
+    }
     known = {name: get_dialect(name) for name in DIALECTS}
     plain = {name: one for name, one in known.items() if not isinstance(one, InlineDialect)}
-    found: list[tuple[ToolCall, list[str], list[str]]] = []
-    for (name, *_), arguments in calls.items():
-        call = ToolCall(name, arguments)
-        able = [n for n, one in plain.items() if _writes(one, call)]
-        found.append((call, able, [n for n in plain if n not in able]))
-    return found
+    able = [
+        (call, [n for n, one in plain.items() if _writes(one, call)]) for call in calls.values()
+    ]
+    return [(call, names, [n for n in plain if n not in names]) for call, names in able]
 
 
 def _writes(dialect: Dialect, call: ToolCall) -> bool:

@@ -21,14 +21,7 @@ LIKE = 0.6
 """Names that are less alike are not hinted at."""
 
 
-SYNONYMS = {
-    "fixed": "static",
-    "num_generations": "rollout.k",
-    "group_size": "rollout.k",
-    "batch_size": "rollout.tasks_per_step",
-    "max_steps": "updates",
-    "beta": "train.kl",
-}
+SYNONYMS = {"fixed": "static", "num_generations": "rollout.k", "max_steps": "updates"}
 """Values and settings of ours by the word that other trainers have for them."""
 
 
