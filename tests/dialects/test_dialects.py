@@ -375,7 +375,9 @@ def test_an_unknown_dialect_names_the_nearest() -> None:
     "call", [ToolCall("get-weather"), ToolCall("class"), ToolCall("get", {"city-name": "Oslo"})]
 )
 def test_names_that_are_no_identifiers_are_not_written_as_python(name: str, call: ToolCall) -> None:
-    with pytest.raises(TaskError, match="cannot write a function or argument called '.*'; use the"):
+    with pytest.raises(
+        TaskError, match=r"cannot write a function or argument called '.*'; use the"
+    ):
         structured(name).write([call])
     hermes = structured("hermes")
     offered = {

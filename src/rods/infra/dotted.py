@@ -1,6 +1,6 @@
 """Nested tables of settings and their dotted keys.
 
-Owns how `section.key=value` finds its place in plain data, and hints at names. It checks no setting.
+Owns how `section.key=value` finds its place in plain data, and hints at names. Checks no setting.
 
     override(data := {}, "train.lr=1e-4")
     flat(data)                                      # {"train.lr": 0.0001}

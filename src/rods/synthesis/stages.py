@@ -16,7 +16,8 @@ from typing import cast
 from rods.abilities import OwnStart, ability
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError
-from rods.task import BASE, Provenance, Task, Turn, json_rows
+from rods.infra.rows import placed_rows
+from rods.task import BASE, Provenance, Task, Turn
 from rods.types import Json
 
 HOW = "Each line is what stands in `world` of a task."
@@ -65,7 +66,7 @@ def stages_of(
 
 
 def _read(file: Path, env: str) -> Iterator[tuple[str, Task]]:
-    for where, row in json_rows(file, "states"):
+    for where, row in placed_rows(file, "states", TaskError):
         if not isinstance(row, dict):
             raise TaskError(f"{where}: not an object. {HOW}")
         yield where, stage_of(env, cast("dict[str, Json]", row))
