@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -250,3 +253,113 @@ def test_verl_s_finished_training_says_so(
         return
     with pytest.raises(StoreError, match="this training is finished, after 9 updates"):
         _require_more(trainer)
+
+
+# -- resumed -------------------------------------------------------------------------------------
+
+
+class Host:
+    """Stands where TRL or verl would start: keeps what each would get, and saves a checkpoint."""
+
+    def __init__(self, verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.verb, self.folder, self.patch = verb, folder, monkeypatch
+        self.got: list[tuple[RunConfig, dict[str, str]]] = []
+        """Settings of each start, and the host's own words with nodes and GPUs."""
+        monkeypatch.setattr("rods.assemble.library.hosted", self._hosted)
+        if verb == "trl":
+            made = SimpleNamespace(CurriculumGRPOTrainer=self._trainer, grpo_args=self._args)
+            monkeypatch.setitem(sys.modules, "rods.integrations.trl", made)
+            monkeypatch.setattr("rods.integrations.trl.args.require_same", lambda *_: None)
+            monkeypatch.setattr("rods.trainers.memory.plan.trl_memory", lambda *_: [])
+        else:
+            monkeypatch.setattr("rods.integrations.verl.config.compose", self._compose)
+            monkeypatch.setattr("rods.integrations.verl.start.start", lambda *_: self._save())
+
+    @contextmanager
+    def _hosted(self, config: RunConfig, drift: bool = False) -> Generator[None]:
+        yield
+
+    def _args(self, config: RunConfig, folder: str, **theirs: Any) -> Any:
+        self.got.append((config, {key: str(value) for key, value in theirs.items()}))
+        return SimpleNamespace(max_steps=config.updates)
+
+    def _trainer(self, run: object, args: object) -> Any:
+        return SimpleNamespace(train=lambda resume_from_checkpoint: self._save())
+
+    def _compose(
+        self, config: RunConfig, folder: str, words: list[str], nodes: int, gpus: int, drift: bool
+    ) -> None:
+        theirs = dict(word.split("=") for word in words)
+        self.got.append((config, {**theirs, "nodes": str(nodes), "gpus": str(gpus)}))
+
+    def _save(self) -> None:
+        if self.verb == "trl":
+            (self.folder / "checkpoint-1").mkdir(exist_ok=True)
+        else:
+            (self.folder / "latest_checkpointed_iteration.txt").write_text("1")
+
+    def run(self, *words: str) -> int:
+        return rods(self.verb, *words, monkeypatch=self.patch)
+
+
+OWN = {
+    "trl": (["--trl.logging_steps", "5"], ["--trl.logging_steps", "7"]),
+    "verl": (["+x.y=5", "--gpus", "4", "trainer.resume_mode=disable"], ["x.y=7", "--nodes", "2"]),
+}
+HAD = {
+    "trl": ({"logging_steps": "5"}, {"logging_steps": "7"}),
+    "verl": ({"+x.y": "5", "nodes": "1", "gpus": "4"}, {"x.y": "7", "nodes": "2", "gpus": "4"}),
+}
+
+
+@pytest.mark.parametrize("verb", ["trl", "verl"])
+def test_a_host_resumes_with_the_settings_that_it_was_started_with(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, folder = Host(verb, tmp_path / "out", monkeypatch), str(tmp_path / "out")
+    first, second = OWN[verb]
+    asked = ["--profile", "small", "--updates", "9", "--rollout.k", "4", "--seed", "3"]
+    assert host.run("--recipe", "envtuning", *asked, *first, "--out", folder) == 0
+    assert host.run("--resume", folder) == 0
+    began, resumed = host.got
+    assert (resumed[0].updates, resumed[0].rollout.k, resumed[0].seed) == (9, 4, 3)
+    assert resumed[0] == began[0], "the recipe, too"
+    assert resumed[1] == HAD[verb][0], "what holds for one start is not kept"
+    assert host.run("--resume", folder, "--updates", "12", *second) == 0
+    assert host.run("--resume", folder) == 0
+    assert {config.updates for config, _ in host.got[2:]} == {12}, "a change is kept"
+    assert host.got[2][1] == host.got[3][1] == HAD[verb][1]
+
+
+@pytest.mark.parametrize("verb", ["trl", "verl"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--train.lr", "0.5"], "train.lr: "),
+        (["--recipe", "torl"], "this run follows recipe rods"),
+        (["--allow-drift", "--seed", "8"], "which no resume can change: seed"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_resumed_host_refuses_what_affects_results_and_forgets_it(
+    verb: str, words: list[str], said: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    host, folder = Host(verb, tmp_path / "out", monkeypatch), str(tmp_path / "out")
+    assert host.run("--profile", "small", "--updates", "9", "--out", folder) == 0
+    assert host.run("--resume", folder, *words) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert host.run("--resume", folder) == 0
+    assert host.got[0] == host.got[1]
+
+
+@pytest.mark.parametrize("verb", ["trl", "verl"])
+def test_a_host_s_damaged_start_is_named(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host, folder = Host(verb, tmp_path / "out", monkeypatch), str(tmp_path / "out")
+    assert host.run("--profile", "small", "--updates", "9", "--out", folder) == 0
+    (tmp_path / "out" / "rods.json").write_text('{"start": 1}')
+    assert host.run("--resume", folder) == 2
+    assert "rods.json: damaged" in (said := " ".join(capsys.readouterr().err.split()))
+    assert f"repeat your options with --resume {folder}" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +16,10 @@ from rods.cli.common import (
     Resume,
     out,
     overrides,
-    profile_for,
     resumed,
     say,
 )
-from rods.cli.hosts import left_off, require_meant
-from rods.config import load_config
+from rods.cli.hosts import left_off, require_meant, started
 from rods.errors import PrerequisiteError
 from rods.infra.dotted import override
 
@@ -31,7 +30,7 @@ OWN = "trl."
 
 def trl(
     context: typer.Context,
-    recipe: Recipe = "rods",
+    recipe: Recipe = "",
     model: Model = "",
     profile: Profile = "",
     target: Annotated[
@@ -49,12 +48,12 @@ def trl(
     if not dry_run:
         require_meant(folder, resume is not None, bool(saved))
     asked = overrides(context.args, model)
-    theirs: dict[str, Any] = {}
-    for text in asked:
-        if text.startswith(OWN):
-            override(theirs, text.removeprefix(OWN))
+    words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
-    config = load_config(recipe, profile_for(profile, ours), ours)
+    made = started(folder, resume is not None, recipe, profile, ours, words, drift)
+    config, theirs = made.config, dict[str, Any]()
+    for text in made.theirs:
+        override(theirs, text)
     from rods.assemble.library import hosted
     from rods.infra.checkpoints import require_unfinished
     from rods.trainers.memory.plan import trl_memory
@@ -77,6 +76,8 @@ def trl(
         return
     if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
+    if os.environ.get("RANK", "0") == "0":
+        made.write(folder)
     with hosted(config, drift) as run:
         try:
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=bool(resume) or None)

@@ -16,25 +16,31 @@ from rods.cli.common import (
     Resume,
     out,
     overrides,
-    profile_for,
     resumed,
 )
-from rods.cli.hosts import left_off, require_meant
-from rods.config import load_config
+from rods.cli.hosts import left_off, require_meant, started
 from rods.errors import PrerequisiteError
+
+NODES, GPUS = "--nodes", "--gpus"
+RESUME = "trainer.resume_mode="
+"""Word of verl's that holds for one start, not for a resume of it."""
 
 
 def verl(
     context: typer.Context,
-    recipe: Recipe = "rods",
+    recipe: Recipe = "",
     model: Model = "",
     profile: Profile = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,
     resume: Resume = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
-    gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs in each machine.")] = 8,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Number of machines. [default: 1]")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="Number of GPUs in each machine. [default: 8]")
+    ] = None,
     drift: Drift = False,
     dry_run: Annotated[
         bool,
@@ -45,7 +51,12 @@ def verl(
     folder = str(resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
     asked = overrides([word for word in context.args if word.startswith("--")], model)
-    config = load_config(recipe, profile_for(profile, asked), asked)
+    once = any(RESUME in word for word in theirs)
+    theirs += [f"{key}={n}" for key, n in ((NODES, nodes), (GPUS, gpus)) if n]
+    made = started(folder, resume is not None, recipe, profile, asked, theirs, drift)
+    config, words = made.config, [word for word in made.theirs if not word.startswith("--")]
+    sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
+    nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.integrations.verl.start import LATEST, start
@@ -53,15 +64,15 @@ def verl(
     from rods.trainers.memory.shape import positions_of, require_context
 
     latest = Path(folder) / LATEST
-    if not (dry_run or any("trainer.resume_mode=" in word for word in theirs)):
+    if not (dry_run or once):
         require_meant(folder, resume is not None, latest.is_file())
     require_named(config)  # here, not minutes later in a process of Ray's
     require_context(config, positions_of(load_architecture(config.model)))
     try:
-        cfg = compose(config, folder, theirs, nodes, gpus, drift)
+        cfg = compose(config, folder, words, nodes, gpus, drift)
     except PrerequisiteError:
         if dry_run:  # what verl would get beside its own defaults
-            out().print_json(data=for_engine(given_to(config, folder, nodes, gpus), theirs))
+            out().print_json(data=for_engine(given_to(config, folder, nodes, gpus), words))
         raise
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
@@ -69,6 +80,7 @@ def verl(
         return
     from rods.assemble.library import hosted
 
+    made._replace(theirs=[word for word in made.theirs if RESUME not in word]).write(folder)
     try:
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
