@@ -138,6 +138,7 @@ def test_arguments_of_trl_that_contradict_are_refused_without_trl(
     words = ["trl", "--profile", "small", *words, "--out", str(tmp_path / "out")]
     assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 2
     out, err = capsys.readouterr()
+    assert "grpo_args" not in err, "advice for a command line names no function"
     assert named in " ".join(err.split()) and not out, "nothing looks as if it were accepted"
 
 
@@ -336,7 +337,7 @@ def test_a_host_resumes_with_the_settings_that_it_was_started_with(
     ("words", "said"),
     [
         (["--train.lr", "0.5"], "train.lr: "),
-        (["--recipe", "torl"], "this run follows recipe rods"),
+        (["--recipe", "torl"], "resumes with its own recipe"),
         (["--allow-drift", "--seed", "8"], "which no resume can change: seed"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",

@@ -18,17 +18,7 @@ from pydantic_core import to_json
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rods.config import (
-    FULL,
-    SMALL,
-    RunConfig,
-    Start,
-    SynthesisSettings,
-    keys,
-    load_config,
-    profile_name,
-    with_overrides,
-)
+from rods.config import FULL, SMALL, SynthesisSettings, keys
 from rods.config.load import no_setting
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest, within
@@ -169,30 +159,6 @@ def resumed(target: str | Path | None, resume: Path | None, drift: bool = False)
     if target and resume and Path(target).resolve() != resume.resolve():
         raise ConfigError(f"--out {target}: {resume} resumes in its own place. Leave out --out.")
     return resume or (Path(target) if target else None)
-
-
-def continued(
-    run: Path, began: Start, made: RunConfig, recipe: str, profile: str, asked: list[str]
-) -> tuple[Start, RunConfig]:
-    """Return the start of what resumes and its settings, with the changes of this command line.
-
-    If the recipe is named, its file is read again below the overrides of the start.
-
-    Raises:
-        ConfigError: the command line names another recipe or profile.
-    """
-    start = began._replace(overrides=[*began.overrides, *asked])
-    if not (recipe or profile):
-        return start, with_overrides(made, asked)
-    recipe = recipe or began.recipe
-    profile = profile_name(recipe, profile) if profile else began.profile
-    if (Path(recipe).stem, profile) != (Path(began.recipe).stem, began.profile):
-        raise ConfigError(
-            f"{run}: this run follows recipe {began.recipe}, profile {began.profile or FULL}, not "
-            f"recipe {recipe}, profile {profile or FULL}. A run resumes with its own settings. "
-            "Leave --recipe and --profile out, or start a new run."
-        )
-    return start, load_config(recipe, profile, start.overrides)
 
 
 def profile_for(profile: str, asked: Sequence[str]) -> str:

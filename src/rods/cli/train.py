@@ -17,7 +17,6 @@ from rods.cli.common import (
     Profile,
     Recipe,
     Resume,
-    continued,
     given,
     out,
     print_results,
@@ -28,9 +27,9 @@ from rods.cli.common import (
     writers_of,
 )
 from rods.cli.report import results_of
-from rods.config import RunConfig, Start, load_config, profile_name
+from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
-from rods.errors import PolicyError
+from rods.errors import ConfigError, PolicyError
 
 ADAPTERS = 1e-5
 """Least usual learning rate of LoRA adapters (`train.lr`)."""
@@ -143,13 +142,27 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
 def _own_settings(
     run: Path, recipe: str, profile: str, asked: list[str]
 ) -> tuple[Start, RunConfig]:
-    """Return the start of a run and its settings with the changes of this command line."""
+    """Return the start of a run and its settings with the changes of this command line.
+
+    If the recipe is named, its file is read again below the overrides of the start.
+    """
     from rods.store import RunDirectory
 
     made = RunDirectory.open(run)
     made.require_version()
     began = made.start or Start("rods", "", [])
-    return continued(run, began, made.config, recipe, profile, asked)
+    start = began._replace(overrides=[*began.overrides, *asked])
+    if not (recipe or profile):
+        return start, with_overrides(made.config, asked)
+    recipe = recipe or began.recipe
+    profile = profile_name(recipe, profile) if profile else began.profile
+    if (Path(recipe).stem, profile) != (Path(began.recipe).stem, began.profile):
+        raise ConfigError(
+            f"{run}: this run follows recipe {began.recipe}, profile {began.profile or FULL}, not "
+            f"recipe {recipe}, profile {profile or FULL}. A run resumes with its own settings. "
+            "Leave --recipe and --profile out, or start a new run."
+        )
+    return start, load_config(recipe, profile, start.overrides)
 
 
 def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool) -> None:

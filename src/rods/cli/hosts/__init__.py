@@ -1,7 +1,4 @@
-"""Verbs that train inside another trainer (docs/guides/other-trainers.md), one file each.
-
-Owns what a training was started with, in a file of its folder, and what a resume takes from there.
-"""
+"""Verbs that train inside another trainer (docs/guides/other-trainers.md), one file each."""
 
 from __future__ import annotations
 
@@ -10,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rods.cli.common import continued, profile_for
-from rods.config import RunConfig, Start, load_config, parse_config, profile_name
+from rods.cli.common import profile_for
+from rods.config import RunConfig, Start, load_config, parse_config, with_overrides
 from rods.config.drift import require_same
-from rods.errors import Interrupted, StoreError
+from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.files import text_of, write_atomic
 
 STARTED = "rods.json"
@@ -21,56 +18,40 @@ STARTED = "rods.json"
 
 
 class Started(NamedTuple):
-    """Settings of a training, and the words that the host itself gets."""
+    """Settings of a training, and the words `key=value` that the host itself gets."""
 
-    start: Start
     config: RunConfig
     theirs: list[str]
-    """The host's own, each `key=value`."""
 
     def write(self, folder: str) -> None:
         """Keep them for a resume."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        kept = {"start": self.start._asdict(), "config": self.config.model_dump(mode="json")}
-        text = json.dumps({**kept, "theirs": self.theirs}, indent=2, ensure_ascii=False)
-        write_atomic(Path(folder) / STARTED, text + "\n")
+        kept = {"config": self.config.model_dump(mode="json"), "theirs": self.theirs}
+        write_atomic(Path(folder) / STARTED, json.dumps(kept, indent=2) + "\n")
 
 
-def started(
-    folder: str,
-    resume: bool,
-    recipe: str,
-    profile: str,
-    asked: list[str],
-    theirs: Sequence[str],
-    drift: bool,
-) -> Started:
-    """Return what to train with: a resumed training has what it was started with.
-
-    Args:
-        asked: overrides of this command line, which win.
-        theirs: the host's own words of this command line, which win likewise.
+def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: bool) -> Started:
+    """Return what to train with: a resume takes that of its start, and the command line wins.
 
     Raises:
-        ConfigError: a setting is wrong, or the resumed training follows another recipe.
+        ConfigError: a setting is wrong, or a resume names a recipe or a profile.
         StoreError: the file is damaged, or a setting must not change.
     """
-    path = Path(folder) / STARTED
+    path, words = Path(folder) / STARTED, asked.overrides
     if not (resume and path.is_file()):
-        recipe = recipe or "rods"
-        start = Start(recipe, profile_name(recipe, profile_for(profile, asked)), asked)
-        return Started(start, load_config(*start), _last(theirs))
+        recipe, profile = asked.recipe or "rods", profile_for(asked.profile, words)
+        return Started(load_config(recipe, profile, words), _last(theirs))
+    if asked.recipe or asked.profile:
+        raise ConfigError(f"{folder} resumes with its own recipe: omit --recipe and --profile.")
     try:
         kept: dict[str, Any] = json.loads(text_of(path, "a training's settings", StoreError))
-        began, before = Start(**kept["start"]), [*map(str, kept["theirs"])]
-        made = parse_config(kept["config"], str(path))
+        made, before = parse_config(kept["config"], str(path)), [*map(str, kept["theirs"])]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"{path}: damaged: {error}. Remove it, and repeat your options with --resume {folder}."
-        ) from error
-    start, config = continued(Path(folder), began, made, recipe, profile, asked)
+        so = f"Remove it, and repeat your options with --resume {folder}."
+        raise StoreError(f"{path}: damaged: {error}. {so}") from error
+    config = with_overrides(made, words)
     require_same(folder, made.changed(config), drift)
-    return Started(start, config, _last([*before, *theirs]))
+    return Started(config, _last([*before, *theirs]))
 
 
 def _last(words: Sequence[str]) -> list[str]:

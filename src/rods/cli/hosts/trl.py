@@ -8,18 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import (
-    Drift,
-    Model,
-    Profile,
-    Recipe,
-    Resume,
-    out,
-    overrides,
-    resumed,
-    say,
-)
+from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, overrides, resumed, say
 from rods.cli.hosts import left_off, require_meant, started
+from rods.config import Start
 from rods.errors import PrerequisiteError
 from rods.infra.dotted import override
 
@@ -42,7 +33,10 @@ def trl(
         bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
     ] = False,
 ) -> None:
-    """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
+    """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE.
+
+    `rods settings` lists all settings, such as --updates, --seed and --curriculum static.
+    """
     folder = str(resumed(target, resume, drift) or "runs/trl")
     saved = _saved(folder)
     if not dry_run:
@@ -50,7 +44,7 @@ def trl(
     asked = overrides(context.args, model)
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
-    made = started(folder, resume is not None, recipe, profile, ours, words, drift)
+    made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift)
     config, theirs = made.config, dict[str, Any]()
     for text in made.theirs:
         override(theirs, text)
@@ -65,6 +59,7 @@ def trl(
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
         if dry_run:
+            say("TRL is not installed, so names and values of --trl.… are not checked.")
             out().print_json(data=given_to(config, folder, **theirs))
         raise
     args = grpo_args(config, folder, **theirs)

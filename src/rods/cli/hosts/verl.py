@@ -8,17 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import (
-    Drift,
-    Model,
-    Profile,
-    Recipe,
-    Resume,
-    out,
-    overrides,
-    resumed,
-)
+from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, overrides, resumed
 from rods.cli.hosts import left_off, require_meant, started
+from rods.config import Start
 from rods.errors import PrerequisiteError
 
 NODES, GPUS = "--nodes", "--gpus"
@@ -35,25 +27,24 @@ def verl(
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,
     resume: Resume = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="Number of machines. [default: 1]")
-    ] = None,
-    gpus: Annotated[
-        int | None, typer.Option(min=1, help="Number of GPUs in each machine. [default: 8]")
-    ] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Machines. [default: 1]")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs a machine. [default: 8]")] = None,
     drift: Drift = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print verl's configuration after verl's checks; stop."),
     ] = False,
 ) -> None:
-    """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value."""
+    """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
+
+    `rods settings` lists all settings, such as --updates, --seed and --curriculum static.
+    """
     folder = str(resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
     asked = overrides([word for word in context.args if word.startswith("--")], model)
     once = any(RESUME in word for word in theirs)
     theirs += [f"{key}={n}" for key, n in ((NODES, nodes), (GPUS, gpus)) if n]
-    made = started(folder, resume is not None, recipe, profile, asked, theirs, drift)
+    made = started(folder, bool(resume), Start(recipe, profile, asked), theirs, drift)
     config, words = made.config, [word for word in made.theirs if not word.startswith("--")]
     sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
     nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))

@@ -195,5 +195,5 @@ def _refuse(config: RunConfig, given: Mapping[str, Any], free: Mapping[str, Any]
     if wrong:
         raise ConfigError(
             f"these arguments of GRPOConfig contradict the run's settings: {'; '.join(wrong)}. "
-            "Leave them out: grpo_args(config, output_dir) gives those of the settings."
+            "Leave them out, or change the settings: they give TRL its values."
         )
