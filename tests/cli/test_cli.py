@@ -17,6 +17,7 @@ from rods.config import Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
 from rods.evaluation.template_check import TemplateReport, check_template
+from rods.infra.dotted import ALGORITHMS
 from rods.infra.install import VERSION
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
@@ -97,6 +98,9 @@ def test_a_dry_run_of_a_model_that_training_would_not_find_is_an_error(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert rods("train", way, name, "--dry-run", *words, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
+    if name == "./cold":  # no hub could have it
+        assert printed.out == "" and "there is no folder ./cold" in printed.err
+        return
     assert f"memory was not planned: model '{name}'" in printed.err
     assert json.loads(printed.out)["model"]["name"] == name, "the settings are printed"
 
@@ -169,6 +173,13 @@ def test_a_mistake_is_one_message_and_status_2(
     assert not any(tmp_path.iterdir()), "a mistake leaves nothing behind"
 
 
+PPO = (
+    *("ppo", "train --ppo", "train --algorithm ppo", "train --algorithm=ppo"),
+    *("train --train.advantage ppo", "train --train.loss ppo", "train --train.filter ppo"),
+)
+"""Lines that ask for PPO by its name."""
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -203,6 +214,10 @@ def test_a_mistake_is_one_message_and_status_2(
         (["sft", "d", "--model", "tiny", "--out", "o", "--adapter"], "Set --model.lora_rank"),
         (["settings", "train.lrr"], "setting or section 'train.lrr'. Did you mean 'train.lr'?"),
         (["settings", "trian"], "setting or section 'trian'. Did you mean 'train'?"),
+        *((words.split(), "ppo is --train.advantage gae.") for words in PPO),
+        (["train", "--train.loss", "DAPO"], "DAPO is --train.filter dapo --train.clip_high"),
+        (["train", "--train.advantage", "gspo"], "gspo is --train.loss gspo."),
+        (["train", "--algorithm"], "algorithm is --train.advantage and --train.loss."),
         (["recipes", "tor"], "there is no recipe 'tor'. Did you mean 'torl'?"),
         (["train", "--foo"], "there is no setting or option --foo."),
         (["train", "--foo", "x"], "there is no setting or option --foo."),
@@ -563,3 +578,12 @@ def test_a_host_resumes_where_it_is_asked_to_and_only_there(
         (tmp_path / "a" / mark).touch()
     assert rods(verb, *words, monkeypatch=monkeypatch) == 2
     assert said in capsys.readouterr().err
+
+
+def test_each_algorithm_that_a_hint_names_is_a_valid_setting() -> None:
+    for name, options in ALGORITHMS.items():
+        if name != "algorithm":
+            words = options.replace("--", "").split()
+            load_config(
+                overrides=[f"{k}={v}" for k, v in zip(words[::2], words[1::2], strict=True)]
+            )

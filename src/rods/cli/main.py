@@ -34,6 +34,7 @@ from rods.cli.hosts.trl import trl
 from rods.cli.hosts.verl import verl
 from rods.cli.init import init
 from rods.cli.inspect import inspect
+from rods.cli.named import require_there
 from rods.cli.observe import observe
 from rods.cli.report import compare, report, view
 from rods.cli.serve_env import serve_env
@@ -44,7 +45,7 @@ from rods.cli.train import train
 from rods.config import FULL, SMALL, RunConfig, keys
 from rods.config.load import explained
 from rods.errors import ConfigError, Interrupted, RodsError
-from rods.infra.dotted import nearest
+from rods.infra.dotted import ALGORITHMS, nearest
 from rods.infra.install import VERSION
 from rods.registry import recipe_names
 
@@ -117,8 +118,8 @@ SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 
 def _hint(word: str, known: Mapping[str, str], start: str) -> str:
     """Return a hint at the nearest name, as the words that are typed for it; else nothing."""
-    near = nearest(word, [*known]).partition("'")[2].rpartition("'")[0]
-    return f" Did you mean '{start}{known[near]}'?" if near else ""
+    near = (hint := nearest(word, [*known])).partition("'")[2].rpartition("'")[0]
+    return f" Did you mean '{start}{known[near]}'?" if near else hint
 
 
 def _choices() -> dict[str, str]:
@@ -156,6 +157,7 @@ class _Verb(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; with `--json`, standard output holds nothing but the results."""
+        require_there(ctx.args, ctx.params)
         if not ctx.params.get("as_json"):
             return super().invoke(ctx)
         token = RESULTS.set(sys.stdout)
@@ -195,7 +197,10 @@ class _Verb(TyperCommand):
                 for option, names in (("profile", (SMALL, FULL)), ("recipe", recipe_names())):
                     values |= {n: f"{option} {n}" for n in names if f"--{option}" in own}
                 exact = {n: n for n in (*keys(), *(o[2:] for o in own if o[:2] == "--"))}
-                hint = _hint(name[2:], values | exact, "--")
+                value = word.partition("=")[2] or next(iter(words), "")
+                hint = _hint(
+                    value if value.lower() in ALGORITHMS else name[2:], values | exact, "--"
+                )
                 raise ConfigError(f"there is no setting or option {name}.{hint}")
         rest = super().parse_args(ctx, ours)
         ctx.args += settings

@@ -116,6 +116,8 @@ def sft(
         },
         **{"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed},
     }
+    if gone := [path for path in data if not path.exists()]:  # before torch is imported
+        raise StoreError(f"{gone[0]}: there is no such file, folder or run.")
     _begin(target, chosen)
 
 

@@ -1,6 +1,6 @@
 """Nested tables of settings and their dotted keys.
 
-Owns how `section.key=value` finds its place in plain data, and hints at names. Checks no setting.
+Owns how `section.key=value` finds its place in plain data. Only the hints know settings.
 
     override(data := {}, "train.lr=1e-4")
     flat(data)                                      # {"train.lr": 0.0001}
@@ -17,16 +17,25 @@ from rods.errors import ConfigError
 
 LAST = 0.65
 """How much the last part of a key counts for its likeness to another."""
-LIKE = 0.6
+LIKE = 0.62
 """Names that are less alike are not hinted at."""
-
-
+ALGORITHMS = {
+    "algorithm": "--train.advantage and --train.loss",
+    "ppo": "--train.advantage gae",
+    "reinforce": "--train.advantage reinforce++",
+    "dapo": "--train.filter dapo --train.clip_high 0.28 --train.aggregation token --train.kl 0",
+    "gspo": "--train.loss gspo",
+    **{name: f"--train.advantage {name}" for name in ("grpo", "dr_grpo", "rloo")},
+}
+"""Options for algorithms by the names that papers and other trainers give them."""
 SYNONYMS = {"fixed": "static", "num_generations": "rollout.k", "max_steps": "updates"}
 """Values and settings of ours by the word that other trainers have for them."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint at the known name that means this one or is most like it; empty if none is."""
+    """A hint at what this name means, or the known name most like it; empty if there is none."""
+    if options := ALGORITHMS.get(name.lower().replace("-", "_")):
+        return f" {name} is {options}."
     meant = SYNONYMS.get(name.rpartition(".")[2].replace("-", "_"), "")
     if meant in known:
         return f" Did you mean {meant!r}?"

@@ -1,0 +1,116 @@
+"""What a command line names and is not there is refused before torch is imported, in every verb."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rods.cli import named
+from rods.errors import RodsError
+from rods.trainers.packaged import PACKAGED
+from verbs import rods
+
+OWN = "--env.name ./gone.py:desk"
+LINES = {
+    **{
+        f"{verb} {OWN}": "there is no file"
+        for verb in ("train", "train --dry-run", "eval", "chat", "check", "trl", "verl", "inspect")
+    },
+    f"synth --out v.jsonl {OWN}": "there is no file",
+    f"demonstrate --out d.parquet {OWN}": "there is no file",
+    "train --env.tasks gone.jsonl": "gone.jsonl: there is no such file of tasks",
+    "eval --env.tasks=gone.jsonl": "gone.jsonl: there is no such file of tasks",
+    'chat --evaluation.files ["gone.jsonl"]': "gone.jsonl: there is no such file of tasks",
+    "train --env.name bfcll": "there is no environment 'bfcll'. Did you mean 'bfcl'?",
+    "eval --model.dialect hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?",
+    "train --stages.0.reward gone.py:mine": "there is no file",
+    "train --stages.0.reward progres": "there is no reward 'progres'. Did you mean 'progress'?",
+    "train --writer grap": "there is no writer 'grap'. Did you mean 'graph'?",
+    **{
+        f"{verb} ./gone": "there is no"
+        for verb in (
+            "train --model",
+            "eval",
+            "chat",
+            "eval --model",
+            "export --out x",
+            "check --model",
+        )
+    },
+    "sft gone.jsonl --model tiny --out x": "gone.jsonl: there is no such file, folder or run",
+}
+"""Command lines, and what their refusal says."""
+PROGRAM = """
+import contextlib, io, json, sys
+from rods.cli.main import main
+said = {}
+for line in json.loads(sys.argv[1]):
+    sys.argv, shown = ["rods", *line.split()], io.StringIO()
+    with contextlib.redirect_stderr(shown):
+        try:
+            main()
+            status = 0
+        except SystemExit as stop:
+            status = stop.code
+    said[line] = [status, "torch" in sys.modules, shown.getvalue()]
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, bool, str]]:
+    """Status, whether torch is loaded, and the message of each line, in one process."""
+    place = tmp_path_factory.mktemp("named")
+    command = [sys.executable, "-c", PROGRAM, json.dumps([*LINES])]
+    found = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_missing_is_refused_without_torch(
+    line: str, refusals: dict[str, tuple[int, bool, str]]
+) -> None:
+    status, torch, said = refusals[line]
+    assert (status, torch) == (2, False), said
+    assert LINES[line] in said
+
+
+class _ReachedError(RodsError): ...
+
+
+@pytest.mark.parametrize("verb", ["eval", "chat", "eval --model", "train --model", "check --model"])
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("org/model", True), ("tiny", False), (named.PACKAGED, False), ("own", False)],
+)
+def test_a_hub_is_announced_before_it_is_asked(
+    verb: str,
+    name: str,
+    asked: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    def reached(*_: object, **__: object) -> None:
+        raise _ReachedError("reached")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    (tmp_path / "own").mkdir()
+    for module in ("evaluate", "train", "check"):
+        monkeypatch.setattr(f"rods.cli.{module}.load_config", reached)
+    monkeypatch.setattr("rods.cli.check._template", reached)
+    assert rods(*verb.split(), name, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert (f"asking the model hub for {name}\n" in said) is asked
+    if name != "own" or "--model" in verb:
+        assert said.endswith("rods: reached\n")
+
+
+def test_names_of_packaged_models_are_known_without_torch() -> None:
+    assert [*PACKAGED] == [named.PACKAGED]
