@@ -163,7 +163,7 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.wait_for_selector("article .msg")
     page.keyboard.press("j")
     page.wait_for_url("**row=1**")
-    page.get_by_role("group", name="Beside").get_by_role("link", name="3:").click()
+    page.get_by_role("group", name="Compare with").get_by_role("link", name="3:").click()
     page.wait_for_url("**beside=3**")
     assert page.locator("article").count() == 2
     page.get_by_role("link", name="log-probability").first.click()

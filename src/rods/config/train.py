@@ -1,4 +1,4 @@
-"""Settings of the update: advantages, losses, filters, the optimiser.
+"""Settings of the update: advantages, losses, filters, the optimizer.
 
 TrainSettings(advantage="gae")
 """
@@ -45,7 +45,7 @@ class FilterSettings(Settings):
 
 
 class LocalSettings(Settings):
-    """Optimiser and memory of the local trainer; a host trainer has its own."""
+    """Optimizer and memory of the local trainer; a host trainer has its own."""
 
     weight_decay: float = Field(default=0.0, ge=0)
     """Weight decay of AdamW: each step takes this share of a weight times the learning rate."""
@@ -90,7 +90,7 @@ class TrainSettings(Settings):
         "reinforce++_baseline",
         "gae",
     ] = "grpo"
-    """`reinforce++` and its baseline form standardise over the batch's tokens, as verl and OpenRLHF
+    """`reinforce++` and its baseline form standardize over the batch's tokens, as verl and OpenRLHF
     do. `gae`: PPO with a critic and an advantage for each token, whitened over the batch. It
     compares no groups, so equal rewards teach too."""
     gae: GaeSettings = GaeSettings()
@@ -133,9 +133,9 @@ class TrainSettings(Settings):
     schedule: Literal["constant", "cosine"] = "constant"
     """`cosine` falls to 0 over the whole run; a pool that grows needs `updates`, its length."""
     warmup: int = Field(default=0, ge=0)
-    """Steps of linear warm-up."""
+    """Training steps (not optimizer steps) of linear warm-up."""
     minibatch: int = Field(default=0, ge=0)
-    """Trajectories of one optimiser step, approximately; 0: all of the step, exactly on-policy.
+    """Trajectories of one optimizer step, approximately; 0: all of the step, exactly on-policy.
     Groups are shuffled and never split, because their common prefixes are computed once. The
     mini-batches are as equal as whole groups allow."""
     epochs: int = Field(default=1, ge=1)

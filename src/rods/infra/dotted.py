@@ -21,8 +21,8 @@ LIKE = 0.62
 """Names that are less alike are not hinted at."""
 ALGORITHMS = {
     "algorithm": "--train.advantage and --train.loss",
-    "ppo": "--train.advantage gae",
-    "reinforce": "--train.advantage reinforce++",
+    "ppo": "--train.advantage gae --train.credit trajectory",
+    "reinforce": "--train.advantage reinforce++ --train.credit trajectory",
     "dapo": "--train.filter dapo --train.clip_high 0.28 --train.aggregation token --train.kl 0",
     "gspo": "--train.loss gspo",
     **{name: f"--train.advantage {name}" for name in ("grpo", "dr_grpo", "rloo")},
