@@ -214,7 +214,10 @@ PPO = (
         (["sft", "d", "--model", "tiny", "--out", "o", "--adapter"], "Set --model.lora_rank"),
         (["settings", "train.lrr"], "setting or section 'train.lrr'. Did you mean 'train.lr'?"),
         (["settings", "trian"], "setting or section 'trian'. Did you mean 'train'?"),
-        *((words.split(), "ppo is --train.advantage gae --train.credit trajectory.") for words in PPO),
+        *(
+            (words.split(), "ppo is --train.advantage gae --train.credit trajectory.")
+            for words in PPO
+        ),
         (["train", "--train.loss", "DAPO"], "DAPO is --train.filter dapo --train.clip_high"),
         (["train", "--train.advantage", "gspo"], "gspo is --train.loss gspo."),
         (["train", "--algorithm"], "algorithm is --train.advantage and --train.loss."),

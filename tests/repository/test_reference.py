@@ -8,6 +8,7 @@ import json
 import random
 import re
 import tomllib
+from inspect import isfunction, signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,6 +154,26 @@ def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
             assert getattr(importlib.import_module(module), attribute).__doc__, name
     public = {*rods.__all__} - {"__version__"}
     assert public <= {name.rpartition(".")[2] for name in named}
+
+
+def test_the_list_of_the_api_has_every_argument_with_type_and_default() -> None:
+    """`inspect` reads the imported code; the list is made from the source's text."""
+    entries = dict(re.findall(r"^### `(\S+)`\n\n```text\n(.*?)```", page("api-list"), re.M | re.S))
+    assert "rods.train" in entries and "…" not in page("api-list")
+    for name, entry in entries.items():
+        module, _, attribute = name.rpartition(".")
+        if module == "rods.integrations.trl.trainer":  # that one needs TRL
+            continue
+        found = getattr(importlib.import_module(module), attribute)
+        if not isfunction(found):
+            continue
+        for argument in signature(found).parameters.values():
+            written = re.search(rf"{argument.name}: ([^=\n]+?)(?: = (.+?))?(?:,\n|, |\))", entry)
+            assert written, (name, argument)
+            default = argument.default
+            assert (written[2] is None) == (default is argument.empty), (name, argument)
+            if isinstance(default, str | int | float | bool | None):
+                assert written[2] == repr(default), (name, argument)
 
 
 # -- code and messages of guides -----------------------------------------------------------------

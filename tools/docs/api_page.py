@@ -1,4 +1,4 @@
-"""The list of the Python API: signature and first sentence of each entry of docs/reference/api.md.
+"""The Python API without the site: signature, meaning, result and errors of each entry of api.md.
 
 It is read from the source, so that no host trainer has to be installed.
 
@@ -14,27 +14,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 API = ROOT / "docs" / "reference" / "api.md"
-START = """# Which names has the Python API, in one line each?
+START = """# What does each name of the Python API take and return?
 
-The [Python API](api.md) explains each name, with examples and all arguments. Classes of data are
-listed without arguments.
+This page lists each public name as it is imported, with types, defaults, result and errors.
+The [Python API](api.md) groups them by purpose, with an example each.
 """
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+WIDTH = 96
+"""A longer signature has a line for each argument."""
 
 
 def page() -> str:
     """Return the list as Markdown."""
     blocks = [START.rstrip()]
     for part in re.split(r"^## ", API.read_text(encoding="utf-8"), flags=re.M)[1:]:
-        title = part.partition("\n")[0]
-        rows = [_row(name) for name in re.findall(r"^::: (\S+)$", part, re.M)]
-        blocks += [f"## {title}", "\n".join(["| name | what it does |", "|---|---|", *rows])]
+        blocks.append(f"## {part.partition(chr(10))[0]}")
+        for name in re.findall(r"^::: (\S+)$", part, re.M):
+            blocks += _entry(name)
     return "\n\n".join(blocks) + "\n"
-
-
-def _row(name: str) -> str:
-    node = definition(name)
-    text = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-    return f"| `{_cell(name + _arguments(node))}` | {_cell(text)} |"
 
 
 def definition(name: str) -> ast.ClassDef | ast.FunctionDef:
@@ -45,6 +42,7 @@ def definition(name: str) -> ast.ClassDef | ast.FunctionDef:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == attribute:
+            _fill(node, tree)
             return node
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and attribute in [n.name for n in node.names]:
@@ -52,22 +50,110 @@ def definition(name: str) -> ast.ClassDef | ast.FunctionDef:
     raise LookupError(f"{API}: {name} is not defined in {path}")
 
 
-def _arguments(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Return the arguments of a function or of a class's `__init__`, if it has one."""
-    if isinstance(node, ast.ClassDef):
-        inits = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
-        return _arguments(inits[0]) if inits else ""
-    return f"({', '.join(name for name in _names(node.args) if name != 'self')})"
+def _fill(node: ast.ClassDef | ast.FunctionDef, tree: ast.Module) -> None:
+    """Write the values of the module's constants where defaults name them."""
+    rows = [row for row in tree.body if isinstance(row, ast.Assign)]
+    values = {ast.unparse(row.targets[0]): row.value for row in rows}
+    for function in ast.walk(node):
+        if isinstance(function, Function):
+            args = function.args
+            args.defaults = [values.get(ast.unparse(one), one) for one in args.defaults]
 
 
-def _names(args: ast.arguments) -> Iterator[str]:
-    yield from (arg.arg for arg in (*args.posonlyargs, *args.args))
+def _entry(name: str) -> list[str]:
+    """Return the blocks of one entry."""
+    node = definition(name)
+    blocks = [f"### `{name}`"]
+    if isinstance(node, ast.FunctionDef):
+        return [*blocks, _code(_signature(name, node)), _meaning(node)]
+    inits = [f for f in node.body if isinstance(f, Function) and f.name == "__init__"]
+    blocks.append(_code(_signature(name, inits[0]) if inits else _fields(name, node)))
+    blocks.append(_meaning(node) + (_raised(inits[0]) if inits else ""))
+    methods = [f for f in node.body if isinstance(f, Function) and not f.name.startswith("_")]
+    if node.name == "RunConfig":
+        blocks.append("Each [setting or section of settings](settings.md) is an attribute.")
+    if methods:
+        blocks.append("\n".join(_method(function) for function in methods))
+    return blocks
+
+
+def _code(text: str) -> str:
+    return f"```text\n{text}\n```"
+
+
+def _signature(name: str, node: Function) -> str:
+    result = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
+    return _call(name, [*_arguments(node.args)], result)
+
+
+def _call(name: str, arguments: list[str], result: str) -> str:
+    line = f"{name}({', '.join(arguments)}){result}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"{name}(", *(f"    {one}," for one in arguments), f"){result}"])
+
+
+def _arguments(args: ast.arguments) -> Iterator[str]:
+    """Yield each argument with type and default, and the star before those by name."""
+    usual = [*args.posonlyargs, *args.args]
+    defaults = [*[None] * (len(usual) - len(args.defaults)), *args.defaults]
+    for arg, default in zip(usual, defaults, strict=True):
+        if arg.arg not in ("self", "cls"):
+            yield _argument(arg, default)
     if args.vararg or args.kwonlyargs:
-        yield f"*{args.vararg.arg if args.vararg else ''}"
-    yield from (arg.arg for arg in args.kwonlyargs)
+        yield f"*{_argument(args.vararg, None) if args.vararg else ''}"
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        yield _argument(arg, default)
     if args.kwarg:
-        yield f"**{args.kwarg.arg}"
+        yield f"**{_argument(args.kwarg, None)}"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _argument(arg: ast.arg, default: ast.expr | None) -> str:
+    kind = f": {ast.unparse(arg.annotation)}" if arg.annotation else ""
+    return f"{arg.arg}{kind}" + (f" = {ast.unparse(default)}" if default else "")
+
+
+def _fields(name: str, node: ast.ClassDef) -> str:
+    """Return a class of data as its constructor, and another class as its name."""
+    rows = [row for row in node.body if isinstance(row, ast.AnnAssign)]
+    for row in rows:
+        if isinstance(row.value, ast.Call) and ast.unparse(row.value.func) == "field":
+            known = {one.arg: one.value for one in row.value.keywords}
+            made = known.get("default_factory")
+            row.value = known.get("default") or (ast.Call(made, [], []) if made else None)
+    fields = [ast.unparse(row) for row in rows if not ast.unparse(row.target).startswith("_")]
+    is_data = node.decorator_list or any(ast.unparse(b) == "NamedTuple" for b in node.bases)
+    if fields and is_data:
+        return _call(name, fields, "")
+    bases = ", ".join(map(ast.unparse, node.bases))
+    return "\n".join([f"class {name}({bases})" if bases else f"class {name}", *fields])
+
+
+def _method(node: Function) -> str:
+    kinds = {ast.unparse(one) for one in node.decorator_list}
+    kind = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
+    result = f": {ast.unparse(node.returns)}" if node.returns else ""
+    is_property = any(one.endswith("property") for one in kinds)
+    attribute = f"{node.name}{result}" if is_property else ""
+    words = attribute or kind + " ".join(_signature(node.name, node).split())
+    return f"* `{words}`: {_meaning(node)}".replace("( ", "(").replace(", )", ")").rstrip(": ")
+
+
+def _meaning(node: ast.AST) -> str:
+    """Return the first paragraph of a docstring, then what is returned and raised."""
+    text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
+    first = " ".join(text.partition("\n\n")[0].split())
+    return first + _section(text, "Returns") + _raised(node)
+
+
+def _raised(node: ast.AST) -> str:
+    text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
+    return _section(text, "Raises") if not isinstance(node, ast.ClassDef) else ""
+
+
+def _section(text: str, name: str) -> str:
+    """Return a section of a docstring as a sentence; empty if there is none."""
+    found = re.search(rf"^{name}:\n((?: .*\n?|\n)+)", text, re.M)
+    rows = re.split(r"\n(?=    \S)", found[1].rstrip()) if found else []
+    words = "; ".join(" ".join(row.split()).rstrip(".") for row in rows)
+    return f" **{name}:** {words}." if words else ""
