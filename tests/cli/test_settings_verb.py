@@ -37,13 +37,16 @@ def test_every_setting_is_listed_with_its_values_and_meaning(
 @pytest.mark.parametrize(
     ("name", "start"),
     [
-        ("train.lr", "train.lr = 1e-06\n    number, above 0. Peak learning rate"),
-        ("rollout.tasks-per-step", "rollout.tasks_per_step = 32\n    whole number, at least 1."),
+        ("train.lr", "train.lr = 1e-06; small: 0.002\n    number, above 0. Peak learning rate"),
+        (
+            "rollout.tasks-per-step",
+            "rollout.tasks_per_step = 32; small: 12\n    whole number, at least 1.",
+        ),
         ("train.loss", 'train.loss = "clipped"\n    one of "clipped", "gspo".'),
         ("env.tasks", "env.tasks = []\n    list, each text."),
         ("replay.retire", "replay.retire = [0.2, 0.95]\n    list of 2, each number, at least 0,"),
         ("stages.0.name", "stages.N.name = none\n    text. Unique name"),
-        ("model", 'model.name = "tiny"\n    text.'),
+        ("model", 'model.name = "tiny"; full: "Qwen/Qwen3-4B-Instruct-2507"\n    text.'),
     ],
 )
 def test_a_setting_says_default_values_and_meaning(

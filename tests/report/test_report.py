@@ -670,6 +670,8 @@ def test_a_suite_and_a_page_say_it_likewise() -> None:
     said = " ".join(shown.file.getvalue().split())
     assert "6.353" not in said and "No interval: so few scenarios" in said
     assert interval(of(0.5, 3.0)) == "[no interval: too few scenarios]"
+    assert interval(of(1.0, 0.0)) == interval(of(0.0, 0.0)) == "[no interval: all changed alike]"
+    assert not of(1.0, 0.0).excludes_zero
     assert interval(of(0.5, 0.7)) == "[-0.200, +1.000]"
 
 

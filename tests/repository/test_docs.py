@@ -200,7 +200,7 @@ def test_the_readme_s_class_and_task_pass_the_check(
     assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 2
     shown = capsys.readouterr()
     assert "1 task, 1 call, replayed twice" in " ".join(shown.out.split())
-    assert "leave a split empty" in shown.err, "as training would say"
+    assert "at least 2 are needed" in shown.err, "as training would say"
 
 
 def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
@@ -223,7 +223,7 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     assert len(made) == 2 and {task.provenance.scenario for task in made} <= named
     asked = [*words, *writer, "--model.name", "no/model", "--dry-run"]
     rods("train", *asked, monkeypatch=monkeypatch)  # there is no such model
-    assert "leave a split empty" not in capsys.readouterr().err
+    assert "leaves a split empty" not in capsys.readouterr().err
 
 
 def test_the_readme_s_desk_refuses_a_room_that_is_taken() -> None:

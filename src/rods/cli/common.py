@@ -50,12 +50,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.
 Profile = Annotated[
     str,
     typer.Option(
-        help="Settings: small, full or another of the recipe. Training --model: full",
+        help="small, full or another of the recipe. [default: small; to train a --model: full]",
         autocompletion=_profiles,
+        show_default=False,
     ),
 ]
 Recipe = Annotated[
-    str, typer.Option(help="A bundled recipe, or a .toml file.", autocompletion=recipe_names)
+    str, typer.Option(help="A .toml file, or bundled: rods, torl, ...", autocompletion=recipe_names)
 ]
 Model = Annotated[
     str, typer.Option(help="Your own model: a folder or a Hugging Face name (model.name).")

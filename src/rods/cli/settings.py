@@ -55,12 +55,13 @@ def settings(
     if not found:
         known = [row["key"] for row in rows] + [at[:-1] for at, _ in places() if at]
         raise ConfigError(f"there is no setting or section {name!r}.{nearest(asked, known)}")
-    if recipe or profile:
-        config = load_config(recipe or "rods", profile or SMALL)
-        given = flat(config.model_dump(mode="json"))
+    own = [profile or SMALL] if recipe or profile else []
+    for one in own or (SMALL, FULL):
+        given = flat(load_config(recipe or "rods", one).model_dump(mode="json"))
         for row in found:
             form = re.escape(row["key"]).replace("N", r"\d+")  # of each stage
-            row["value"] = [value for key, value in given.items() if re.fullmatch(form, key)]
+            values = [value for key, value in given.items() if re.fullmatch(form, key)]
+            row["value" if own else one] = values
     if len(found) == 1:
         key = found[0]["key"]
         section, _, last = key.rpartition(".")
@@ -96,6 +97,10 @@ def _text(row: dict[str, Any]) -> str:
     first = f"{row['key']} = {default}"
     if "value" in row:
         first += f"; here {', '.join(map(json.dumps, row['value'])) or 'not read'}"
+    for one in (SMALL, FULL):  # of the recipe `rods`; stages differ from each other
+        values = [json.dumps(value) for value in row.get(one, [])]
+        if values not in ([], [default]) and row["key"][:7] != "stages.":
+            first += f"; {one}: {values[0]}"
     words = [f"{row['values']}. {row['meaning']}", *([row["use"]] if "use" in row else [])]
     return "\n    ".join([first, *(line for text in words for line in textwrap.wrap(text, 96))])
 

@@ -43,15 +43,17 @@ def train(
     curriculum: Annotated[
         str,
         typer.Option(
-            help="`rods`, or a fixed pool with the same budget: `static`, with hints `envtuning`."
+            help="`rods`, or a fixed pool with the same budget: `static`, with hints `envtuning`. "
+            "[default: the recipe's]"
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
-    folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",
+    folder: Annotated[str, typer.Option("--out", help="Folder. [default: new, in runs]")] = "",
     resume: Resume = None,
     drift: Drift = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print its memory; into a file, its settings; stop.")
+        bool,
+        typer.Option("--dry-run", help="Print planned memory, into a file also settings; stop."),
     ] = False,
     memory: Memory = None,
     track: Annotated[
@@ -65,7 +67,8 @@ def train(
 ) -> None:
     """Train a model on tasks, and write more where it is learning.
 
-    Any setting that `rods settings` lists is an option: --updates 20, --rollout.k 16.
+    Any setting that `rods settings` lists is an option: --updates 20, --rollout.k 16. Without
+    --recipe, the recipe is rods.
     """
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes

@@ -146,13 +146,13 @@ def require_sides(train: Sequence[Task], held_out: Sequence[Task], settings: Env
     """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
     if train and held_out:
         return
-    tasks = [*train, *held_out]
+    number = len({task.provenance.scenario for task in (*train, *held_out)})
     where = "env.tasks" if settings.tasks else f"env.name {settings.name!r}"
+    few = "at least 2 are needed: one to train on, one held out"
+    empty = f"env.held_out = {settings.held_out:g} or `Environment.part` leaves a split empty"
     raise ConfigError(
-        f"{where}: {len(tasks)} tasks in {len({task.provenance.scenario for task in tasks})} "
-        f"scenarios with env.held_out {settings.held_out:g} leave a split empty. Add tasks of "
-        "other scenarios (provenance.scenario), change env.held_out, or let your environment hold "
-        "some out (`Environment.part`)."
+        f"{where}: you have {number} scenario{'s' * (number != 1)}; {few if number < 2 else empty}. "
+        "Add a task with another provenance.scenario."
     )
 
 

@@ -31,8 +31,8 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the whole interval lies on one side of zero."""
-        return self.low > 0 or self.high < 0
+        """Whether the whole interval lies on one side of zero; never for one without width."""
+        return self.low < self.high and (self.low > 0 or self.high < 0)
 
     @property
     def half_width(self) -> float:

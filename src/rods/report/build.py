@@ -166,17 +166,17 @@ def _name(row: ResultRow) -> str:
 
 def _verdict(found: Interval) -> str:
     """Colour class: whether the interval excludes zero, and on which side."""
-    if not found.excludes_zero:
-        return "s-grey"
-    return "s-mastered" if found.mean > 0 else "s-hard"
+    return "s-grey" if not found.excludes_zero else "s-mastered" if found.mean > 0 else "s-hard"
 
 
 def interval(found: Interval | None) -> str:
     """`[+0.01, +0.08]` of a difference of shares; a dash where there is none."""
     if found is None:
         return DASH
-    if found.low <= -1 and found.high >= 1:
-        return "[no interval: too few scenarios]"
+    wide = found.low <= -1 and found.high >= 1
+    why = "too few scenarios" if wide else "all changed alike" if found.low == found.high else ""
+    if why:
+        return f"[no interval: {why}]"
     return f"[{max(found.low, -1):+.3f}, {min(found.high, 1):+.3f}]"
 
 

@@ -88,9 +88,8 @@ def learning_curves(run: RunData) -> list[Figure]:
 
 def tool_curves(run: RunData) -> list[Figure]:
     """Metrics of tool use; empty for runs that have none."""
-    if not any("code_ratio" in row.numbers for row in run.steps):
-        return []
-    return _curves(run, TOOL_CURVES)
+    measured = any("code_ratio" in row.numbers for row in run.steps)
+    return _curves(run, TOOL_CURVES) if measured else []
 
 
 def schedule_curves(run: RunData) -> list[Figure]:
@@ -112,6 +111,7 @@ def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
         if not series:
             figures.append(Figure(title, "Not recorded in this run.", None))
             continue
+        caption += " Thin: each update; thick: average." * any(s.faint for s in series)
         axes = Axes("step", (0.0, 1.0) if share else None)
         legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
         figures.append(Figure(title, caption, plots.line_chart(series, axes, stages), legend))
