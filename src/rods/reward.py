@@ -60,7 +60,7 @@ class GroupReward(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Json]) -> None:
-        """Go on from what `state_dict` said."""
+        """Resume from what `state_dict` returned."""
         ...
 
 

@@ -212,7 +212,7 @@ class RunDirectory:
         kind: str = TRAIN,
         drift: bool = False,
     ) -> RunDirectory:
-        """Open a run to go on from its last checkpoint; what was logged after it is cut.
+        """Open a run to resume it from its last checkpoint; what was logged after it is cut.
 
         Args:
             path: the run's folder.
@@ -223,8 +223,8 @@ class RunDirectory:
             drift: more settings may differ, not those of `drift.SAVED`; the manifest names them.
 
         Raises:
-            StoreError: the folder is not such a run, is of another version of rods, other settings
-                differ (the message lists them), or the run is finished and they ask for no more.
+            StoreError: the folder is no such run, its version or settings differ (the message lists
+                them), or it is finished and they ask for no more.
         """
         run = cls.open(path)
         run._require_kind(kind)

@@ -78,7 +78,7 @@ def train(
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Raises:
-        Interrupted: Ctrl-C; the message says how to go on.
+        Interrupted: Ctrl-C; the message says how to resume.
     """
     config = with_objects(config, environment, tasks)
     require_named(config)

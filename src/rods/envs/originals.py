@@ -146,12 +146,12 @@ def require_sides(train: Sequence[Task], held_out: Sequence[Task], settings: Env
     """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
     if train and held_out:
         return
-    number = len({task.provenance.scenario for task in (*train, *held_out)})
+    n = len({task.provenance.scenario for task in (*train, *held_out)})
     where = "env.tasks" if settings.tasks else f"env.name {settings.name!r}"
     few = "at least 2 are needed: one to train on, one held out"
     empty = f"env.held_out = {settings.held_out:g} or `Environment.part` leaves a split empty"
     raise ConfigError(
-        f"{where}: you have {number} scenario{'s' * (number != 1)}; {few if number < 2 else empty}. "
+        f"{where}: you have {n} scenario{'s' * (n != 1)}; {few if n < 2 else empty}. "
         "Add a task with another provenance.scenario."
     )
 

@@ -118,7 +118,7 @@ class HostedRun:
     # -- the curriculum, in the first process -----------------------------------------------
 
     def open(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        """Begin again, or go on from a state of `state_dict`, made here or on another machine.
+        """Begin, or resume from a state of `state_dict`, made here or on another machine.
 
         The synthesis worker's queue lies in `folder`. That of an earlier start is removed, or kept
         where a state asks for its variants.
@@ -165,7 +165,7 @@ class HostedRun:
         """The next tasks; fewer than `n` only at the end of all stages.
 
         Raises:
-            TrainError: all stages are played.
+            TrainError: all stages are over.
         """
         if version != self._version:
             self._visits.clear()
@@ -182,7 +182,7 @@ class HostedRun:
         return drawn
 
     def judge(self, drawn: Sequence[Drawn], groups: Sequence[Group]) -> list[list[Score]]:
-        """Score what was played and let the curriculum see it; scores of each group's members.
+        """Score the rollouts and let the curriculum see it; scores of each group's members.
 
         Raises:
             PolicyError: not one call of the first groups was understood.
@@ -231,13 +231,13 @@ class HostedRun:
         return self._engine
 
     def player(self, groups: int) -> RolloutRunner:
-        """What plays so many groups at once; raises `TrainError` before `begin`."""
+        """The runner of so many groups at once; raises `TrainError` before `begin`."""
         if self._context is None:
             raise TrainError(NOT_BEGUN)
         return RolloutRunner(self._context, self.config.rollout.k * groups)
 
     def layer(self, drawn: Drawn) -> Layer | None:
-        """What the worlds of a task that was drawn are played under."""
+        """The wrapper of the worlds of a task that was drawn."""
         return self._hints if drawn.hinted else None
 
     async def hand_over(self, weights: Weights, version: int) -> None:

@@ -60,8 +60,8 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
     """Make TRL's `GRPOConfig` from settings of RODS; `others` are its own arguments, which win.
 
     Raises:
-        ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how
-            long to train, or the processes cannot share a batch evenly.
+        ConfigError: TRL lacks what a setting or an argument asks for, no setting limits the training,
+            or the processes cannot share a batch evenly.
     """
     given = given_to(config, output_dir, **others)
     kind: Any = importlib.import_module("trl").GRPOConfig
