@@ -60,7 +60,7 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
     """Make TRL's `GRPOConfig` from settings of RODS; `others` are its own arguments, which win.
 
     Raises:
-        ConfigError: TRL lacks what a setting or an argument asks for, no setting limits the training,
+        ConfigError: TRL lacks what a setting or an argument asks for, nothing limits the training,
             or the processes cannot share a batch evenly.
     """
     given = given_to(config, output_dir, **others)
