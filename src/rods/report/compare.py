@@ -84,29 +84,29 @@ def _warnings(
     if any(key.startswith("evaluation.") for key in differing):
         found.append("the runs were evaluated differently.")
     found += _not_shared(runs, labels)
+    notes: dict[str, list[str]] = {}
     for run, label in zip(runs, labels, strict=True):
-        found += [f"{label}: {note}" for note in run.notes]
-    return found
+        for note in run.notes:
+            notes.setdefault(note, []).append(label)
+    return found + [f"{', '.join(who)}: {note}" for note, who in notes.items()]
 
 
 def _not_shared(runs: Sequence[RunData], labels: Sequence[str]) -> list[str]:
-    """Which run has which held-out tasks, where they are not those of the first run."""
-    first, found = heldout.by_key(runs[0].last_evaluation), list[str]()
+    """Which runs have which held-out tasks, where they are not those of the first run."""
+    first, found = heldout.by_key(runs[0].last_evaluation), dict[tuple[int, str, str], list[str]]()
     for run, label in zip(runs[1:], labels[1:], strict=True):
         theirs = heldout.by_key(run.last_evaluation)
         if not first or not theirs or first.keys() == theirs.keys():
             continue  # one that was not evaluated says so itself
         common = len(first.keys() & theirs.keys())
-        alone = (
-            f"{name} alone has {_named(mine.keys() - other.keys())}"
-            for name, mine, other in ((labels[0], first, theirs), (label, theirs, first))
-        )
-        so = "differences are of those" if common else "there is no difference to show"
-        found.append(
-            f"{labels[0]} and {label} have {common or 'no'} evaluated "
-            f"task{'s' if common > 1 else ''} in common, so {so}; {'; '.join(alone)}."
-        )
-    return found
+        mine, other = (_named(a.keys() - b.keys()) for a, b in ((first, theirs), (theirs, first)))
+        found.setdefault((common, mine, other), []).append(label)
+    return [
+        f"{labels[0]} and {(who := ', '.join(those))} have {common} of {len(first)} evaluated "
+        f"tasks in common; only those have a difference. {labels[0]} alone has {mine}; {who} alone "
+        f"has {other}."
+        for (common, mine, other), those in found.items()
+    ]
 
 
 def _named(keys: Set[Key]) -> str:
