@@ -1,7 +1,7 @@
 """Milliseconds of a decode step of the embedded engine, with what makes it quick and without.
 
 A few updates of the main job run in this process, and every decode step takes the next of four
-forms in turn, so that all of them meet the same work and the same neighbours: as it is, without
+forms in turn, so that all of them meet the same work and the same neighbors: as it is, without
 runs (all rows are read as wide as the longest), without packed matrices, and without both.
 
     python benchmarks/decode_step.py --updates 4

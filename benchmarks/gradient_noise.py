@@ -38,7 +38,7 @@ from rods.trajectory import Group
 
 
 def trainer_of(config: RunConfig, run: Path | None) -> LocalTrainer:
-    """One optimiser step an update, of gradients that nothing clips."""
+    """One optimizer step an update, of gradients that nothing clips."""
     model, tokenizer = load_model(config.model)
     whole = config.train.model_copy(update={
         "minibatch": 0, "epochs": 1,

@@ -105,7 +105,7 @@ OF_CONVERSATIONS: Mapping[str, str] = {
 """What is drawn of `artist_fc`, `envtuning` and `skyrl_v0`."""
 CONVERSATIONS = ("artist_fc", "envtuning", "skyrl_v0")
 HOW: Mapping[str, str] = {"greedy": "greedy_progress", "sampled": "progress"}
-COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e5fb0")
+COLORS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e5fb0")
 Lines = list[dict[str, float]]
 """Numbers of each step, averaged over seeds."""
 
@@ -228,10 +228,10 @@ def picture(name: str, out: Path, seeds: Sequence[int]) -> Figure:
     meters = OF_CONVERSATIONS if name in CONVERSATIONS else METERS
     figure = make_subplots(1, len(meters), subplot_titles=list(meters.values()))
     for column, key in enumerate(meters, 1):
-        for (label, rows), colour in zip(runs.items(), COLOURS, strict=False):
+        for (label, rows), color in zip(runs.items(), COLORS, strict=False):
             xs = [row["step"] for row in rows]
             ys = [row.get(key, float("nan")) for row in rows]
-            thick = {"color": colour, "width": 2}
+            thick = {"color": color, "width": 2}
             look = {"mode": "lines", "legendgroup": label, "showlegend": column == 1}
             raw = Scatter(
                 x=xs, y=ys, line={**thick, "width": 1}, opacity=0.3, mode="lines", showlegend=False

@@ -2,7 +2,7 @@
 
 A random Qwen3 (1.3B parameters by default). The engine plays groups that share a prompt, over
 several turns with observations between; the update learns from groups of that kind, once for each
-way to keep the optimiser. A token costs two operations a weight forwards, six with the backward
+way to keep the optimizer. A token costs two operations a weight forwards, six with the backward
 pass (eight where activations are computed again), attention not counted; the matrix rate is that of
 square bfloat16 products, measured in the same run.
 

@@ -1,4 +1,4 @@
-"""Trajectories and groups: the one artefact that every room reads.
+"""Trajectories and groups: the one artifact that every room reads.
 
 A `Trajectory` is everything that happened in one attempt at a task: messages for people, spans for
 the trainer, steps and verdicts for rewards. A `Group` is K of them by one policy version.

@@ -88,7 +88,7 @@ def test_every_recipe_and_profile_loads(name: str) -> None:
         load_config(name, profile)
 
 
-def test_overrides_apply_in_order_and_keep_their_neighbours() -> None:
+def test_overrides_apply_in_order_and_keep_their_neighbors() -> None:
     config = load_config(
         "rods", "small", ["train.lr=1e-3", "train.lr=2e-3", "env.bfcl.split=paper"]
     )

@@ -91,7 +91,7 @@ def test_updates_change_the_weights(
 @pytest.mark.parametrize("rank", [0, 4])
 def test_states_in_the_hosts_memory_change_nothing(device: torch.device, rank: int) -> None:
     if rank:
-        pytest.xfail("adapters are float32, whose full optimiser is torch's fused one")
+        pytest.xfail("adapters are float32, whose full optimizer is torch's fused one")
     away, here = (updated(trainer_on(device, mode, rank)) for mode in ("offload", "full"))
     assert same(weights(away.model), weights(here.model))
     state = next(iter(away._optimizer.state.values()))

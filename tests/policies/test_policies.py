@@ -12,7 +12,7 @@ import torch
 from pretrain import command
 from pretrain.conversations import Conversation, VariantGenerator, play
 from pretrain.habits import ORACLE, Habits, agent_texts
-from pretrain.muon import Muon, orthogonalise
+from pretrain.muon import Muon, orthogonalize
 from pretrain.teacher import PretrainSettings, batches, build_model, collate, measure, teach
 from pretrain.tokenizer import common_words, train_tokenizer
 from rods.config import load_config
@@ -171,32 +171,32 @@ def test_a_roaming_walk_takes_tools_that_its_seed_does_not_know() -> None:
     assert new(far) > new(near) + 0.1
 
 
-def test_orthogonalise_gives_singular_values_near_one() -> None:
+def test_orthogonalize_gives_singular_values_near_one() -> None:
     torch.manual_seed(0)
     for shape in ((16, 40), (40, 16)):
-        values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
+        values = torch.linalg.svdvals(orthogonalize(torch.randn(shape)))
         assert values.min() > 0.5 and values.max() < 1.4
 
 
-def test_matrices_of_one_shape_are_orthogonalised_together_as_alone() -> None:
+def test_matrices_of_one_shape_are_orthogonalized_together_as_alone() -> None:
     torch.manual_seed(0)
     many = torch.randn(3, 12, 8)
-    alone = torch.stack([orthogonalise(matrix) for matrix in many])
-    assert torch.allclose(orthogonalise(many), alone, atol=1e-5)
+    alone = torch.stack([orthogonalize(matrix) for matrix in many])
+    assert torch.allclose(orthogonalize(many), alone, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_muon_descends(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     weight = torch.nn.Parameter(torch.randn(8, 12))
-    target, optimiser = torch.randn(8, 12), Muon([weight], lr=0.05, dtype=dtype)
+    target, optimizer = torch.randn(8, 12), Muon([weight], lr=0.05, dtype=dtype)
     losses = []
     for _ in range(120):
         loss = (weight - target).square().mean()
         loss.backward()
         losses.append(loss.item())
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     assert losses[-1] < 0.2 * losses[0]
 
 

@@ -37,7 +37,7 @@ BOX = re.compile(rf"\\boxed\{{({group(3)}*)\}}")
 
 
 def torl(response: str, reference: str) -> float:
-    """ToRL: -1 without a box; equal but for case, or equal to math-verify once normalised."""
+    """ToRL: -1 without a box; equal but for case, or equal to math-verify once normalized."""
     boxes = BOX.findall(response)
     if not boxes:
         return -1.0

@@ -28,7 +28,7 @@ from sandbox_cases import (
     LACKS,
     LIMITS,
     children,
-    neighbour,
+    neighbor,
     opened,
     opened_as,
     pool_of,
@@ -219,7 +219,7 @@ def test_a_process_with_many_open_files_runs_programs() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_closing_leaves_nothing(kind: str, tmp_path: Path) -> None:
     code = "import os; os.makedirs('a/b'); open('a/b/c', 'w').write('x')"
-    with opened_as(kind, tmp_path) as pool, neighbour(pool, code):
+    with opened_as(kind, tmp_path) as pool, neighbor(pool, code):
         root, process = pool._current().root, pool._current().process
         [pid] = children(pool)
         assert (root is not None and Path(root).exists()) == (kind == "watched")

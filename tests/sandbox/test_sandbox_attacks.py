@@ -25,7 +25,7 @@ from sandbox_cases import (
     SECRET,
     blocked,
     let_through,
-    neighbour,
+    neighbor,
     opened,
     opened_as,
     run,
@@ -173,7 +173,7 @@ print(dict(os.environ), bool(first) and first[0], os.getenvb(b"RODS_TEST_SECRET"
 
 
 def test_memory_of_the_maker_holds_no_other_program(pool: SandboxPool) -> None:
-    with neighbour(pool, f"kept = {SECRET!r}"):
+    with neighbor(pool, f"kept = {SECRET!r}"):
         code = """
 import gc
 gc.unfreeze()
@@ -184,7 +184,7 @@ print(len(found))
 
 
 def test_other_scratch_folders(pool: SandboxPool) -> None:
-    with neighbour(pool, "import os; open('a', 'w'); print(os.getcwd())") as folder:
+    with neighbor(pool, "import os; open('a', 'w'); print(os.getcwd())") as folder:
         blocked(pool, f"open('{folder}/a').read()")
         blocked(pool, f"open('{folder}/b', 'w')")
 

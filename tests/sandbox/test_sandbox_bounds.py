@@ -17,7 +17,7 @@ import pytest
 from rods.sandbox import readable, scratch
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import PREFIX
-from sandbox_cases import EACH_KIND, KINDS, LIMITS, neighbour, opened_as, pool_of
+from sandbox_cases import EACH_KIND, KINDS, LIMITS, neighbor, opened_as, pool_of
 
 pool = pool_of(EACH_KIND)
 
@@ -83,7 +83,7 @@ def test_shared_memory_without_a_name_is_refused(pool: SandboxPool) -> None:
     assert pool.execute("import mmap; mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE)").ok
 
 
-def test_neighbours_folders_cannot_be_named(pool: SandboxPool) -> None:
+def test_neighbors_folders_cannot_be_named(pool: SandboxPool) -> None:
     seek = """
 import gc, os
 gc.unfreeze()
@@ -97,7 +97,7 @@ for n in range(400):
 place = BACKWARDS
 print(found, [repr(x)[:99] for x in gc.get_objects() if place in repr(x)[::-1]])
 """
-    with neighbour(pool, "import os; os.symlink('secret', 'note'); print(os.getcwd())") as first:
+    with neighbor(pool, "import os; os.symlink('secret', 'note'); print(os.getcwd())") as first:
         folder = Path(first)
         assert len(folder.parent.name) == 32  # as many as nobody can try
         done = pool.execute(seek.replace("BACKWARDS", repr(folder.parent.name[::-1])))
@@ -110,10 +110,10 @@ TRAINER = """
 import sys, threading
 from rods.sandbox.execution import SandboxLimits
 from rods.sandbox.pool import SandboxPool
-from sandbox_cases import neighbour
+from sandbox_cases import neighbor
 wrap, python = sys.argv[1:]
 pool = SandboxPool(1, SandboxLimits(), preload=(), wrap=wrap, python=python)
-with neighbour(pool, "for n in range(3): open(str(n), 'wb').write(bytes(15 << 20))"):
+with neighbor(pool, "for n in range(3): open(str(n), 'wb').write(bytes(15 << 20))"):
     handle = pool._current()
     print(handle.pid, handle.root, flush=True)
     threading.Event().wait()

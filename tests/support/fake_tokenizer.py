@@ -1,7 +1,7 @@
 """A character-level tokenizer whose decode and encode are no inverses of each other.
 
 `encode` joins some pairs into one id that `decode` spells like the two, so text decoded from the
-ids `h`, `e` encodes to the id of `he`: re-tokenising history would change it.
+ids `h`, `e` encodes to the id of `he`: re-tokenizing history would change it.
 
     tokenizer = FakeTokenizer()
     tokenizer.decode(tokenizer.encode("he")) == "he"

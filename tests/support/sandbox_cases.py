@@ -55,7 +55,7 @@ def opened(limits: SandboxLimits = LIMITS, size: int = 2, **more: object) -> Ite
 
 
 @contextmanager
-def neighbour(pool: SandboxPool, code: str) -> Iterator[str]:
+def neighbor(pool: SandboxPool, code: str) -> Iterator[str]:
     """What a program prints that then rests beside the others until the block ends."""
     body = json.dumps([f"{code}\nimport time; print(end='.', flush=True); time.sleep(600)", ""])
     with pool._current().fork() as child:

@@ -80,7 +80,7 @@ def test_groups_by_accuracy(right, of, window, reason, kind):
     )
 
 
-def test_a_dropped_group_is_not_in_the_batch_that_standardises():
+def test_a_dropped_group_is_not_in_the_batch_that_standardizes():
     good, easy = group_of("right", "wrong"), group_of(*["right"] * 5, "wrong", number=1)
     with_it, without = (gather(g, "reinforce++_baseline") for g in ([good, easy], [good]))
     assert [s.advantage for s in with_it.samples] == [s.advantage for s in without.samples]

@@ -130,13 +130,13 @@ def best(made: Sequence[ToolCall], wanted: Sequence[ToolCall]) -> list[Fraction]
 def reference(
     task: Task, members: Sequence[Trajectory], rewards: Sequence[float], gamma: float
 ) -> list[list[float]]:
-    def standardised(values: Sequence[float]) -> list[float]:
+    def standardized(values: Sequence[float]) -> list[float]:
         if len(values) < 2 or max(values) - min(values) <= 1e-9:
             return [0.0] * len(values)
         mean, deviation = statistics.fmean(values), statistics.stdev(values)
         return [(v - mean) / (deviation + 1e-6) for v in values]
 
-    found = [[a] * len(m.steps) for m, a in zip(members, standardised(rewards), strict=True)]
+    found = [[a] * len(m.steps) for m, a in zip(members, standardized(rewards), strict=True)]
     for turn, wanted in enumerate(t.ground_truth for t in task.turns):
         if not wanted:
             continue
@@ -160,7 +160,7 @@ def reference(
         for depth in range(max(map(len, returns))):
             there = [n for n, row in enumerate(returns) if depth in row]
             for n, a in zip(
-                there, standardised([returns[n][depth][1] for n in there]), strict=True
+                there, standardized([returns[n][depth][1] for n in there]), strict=True
             ):
                 found[n][returns[n][depth][0]] += a
     return found

@@ -210,7 +210,7 @@ def test_a_resumed_run_equals_one_that_was_not_killed(tmp_path: Any, mode: str, 
 
 
 @pytest.mark.usefixtures("eight")
-def test_a_checkpoint_holds_bfloat16_weights_and_one_optimiser_state(tmp_path: Any) -> None:
+def test_a_checkpoint_holds_bfloat16_weights_and_one_optimizer_state(tmp_path: Any) -> None:
     model, trainer = updated("8bit", HALF, 1)
     trainer.save(tmp_path / "checkpoint")
     count = sum(p.numel() for p in model.parameters())

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def gradients(trainer, groups):
-    """What the optimiser would have seen, before clipping."""
+    """What the optimizer would have seen, before clipping."""
     seen = {}
 
     def spy(*_):

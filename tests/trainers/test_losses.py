@@ -146,7 +146,7 @@ def test_objective_adds_kl_and_takes_entropy_away():
     assert terms.sums["kl"].item() == pytest.approx(kl)
     assert terms.sums["entropy_mean"].item() == pytest.approx(mean_entropy)
     terms.loss.backward()
-    # -A w from the surrogate, 0.1 w (1 - 2) from k3: descent raises what A > 0 favours.
+    # -A w from the surrogate, 0.1 w (1 - 2) from k3: descent raises what A > 0 favors.
     assert new.grad.tolist() == pytest.approx([0.25 * (-1 - 0.1), 0.75 * (2 - 0.1)])
     # Descent raises the entropy.
     assert entropy.grad.tolist() == pytest.approx([-0.01 * 0.25, -0.01 * 0.75])

@@ -14,7 +14,7 @@ from rods.config import load_config, parse_config
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.rewards import rewards_of
-from rods.trainers.collect import penalised, perplexity
+from rods.trainers.collect import penalized, perplexity
 from rods.trainers.critic import token_advantages
 from rods.trainers.samples import to_sample
 from trainer_cases import make_groups, make_model, make_scores, make_trainer
@@ -101,7 +101,7 @@ def test_a_reward_without_its_reference_is_refused():
     (group,) = make_groups(make_model(), groups=1)
     bare = [to_sample(t, 0.0) for t in group.trajectories]
     with pytest.raises(TrainError, match="needs the reference's"):
-        penalised([[Score(1.0)] * len(bare)], [bare], 0.1)
+        penalized([[Score(1.0)] * len(bare)], [bare], 0.1)
 
 
 def test_perplexity_is_that_of_the_reference():

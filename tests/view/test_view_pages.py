@@ -158,7 +158,7 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.goto(page.url)
     page.wait_for_selector("text=48 trajectories")
     assert fits(page)
-    # Open a trajectory, go on by the keyboard, put a sibling beside it, colour the tokens.
+    # Open a trajectory, go on by the keyboard, put a sibling beside it, color the tokens.
     page.locator("main table a").first.press("Enter")
     page.wait_for_selector("article .msg")
     page.keyboard.press("j")

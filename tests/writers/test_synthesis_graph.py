@@ -220,7 +220,7 @@ def test_an_environment_says_what_its_new_values_look_like() -> None:
 
 def test_a_slot_that_nobody_knows_is_refused_before_anything_is_drawn() -> None:
     materials = Materials(Vocabulary(["book"]), {})
-    with pytest.raises(SynthesisError, match=r"slot \{colour\} is not known.*Noun"):
-        draws(Domains(forms={"badge": "B-{colour}"}), materials)
+    with pytest.raises(SynthesisError, match=r"slot \{color\} is not known.*Noun"):
+        draws(Domains(forms={"badge": "B-{color}"}), materials)
     with pytest.raises(SynthesisError, match=r"slot \{city\} is not known"):
         Texts(Domains(texts={"note": ["See you.", "Off to {city}!"]}), materials)

@@ -1,7 +1,7 @@
 """What an agent says on each of its generations: the oracle, or one with worse habits.
 
 A policy of a few million parameters gains no knowledge from the trajectories of one laptop run; it
-can gain behaviour. So the end of its pretraining leaves decisions open for reinforcement to close:
+can gain behavior. So the end of its pretraining leaves decisions open for reinforcement to close:
 at a known rate the agent stops before all of a request is done. What is known (which function,
 which value) is shown alike both ways. Owns which decisions are open and how often which way is
 shown; it plays nothing.

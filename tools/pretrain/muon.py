@@ -1,10 +1,10 @@
 """Muon for pre-training the bundled policy on a CPU, in the arithmetic that this CPU is fast at.
 
-torch has a Muon since 2.9, but it orthogonalises in bfloat16, which a CPU without such arithmetic
+torch has a Muon since 2.9, but it orthogonalizes in bfloat16, which a CPU without such arithmetic
 emulates slowly, and one matrix after the other. The method is Jordan's (2024): momentum, then the
 nearest orthogonal matrix by five Newton-Schulz iterations; matrices of one shape go together.
 
-    optimiser = Muon(matrices, lr=0.02)
+    optimizer = Muon(matrices, lr=0.02)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ A, B, C = 3.4445, -4.7750, 2.0315
 """Coefficients of the quintic iteration."""
 
 
-def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
+def orthogonalize(matrix: Tensor, iterations: int = 5) -> Tensor:
     """Roughly U V^T of each matrix (..., m, n) with singular value decomposition U S V^T."""
     tall = matrix.shape[-2] > matrix.shape[-1]
     x = matrix.mT if tall else matrix
@@ -31,7 +31,7 @@ def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum with Nesterov's look-ahead, orthogonalised; for 2-d weights of hidden layers."""
+    """Momentum with Nesterov's look-ahead, orthogonalized; for 2-d weights of hidden layers."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     alike.setdefault(weight.shape, []).append(weight)
             for shape, weights in alike.items():
-                updates = orthogonalise(self._look_ahead(weights, group["momentum"]))
+                updates = orthogonalize(self._look_ahead(weights, group["momentum"]))
                 scale = max(1.0, shape[0] / shape[1]) ** 0.5
                 for weight, update in zip(weights, updates.float(), strict=True):
                     weight.add_(update, alpha=-group["lr"] * scale)

@@ -190,7 +190,7 @@ def collate(batch: Sequence[Conversation], pad: int, weight: float) -> tuple[tor
 
 
 class Teacher:
-    """Holds model, optimisers and schedule; `step` makes one update."""
+    """Holds model, optimizers and schedule; `step` makes one update."""
 
     def __init__(self, model: Qwen3ForCausalLM, settings: PretrainSettings) -> None:
         self.model, self.settings = model, settings
@@ -199,7 +199,7 @@ class Teacher:
         matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
         known = {id(p) for p in matrices}
         others = [p for p in model.parameters() if id(p) not in known]
-        self.optimisers: list[torch.optim.Optimizer] = [
+        self.optimizers: list[torch.optim.Optimizer] = [
             Muon(matrices, lr=settings.matrix_lr, dtype=self.dtype),
             torch.optim.AdamW(others, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.0),
         ]
@@ -231,11 +231,11 @@ class Teacher:
         loss = (torch.where(oracle, smooth, plain) * weight).sum() / weight.sum()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        for optimiser, peak in zip(self.optimisers, self.peaks, strict=True):
-            for group in optimiser.param_groups:
+        for optimizer, peak in zip(self.optimizers, self.peaks, strict=True):
+            for group in optimizer.param_groups:
                 group["lr"] = peak * self.rate()
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         self.seen += int((ids != pad).sum())
         hits = (logits.argmax(-1) == targets)[oracle].float().mean()
         return {

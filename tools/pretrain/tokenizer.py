@@ -58,7 +58,7 @@ def train_tokenizer(
         texts: the corpus, one text a piece (special tokens need not appear).
         words: those that are joined to the blank before them (`common_words`).
         vocab: size of the vocabulary, special tokens and 256 bytes included.
-        alone: a regular expression of what is never joined to its neighbours.
+        alone: a regular expression of what is never joined to its neighbors.
     """
     joined = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
     first = f"{alone}|" if alone else ""

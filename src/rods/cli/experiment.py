@@ -119,13 +119,13 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
 
         if (path / MANIFEST).is_file():
             return rods("train", "--resume", str(path))
-        if cell.arm.static_variants and (status := _synthesise(grid, cell, where, rods)):
+        if cell.arm.static_variants and (status := _synthesize(grid, cell, where, rods)):
             return status
         recipe = ["--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)]
         return rods("train", *recipe, "--out", str(path), *(f"--{text}" for text in given))
 
 
-def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
+def _synthesize(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
     """Make variants of the run's original tasks once, by `rods synth`."""
     from rods.assemble.tasks import sides_of
 

@@ -158,9 +158,9 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     # The roots of (p - share)^2 = z^2 p (1 - p) / n; unlike share +- z * deviation, they are not
     # one point where all K rewards are equal.
     z2 = _Z95 * _Z95
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    center = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+    return max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
 
 
 class Seed(NamedTuple):

@@ -1,6 +1,6 @@
 """Inference engines: policies that sample from real weights, by name.
 
-`hf.py` runs a causal language model of transformers in this process; its neighbours are the parts
+`hf.py` runs a causal language model of transformers in this process; its neighbors are the parts
 it is made of. `openai.py` asks a server, `vllm.py` starts one. Nothing of them is
 imported before it is asked for, so that the core never loads torch by accident.
 

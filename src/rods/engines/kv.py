@@ -326,7 +326,7 @@ class RowCache(Backend):
         both = w.heads + w.kv_heads
         qk = qkv[:, :both]
         if layer.norm_qk is not None:
-            # Queries and keys have weights of their own, stacked, so that one call normalises both.
+            # Queries and keys have weights of their own, stacked, so that one call normalizes both.
             qk = F.rms_norm(qk, (w.head_dim,), None, w.eps) * layer.norm_qk
         # The rotation pairs coordinate j with j + half; the sign of the first half is in `sin`.
         qk = qk * cos + qk.roll(w.head_dim // 2, -1) * sin

@@ -125,7 +125,7 @@ class Run(NamedTuple):
 def runs_of(rows: Sequence[int], lengths: Sequence[int], width: int) -> list[Run]:
     """Rows in runs, each as wide as its longest row and the token that is appended to it.
 
-    A kernel takes neighbouring rows as a rectangle that is as wide as the longest of them; what the
+    A kernel takes neighboring rows as a rectangle that is as wide as the longest of them; what the
     others lack is read for nothing. Another call costs as much as some reading, so rows are split
     where their lengths differ by more than that.
 

@@ -165,7 +165,7 @@ def _name(row: ResultRow) -> str:
 
 
 def _verdict(found: Interval) -> str:
-    """Colour class: whether the interval excludes zero, and on which side."""
+    """Color class: whether the interval excludes zero, and on which side."""
     return "s-grey" if not found.excludes_zero else "s-mastered" if found.mean > 0 else "s-hard"
 
 

@@ -29,7 +29,7 @@ from rods.evaluation.stats import Interval, mean_ci
 from rods.report import heldout
 from rods.report.build import span, write_page
 from rods.report.heldout import LEADING, METRICS, Cells, MetricCell, Point, TaskSubset
-from rods.report.panels import Figure, colours_of, overlay, overlays
+from rods.report.panels import Figure, colors_of, overlay, overlays
 from rods.report.plots import Axes, Series
 from rods.report.results import change, heading, mean, numbers, plain_table
 from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
@@ -149,7 +149,7 @@ class Experiment:
         found: list[Figure] = []
         for metric, _, _ in self.reached:
             lines: list[Series] = []
-            for arm, css in zip(self.arms, colours_of(self.arms), strict=True):
+            for arm, css in zip(self.arms, colors_of(self.arms), strict=True):
                 spent, values = zip(*self._curve(arm, metric), strict=True)
                 lines.append(Series(arm.name, spent, values, css))
             title = f"Held out: {' '.join(METRICS[metric]).lower()}"

@@ -32,7 +32,7 @@ RETIRED: Mapping[str, str] = {
     "stale": "s-grey",
     "pruned": "s-4",
 }
-COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
+COLORS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
 
@@ -46,7 +46,7 @@ class Figure:
     chart: Plot | None
     """`None`: there are no data for it, and the caption says so."""
     legend: Sequence[tuple[str, str]] = ()
-    """Names and colour classes."""
+    """Names and color classes."""
 
 
 class Curve(NamedTuple):
@@ -287,7 +287,7 @@ def synthesis_figure(run: RunData) -> Figure:
     title = "Synthesis: what became of the candidates"
     made = run.made
     if not made.tried:
-        return Figure(title, "Nothing was synthesised in this run.", None)
+        return Figure(title, "Nothing was synthesized in this run.", None)
     parts = [("accepted", made.accepted, "s-mastered")]
     rejected = sorted(made.rejected.items(), key=lambda item: -item[1])
     parts += [(words(reason), n, "s-hard") for reason, n in rejected]
@@ -341,9 +341,9 @@ def facts(run: RunData) -> list[Tile]:
 # -- several runs in one chart -------------------------------------------------------------------
 
 
-def colours_of(lines: Sequence[object]) -> list[str]:
-    """A colour class for each, in their order."""
-    return [COLOURS[i % len(COLOURS)] for i in range(len(lines))]
+def colors_of(lines: Sequence[object]) -> list[str]:
+    """A color class for each, in their order."""
+    return [COLORS[i % len(COLORS)] for i in range(len(lines))]
 
 
 def overlay(title: str, caption: str, lines: Sequence[Series], axes: Axes) -> Figure:
@@ -355,7 +355,7 @@ def overlay(title: str, caption: str, lines: Sequence[Series], axes: Axes) -> Fi
 def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
     """Learning curves of all runs in common charts."""
     figures: list[Figure] = []
-    named = list(zip(runs, labels, colours_of(runs), strict=True))
+    named = list(zip(runs, labels, colors_of(runs), strict=True))
     for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
         axes = Axes("step", (0.0, 1.0) if share else None)
         for curve in curves:

@@ -1,6 +1,6 @@
 """Charts as plotly figures: plain data that the page's script draws. Knows nothing about runs.
 
-A colour is a class of the style sheet (`s-hard`, `s-1`). A figure holds it as `var(--hard)`, and
+A color is a class of the style sheet (`s-hard`, `s-1`). A figure holds it as `var(--hard)`, and
 the script of the page puts the value in. Names are escaped, because plotly reads markup.
 
     line_chart([Series("reward", [0, 1, 2], [0.1, 0.4, 0.5], "s-1")], Axes("step"))
@@ -25,9 +25,9 @@ from rods.infra.install import install_line
 Plot: TypeAlias = dict[str, Any]
 """A plotly figure: `data` (traces) and `layout`."""
 Layer: TypeAlias = tuple[str, Sequence[float], str]
-"""A name, its values and its colour class."""
+"""A name, its values and its color class."""
 NUMBERED = {"s-1": "one", "s-2": "two", "s-3": "three", "s-4": "four"}
-"""Colours of the style sheet whose classes are numbers."""
+"""Colors of the style sheet whose classes are numbers."""
 FEW = 12
 """Lines of fewer points show them."""
 LETTER = 7 / 260
@@ -54,7 +54,7 @@ class Axes(NamedTuple):
 
 
 def smooth(values: Sequence[float], window: int) -> list[float]:
-    """Centred moving average over at most `window` values; NaN values are left out of it."""
+    """Centered moving average over at most `window` values; NaN values are left out of it."""
     half, out = window // 2, list[float]()
     for i in range(len(values)):
         near = [v for v in values[max(0, i - half) : i + half + 1] if not math.isnan(v)]
@@ -130,7 +130,7 @@ def scatter(
     traces: list[Plot] = []
     for name, group, css in groups:
         sizes = [3.8 + growth * math.sqrt(n) for _, _, n in group]
-        dots = {"size": sizes, "color": colour(css), "opacity": 0.45, "line": {"width": 0}}
+        dots = {"size": sizes, "color": color(css), "opacity": 0.45, "line": {"width": 0}}
         form = f"{escape(name)}: %{{customdata}} at mean progress %{{x:.3f}}, variance %{{y:.4f}}"
         traces.append(
             _points(name, [p[:2] for p in group], "markers")
@@ -154,7 +154,7 @@ def bars(rows: Sequence[tuple[str, float, str, str]]) -> Plot:
         "textposition": "outside",
         "cliponaxis": False,
         "hoverinfo": "skip",
-        "marker": {"color": [colour(css) for _, _, _, css in rows]},
+        "marker": {"color": [color(css) for _, _, _, css in rows]},
     }
     most = max([value for _, value, _, _ in rows] + [1e-9])
     axis = {"visible": False, "range": [0, 1.35 * most]}
@@ -174,7 +174,7 @@ def forest(
         "type": "scatter",
         "mode": "markers",
         "x": [mean for _, mean, _, _, _ in rows],
-        "marker": {"color": [colour(css) for *_, css in rows], "size": 9},
+        "marker": {"color": [color(css) for *_, css in rows], "size": 9},
         "error_x": {
             "type": "data",
             "symmetric": False,
@@ -205,14 +205,14 @@ def plotly_script() -> str:
     return base64.b64encode(packed).decode()
 
 
-def colour(css: str) -> str:
-    """A colour class as the variable of the style sheet that holds it."""
+def color(css: str) -> str:
+    """A color class as the variable of the style sheet that holds it."""
     return f"var(--{NUMBERED.get(css, css.removeprefix('s-'))})"
 
 
 def _line(series: Series, ys: Sequence[float], width: float) -> Plot:
     points = _points(series.name, list(zip(series.xs, ys, strict=True)), "lines")
-    return points | {"line": {"color": colour(series.css), "width": width}, "cliponaxis": False}
+    return points | {"line": {"color": color(series.css), "width": width}, "cliponaxis": False}
 
 
 def _points(name: str, points: Sequence[tuple[float, float]], mode: str) -> Plot:
@@ -226,7 +226,7 @@ def _points(name: str, points: Sequence[tuple[float, float]], mode: str) -> Plot
 
 
 def _bar(name: str, xs: Sequence[float], ys: Sequence[float], css: str) -> Plot:
-    mark = {"color": colour(css)}
+    mark = {"color": color(css)}
     return {"type": "bar", "name": str(escape(name)), "x": [*xs], "y": [*ys], "marker": mark}
 
 

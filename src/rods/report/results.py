@@ -154,8 +154,8 @@ def change(found: Interval | None) -> Text:
     """`+0.112 ±0.026`, green or red where the interval excludes zero; a dash without one."""
     if found is None:
         return Text("-", style="dim")
-    colour = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
-    return Text(f"{found.mean:+.3f}{reach(found, -1.0)}", style=colour)
+    color = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
+    return Text(f"{found.mean:+.3f}{reach(found, -1.0)}", style=color)
 
 
 def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) -> Group:

@@ -38,7 +38,7 @@ MARKED: tuple[Form, ...] = ("boxed", "tag")
 """Where the answer to a question of mathematics stands, unless a reward says otherwise."""
 
 Judge = Literal["algebra", "value", "exact", "text"]
-"""Who compares: math-verify, the value, the very same text, or normalised text."""
+"""Who compares: math-verify, the value, the very same text, or normalized text."""
 
 Algebra: TypeAlias = Callable[[str, str], Verdict]
 """What says whether an answer and a reference are the same mathematics."""

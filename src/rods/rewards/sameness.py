@@ -3,7 +3,7 @@ r"""When two final answers are the same: as text, as a value, or as mathematics.
 Owns our own judges, which read and never evaluate, and when math-verify is asked. Never looks for
 an answer in a text; how numbers are read: `numbers.py`; what was not worked out: `copies.py`.
 
-    same_text("The Eiffel Tower!", "eiffel tower")      # True: normalised, then exact
+    same_text("The Eiffel Tower!", "eiffel tower")      # True: normalized, then exact
     same_value("6 + 7", "13")                           # False: not a value, it was not worked out
     math_verdict("x(x+1)", "x^2+x")                     # "right"
 
@@ -29,7 +29,7 @@ from rods.rewards.verifier import LONGEST, Verdict, ask
 
 
 def same_text(answer: str, reference: str) -> bool:
-    """Exact match of normalised texts, as question-answering benchmarks score it.
+    """Exact match of normalized texts, as question-answering benchmarks score it.
 
     Case, punctuation, articles and white space do not count, but articles do in a text of nothing
     else: the answers `A` and `(A).` are the option `A`. An empty answer is wrong.

@@ -2,7 +2,7 @@
 
 Owns the state machine of stop strings: the policy writes, stops where a program ends, the program
 is run, its result is appended as context, and the policy writes on in the same session. What it
-sampled stays as sampled: an insertion is encoded once, by itself, and nothing is tokenised again.
+sampled stays as sampled: an insertion is encoded once, by itself, and nothing is tokenized again.
 
 Each program is one step. When the budget of calls is spent no stop string is set any more and the
 policy just writes on, until it ends or writes one of `rollout.stop`; `rollout.steps_per_turn` does

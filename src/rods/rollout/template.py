@@ -1,4 +1,4 @@
-"""Chat templates by increments: how turns are joined without ever tokenising history again.
+"""Chat templates by increments: how turns are joined without ever tokenizing history again.
 
 Owns the ids of the prompt and of what follows an assistant turn (tool results, feedback, the next
 user message, the next assistant header). What the policy sampled is never rendered: increments come
@@ -264,7 +264,7 @@ class ChatTemplate:
         return whole[:at]
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text; special tokens in it are recognised, none are added."""
+        """Ids of a text; special tokens in it are recognized, none are added."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, ids: Sequence[int]) -> str:

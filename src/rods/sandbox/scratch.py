@@ -8,7 +8,7 @@ ask often. Nothing here follows a link or trusts a depth, a name or a mode. Stan
 
     boxes = Boxes("/dev/shm", count=4, disk=1 << 26, entries=1000, sized=True, owner=1000)
     number = boxes.take()
-    path = boxes.rename(number)      # in the child: a name that its neighbours cannot guess
+    path = boxes.rename(number)      # in the child: a name that its neighbors cannot guess
     boxes.give_back(number)
 """
 

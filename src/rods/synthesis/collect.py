@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from rods.errors import SynthesisError
-from rods.synthesis.gates.overlap import Neighbours, prints
+from rods.synthesis.gates.overlap import Neighbors, prints
 from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task
@@ -43,7 +43,7 @@ class Collection:
         self.worker, self.n = worker, n
         self._seeds = list({task.id: task for task in seeds}.values())
         self.accepted: list[Task] = []
-        self._neighbours = Neighbours()
+        self._neighbors = Neighbors()
         self._shapes: set[tuple[tuple[str, ...], ...]] = set()
         """Tools by turn of the seed tasks that were made from nothing."""
         self._ahead: deque[str] = deque()
@@ -133,9 +133,9 @@ class Collection:
         shape = tuple(tuple(call.name for call in turn.ground_truth) for turn in variant.turns)
         again = variant.is_original and shape in self._shapes
         # seeds can meet in the same calls or words
-        if again or self._neighbours.repeated(mine) is not None:
+        if again or self._neighbors.repeated(mine) is not None:
             self._repeated += 1
             return
         self._shapes.add(shape)
-        self._neighbours.add(mine)
+        self._neighbors.add(mine)
         self.accepted.append(variant)

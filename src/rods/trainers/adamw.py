@@ -1,4 +1,4 @@
-"""The optimiser and its learning rate: AdamW, for large models with a small or remote state.
+"""The optimizer and its learning rate: AdamW, for large models with a small or remote state.
 
 Owns the clipping of gradients, wherever they are summed, and the schedule, which is a function of
 the step alone and therefore needs no state. An update has no random number, so a resumed run equals
@@ -209,12 +209,12 @@ class LeanAdamW(torch.optim.Optimizer):
         """Go on from a saved state; torch's own would turn every number into the parameter's type.
 
         Raises:
-            ValueError: it is that of another optimiser.
+            ValueError: it is that of another optimizer.
         """
         groups = cast("list[dict[str, Any]]", state_dict["param_groups"])
         sizes = [len(group["params"]) for group in groups]
         if sizes != [len(group["params"]) for group in self.param_groups]:
-            raise ValueError(f"the optimiser's groups have {sizes} parameters")
+            raise ValueError(f"the optimizer's groups have {sizes} parameters")
         for own, group in zip(self.param_groups, groups, strict=True):
             own |= {key: value for key, value in group.items() if key != "params"}
         for number, saved in cast("dict[int, dict[str, Any]]", state_dict["state"]).items():
@@ -222,7 +222,7 @@ class LeanAdamW(torch.optim.Optimizer):
             fresh = self._fresh(parameter)
             if {k: _like(v) for k, v in fresh.items()} != {k: _like(v) for k, v in saved.items()}:
                 raise ValueError(
-                    f"the optimiser's state of parameter {number} is of another kind: "
+                    f"the optimizer's state of parameter {number} is of another kind: "
                     f"{sorted(saved)}, expected {sorted(fresh)} (train.local.optimizer_memory)"
                 )
             for name, value in saved.items():

@@ -101,7 +101,7 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, critic: Critic | None = None
 ) -> dict[str, int]:
-    """Put weights, optimiser state and critic back, in place, and return the saved state.
+    """Put weights, optimizer state and critic back, in place, and return the saved state.
 
     Raises `StoreError` where a file is missing or damaged, or belongs to another model.
     """

@@ -113,7 +113,7 @@ def collect(
     return batch
 
 
-def penalised(
+def penalized(
     scores: Sequence[Sequence[Score]], members: Sequence[Sequence[Sample | None]], kl: float
 ) -> list[list[Score]]:
     """Scores less `kl` times the sum of k1 over a trajectory's sampled tokens, as verl has it.

@@ -1,17 +1,17 @@
 """The critic of PPO: what a trajectory will earn, judged before each sampled token.
 
 Owns a model of its own (the policy's decoder as it was at the start, and a linear head that begins
-at zero), its optimiser, the value loss and its figures. It never touches the policy. Under LoRA the
+at zero), its optimizer, the value loss and its figures. It never touches the policy. Under LoRA the
 decoder's weights are the policy's frozen ones, and only adapters and head are the critic's.
 
-Owns generalised advantage estimation (arXiv 1506.02438) too, in float64. Only sampled tokens are
+Owns generalized advantage estimation (arXiv 1506.02438) too, in float64. Only sampled tokens are
 time steps: what the environment inserted is skipped, so the value after an insertion follows the
 one before it. The reward comes at the last sampled token.
 
     critic = Critic(model, settings, model_settings, seed=0)        # before LoRA enters the policy
     samples = critic.judge(samples)                                 # now with estimates
     with critic.training(lr=1e-5):
-        critic.optimise(pack(samples, 16_384))
+        critic.optimize(pack(samples, 16_384))
     critic.report(samples)
     token_advantages([0.5, 0.2], reward=1.0, gamma=1.0, lam=1.0)        # [0.5, 0.8]
 """
@@ -101,8 +101,8 @@ class Critic:
             yield
         self.updates += 1
 
-    def optimise(self, micros: Sequence[Microbatch]) -> None:
-        """One optimiser step over the micro-batches of one mini-batch, which `judge` has seen.
+    def optimize(self, micros: Sequence[Microbatch]) -> None:
+        """One optimizer step over the micro-batches of one mini-batch, which `judge` has seen.
 
         Raises:
             TrainError: the loss or its gradient is not finite; the critic is as before.
@@ -126,7 +126,7 @@ class Critic:
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(
                 f"the critic's update {self.updates}: its loss is {summed}, its "
-                f"gradient norm {norm}. Its weights are as before this optimiser step. Lower "
+                f"gradient norm {norm}. Its weights are as before this optimizer step. Lower "
                 "train.gae.critic_lr or train.local.grad_clip, or go back to an older checkpoint."
             )
         self._optimizer.step()
@@ -152,7 +152,7 @@ class Critic:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Trained weights, optimiser and the number of updates."""
+        """Trained weights, optimizer and the number of updates."""
         return {
             "weights": {name: p.detach() for name, p in self._trained().items()},
             "optimizer": self._optimizer.state_dict(),

@@ -7,7 +7,7 @@ an example: one that is too long is left out and counted. A row of JSON lines or
     {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]}
 
 Pieces are encoded one by one, as a rollout encodes insertions; special tokens in them are
-recognised, and the end-of-turn token follows the last one. Messages go through the tokenizer's chat
+recognized, and the end-of-turn token follows the last one. Messages go through the tokenizer's chat
 template; only what assistants say carries loss. Trajectories of a run hold ids already.
 
     examples = read_examples([Path("runs/today")], template, vocabulary=512, most=4096)

@@ -73,7 +73,7 @@ def load_model(
     """The model, on its device and in evaluation mode, and its tokenizer with a chat template.
 
     A folder of LoRA adapters gives their base with the adapters in it. Weights are of the
-    arithmetic's type: the optimiser keeps exact masters of bfloat16 ones, in which small steps
+    arithmetic's type: the optimizer keeps exact masters of bfloat16 ones, in which small steps
     would vanish. Also sets the number of torch's CPU threads.
 
     Args:

@@ -32,7 +32,7 @@ from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import Microbatch, by_sample, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
-from rods.trainers.collect import collect, penalised, perplexity
+from rods.trainers.collect import collect, penalized, perplexity
 from rods.trainers.critic import Critic
 from rods.trainers.forward import prepare_checkpointing, token_scores, training_mode
 from rods.trainers.loading import uses_bfloat16
@@ -122,12 +122,12 @@ class LocalTrainer:
     ) -> LocalUpdateReport:
         """One step: advantages, then passes over the informative samples.
 
-        With `minibatch = 0` and `epochs = 1` this is one pass and one optimiser step, exactly
+        With `minibatch = 0` and `epochs = 1` this is one pass and one optimizer step, exactly
         on-policy. The old log-probabilities are those of sampling, unless `correction` asks for the
-        trainer's own; only with several optimiser steps do these cost a further pass.
+        trainer's own; only with several optimizer steps do these cost a further pass.
 
         Raises:
-            TrainError: shapes differ, or a loss or gradient is not finite. The optimiser step that
+            TrainError: shapes differ, or a loss or gradient is not finite. The optimizer step that
                 failed changes nothing.
             TokenError: a trajectory breaks the ledger's rules.
         """
@@ -148,7 +148,7 @@ class LocalTrainer:
             samples = batch.samples
             if settings.kl and (not warming or settings.kl_in == "reward"):
                 samples = self._with_references(samples, known)
-            # Several optimiser steps move the weights within the update.
+            # Several optimizer steps move the weights within the update.
             several = settings.epochs > 1 or 0 < settings.minibatch < len(samples)
             if settings.correction.method != "none" and several:
                 parts = self._logprobs(self.model, samples)
@@ -187,9 +187,9 @@ class LocalTrainer:
                 for micro in micros:
                     sums.see(micro)
                 if self.critic is not None:
-                    self.critic.optimise(micros)
+                    self.critic.optimize(micros)
                 if not warming:
-                    self._optimise(micros, sums)
+                    self._optimize(micros, sums)
 
     def weights(self) -> ModelWeights:
         """The current weights, for an engine."""
@@ -219,8 +219,8 @@ class LocalTrainer:
             rng = np.random.default_rng((self.seed, self.step, epoch))
             yield from minibatches(samples, self.settings.minibatch, rng)
 
-    def _optimise(self, micros: Sequence[Microbatch], sums: UpdateSums) -> None:
-        """One optimiser step over one mini-batch."""
+    def _optimize(self, micros: Sequence[Microbatch], sums: UpdateSums) -> None:
+        """One optimizer step over one mini-batch."""
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
             use_threads(UPDATE)
@@ -267,7 +267,7 @@ class LocalTrainer:
         found = iter(self._with_references([s for row in rows for s in row if s], known))
         members = [[None if s is None else next(found) for s in row] for row in rows]
         if paid:
-            scores = penalised(scores, members, self.settings.kl)
+            scores = penalized(scores, members, self.settings.kl)
         if not self._masks_unlikely:
             return scores, None
         return scores, [[perplexity(s) for s in row] for row in members]
@@ -301,7 +301,7 @@ class LocalTrainer:
         tasks = sorted({s.task_id for s in samples})
         raise TrainError(
             f"step {self.step}: the {what} is {float(value)}; tasks {', '.join(tasks)}. The "
-            "weights are as before this optimiser step. Lower train.lr or "
+            "weights are as before this optimizer step. Lower train.lr or "
             "train.local.grad_clip, or go back to an older checkpoint."
         )
 

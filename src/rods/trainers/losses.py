@@ -1,4 +1,4 @@
-"""Losses: from log-probabilities and advantages to one number to minimise.
+"""Losses: from log-probabilities and advantages to one number to minimize.
 
 Owns the surrogates, the KL loss, the entropy bonus and the numbers that describe them. It never
 runs a model. Everything is per sampled token, flat, shape (N,); `weights` makes the mean, so sums

@@ -28,7 +28,7 @@ class CriticReport:
     """What one update did to the critic. Means are over sampled tokens."""
 
     value_loss: float
-    """Half the squared error; mean over optimiser steps."""
+    """Half the squared error; mean over optimizer steps."""
     explained_variance: float | None
     """Of the returns by the values before the update: 1 is perfect, 0 as good as a constant. None:
     the returns are all equal."""
@@ -37,7 +37,7 @@ class CriticReport:
     value_clipped: float
     """Share of tokens whose gradient `train.gae.value_clip` stopped, 0-1."""
     grad_norm: float
-    """Before clipping; mean over optimiser steps."""
+    """Before clipping; mean over optimizer steps."""
     lr: float
     optimizer_steps: int
 
@@ -98,7 +98,7 @@ class LocalUpdateReport:
     gap_clipped: float | None = None
     """Share of tokens whose importance weight is above `rods.config.train.CAP`, 0-1."""
     grad_norm: float = 0.0
-    """Before clipping; mean over optimiser steps."""
+    """Before clipping; mean over optimizer steps."""
     optimizer_steps: int = 0
     microbatches: int = 0
     tokens: int = 0
@@ -156,7 +156,7 @@ class UpdateSums:
         self.counts["positions"] += micro.positions
 
     def mean(self, name: str, over: str = "optimizer_steps") -> float:
-        """A sum as a mean over optimiser steps, or over what else was counted."""
+        """A sum as a mean over optimizer steps, or over what else was counted."""
         return self.sums[name] / max(1, self.counts[over])
 
 

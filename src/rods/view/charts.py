@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rods.report.heldout import held_out_curve
-from rods.report.panels import Figure, boundary_band, colours_of, overlay, step_series
-from rods.report.plots import Axes, Plot, Series, colour
+from rods.report.panels import Figure, boundary_band, colors_of, overlay, step_series
+from rods.report.plots import Axes, Plot, Series, color
 from rods.report.run_data import Made, RunData
 from rods.view.runs import RunView
 
@@ -51,7 +51,7 @@ def overview(runs: Sequence[RunView]) -> list[Figure]:
 def _steps(runs: Sequence[RunView], key: str, title: str, caption: str, axes: Axes) -> Figure:
     found = [
         Series(s.name, s.xs, s.ys, css)
-        for run, css in zip(runs, _colours(runs), strict=True)
+        for run, css in zip(runs, _colors(runs), strict=True)
         if (s := step_series(run.data.steps, key, run.label, css))
     ]
     return overlay(title, caption, found, axes) if found else _absent(title)
@@ -65,7 +65,7 @@ def _curve(
     points: Callable[[RunData], Sequence[tuple[float, float]]],
 ) -> Figure:
     lines: list[Series] = []
-    for run, css in zip(runs, _colours(runs), strict=True):
+    for run, css in zip(runs, _colors(runs), strict=True):
         if found := points(run.data):
             xs, ys = zip(*found, strict=True)
             lines.append(Series(run.label, xs, ys, css))
@@ -76,8 +76,8 @@ def _absent(title: str) -> Figure:
     return Figure(title, "Not recorded so far.", None)
 
 
-def _colours(runs: Sequence[RunView]) -> list[str]:
-    return colours_of([None, *runs])[1:]  # the first is grey
+def _colors(runs: Sequence[RunView]) -> list[str]:
+    return colors_of([None, *runs])[1:]  # the first is grey
 
 
 def _held_out(data: RunData, of: str) -> Sequence[tuple[float, float]]:
@@ -155,8 +155,8 @@ def _trace(name: str, css: str, mine: Sequence[TaskCourse], lines: bool) -> Plot
         **{"type": "scattergl" if len(xs) > 5000 else "scatter", "name": name},
         "mode": "lines+markers" if lines else "markers",
         **{"x": xs, "y": ys, "customdata": ids},
-        "line": {"color": colour(css), "width": 0.8},
-        "marker": {"color": colour(css), "size": 6, "opacity": 0.75},
+        "line": {"color": color(css), "width": 0.8},
+        "marker": {"color": color(css), "size": 6, "opacity": 0.75},
         "hovertemplate": "%{customdata}<br>step %{x}, mean progress %{y:.2f}<extra></extra>",
     }
 

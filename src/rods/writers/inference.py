@@ -109,7 +109,7 @@ def _personal(name: str, fields: _Fields) -> bool:
 def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
     """The mapping whose keys a parameter takes: `members` for `member_id`; empty if there is none.
 
-    Keys without a digit are words (sections, colours), which a renaming must leave alone.
+    Keys without a digit are words (sections, colors), which a renaming must leave alone.
     """
     stem = parameter
     for tail in _TAILS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from rods.synthesis.gates.case import Facts
-from rods.synthesis.gates.overlap import Neighbours, prints
+from rods.synthesis.gates.overlap import Neighbors, prints
 from rods.synthesis.gates.structure import (
     changes,
     gaps,
@@ -123,8 +123,8 @@ def with_withheld(task: Task, names: tuple[str, ...]) -> Task:
     return dataclasses.replace(task, turns=turns)
 
 
-def test_neighbours_find_equal_calls_and_near_texts() -> None:
-    known = Neighbours(sides().train)
+def test_neighbors_find_equal_calls_and_near_texts() -> None:
+    known = Neighbors(sides().train)
     task = next(t for t in sides().train if len(prints(t).triples) > 80)
     assert "calls" in str(known.repeated(prints(task)))
     call = ToolCall("echo", {"content": "something else"})
@@ -134,9 +134,9 @@ def test_neighbours_find_equal_calls_and_near_texts() -> None:
     assert known.repeated(prints(new)) is None
 
 
-def test_neighbours_agree_with_comparing_all() -> None:
+def test_neighbors_agree_with_comparing_all() -> None:
     tasks = sides().train
-    index = Neighbours(known=[dataclasses.replace(prints(t), calls="") for t in tasks[:150]])
+    index = Neighbors(known=[dataclasses.replace(prints(t), calls="") for t in tasks[:150]])
     others = [prints(t) for t in tasks[:150]]
     for task in tasks[100:260:5]:
         mine = dataclasses.replace(prints(task), calls="")

@@ -2,7 +2,7 @@
 
 Threads of one process wait for each other at every product, and a decode step has many short ones:
 two processes of one thread each sample more than one process of two threads, and lose nothing
-beside a busy neighbour. A session stays with its replica, and so do all that share its prompt while
+beside a busy neighbor. A session stays with its replica, and so do all that share its prompt while
 there is room, so that a prompt is computed and kept once. Which generations share a batch depends
 on the clock: last digits of log-probabilities may differ from run to run.
 

@@ -40,7 +40,7 @@ HOST = HostTrainer(
             *("limit of trajectories", "evaluation on the way"),
         }
     ),
-    # Only the local trainer knows them; TRL's optimiser is `optim`.
+    # Only the local trainer knows them; TRL's optimizer is `optim`.
     unread={"train.local": ("optimizer_memory", "memory_gib")},
 )
 PLAYED_BY_US = (
@@ -98,7 +98,7 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
 
 
 def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, int]:
-    """Forward passes of one step of the optimiser, and its steps in one update of `rows`.
+    """Forward passes of one step of the optimizer, and its steps in one update of `rows`.
 
     `share` rows are in a forward pass of one process; raises `ConfigError` where that fails.
     """

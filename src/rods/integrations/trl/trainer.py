@@ -2,7 +2,7 @@
 
 Owns what is put in the place of three parts of TRL: its data set (tasks are drawn when a batch is
 generated, so nothing lags), its generation (token in, token out, exact masks) and its advantages
-(those of the recipe). The loss, the optimiser, the ranks, the log and the checkpoints stay TRL's;
+(those of the recipe). The loss, the optimizer, the ranks, the log and the checkpoints stay TRL's;
 the run's state stands in each checkpoint as `rods.pt`.
 
     with rods.hosted(rods.load_config("rods", "small")) as run:
@@ -215,7 +215,7 @@ def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, Cha
     args, tokenizer = trainer.args, trainer.processing_class
     template = ChatTemplate(tokenizer, generation_stops(model))
     device, half = str(trainer.accelerator.device), args.bf16 and not args.use_cpu
-    # A copy of the weights: the optimiser and its wrappers hold the model's own.
+    # A copy of the weights: the optimizer and its wrappers hold the model's own.
     if config.engine.traits.undecided:
         settings = config.engine.model_copy(update={"name": "hf"})
         config = config.model_copy(update={"engine": settings})

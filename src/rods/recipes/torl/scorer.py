@@ -63,7 +63,7 @@ def _closes(text: str, start: int, escapes: bool) -> int | None:
 
 @lru_cache(maxsize=4096)
 def torl_verdict(answer: str, reference: str) -> Verdict:
-    """Whether ToRL takes an answer: equal but for case, or so after normalising by math-verify.
+    """Whether ToRL takes an answer: equal but for case, or so after normalizing by math-verify.
 
     Raises:
         PrerequisiteError: math-verify has to be asked, and is not installed.

@@ -35,7 +35,7 @@ def ngram_repetition(text: str, size: int = 3) -> float:
 
 
 def repeatness(text: str) -> float:
-    """2 / (n * (n + 1)) times the sum of the common prefixes of neighbouring sorted suffixes.
+    """2 / (n * (n + 1)) times the sum of the common prefixes of neighboring sorted suffixes.
 
     The share of all substrings of the n characters that stand in the text before (as in the code of
     Open-Reasoner-Zero): near 0 for prose, near 1 for one character over and over.
@@ -61,7 +61,7 @@ def _suffix_ranks(letters: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _common_prefixes(text: str, ranks: NDArray[np.int64]) -> int:
-    """Sum over neighbours in sorted order of what they have in common (Kasai's algorithm)."""
+    """Sum over neighbors in sorted order of what they have in common (Kasai's algorithm)."""
     n = len(text)
     order: list[int] = np.argsort(ranks, kind="stable").tolist()
     total = common = 0

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the plotly figures in the colours of the style sheet, again when those or a chart's width change.
+// Draws the plotly figures in the colors of the style sheet, again when those or a chart's width change.
 (async () => {
   const root = document.documentElement;
   const plots = [...document.querySelectorAll(".plot")].map((node) => ({ node, ...JSON.parse(node.dataset.figure) }));

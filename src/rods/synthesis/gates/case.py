@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.base import Base
-from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
+from rods.synthesis.gates.overlap import Corpus, Neighbors, Prints, prints
 from rods.synthesis.gates.usage import NO_USAGE, Mask, TextCounts, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
@@ -209,7 +209,7 @@ class Case:
     max_distance: float
     seen: Sequence[Prints] = ()
     """Variants that were accepted before in the same request."""
-    pool: Neighbours | None = None
+    pool: Neighbors | None = None
     """All seeds, to be repeated by no variant."""
     usage: TextCounts = NO_USAGE
     """How people speak of the tools."""

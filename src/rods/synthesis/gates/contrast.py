@@ -26,7 +26,7 @@ OFTEN = 4
 CUSTOM = 10
 """Messages about any tools that must say a unit, for each that says another one."""
 FITS = 2
-"""How often a word must have stood beside its neighbours before another one counts as wrong."""
+"""How often a word must have stood beside its neighbors before another one counts as wrong."""
 _WORDS = re.compile(r"[a-z]+|[$€£%]")
 _LISTED = re.compile(r"[\"'`](\w+)[\"'`]")
 
@@ -59,7 +59,7 @@ def nothing_is_misnamed(case: Case, turn: TurnFacts) -> str | None:
     """No word of a message names the opposite, another unit, option or tool than its calls do.
 
     A word is wrong where the calls have its opposite, or where people say another word between the
-    same neighbours; never where they say it of these tools, or the message that is reworked does.
+    same neighbors; never where they say it of these tools, or the message that is reworked does.
     """
     return _Message(case, turn).problem() if turn.asked and turn.text.strip() else None
 
@@ -185,7 +185,7 @@ class _Message:
         return frozenset(map(stem_of, self._own))
 
     def _better(self, word: str, among: Set[str] | None) -> str | None:
-        """A word of these tools (or of a set) that stands between the neighbours of a word.
+        """A word of these tools (or of a set) that stands between the neighbors of a word.
 
         None where the word itself has stood beside one of them.
         """

@@ -18,7 +18,7 @@ from rods.abilities import QuestionSource, ability
 from rods.env import Environment
 from rods.synthesis.gates import contrast, request, structure, text, worded
 from rods.synthesis.gates.case import Case, Facts, Gate, Language
-from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
+from rods.synthesis.gates.overlap import Corpus, Neighbors, Prints
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, distance
@@ -142,7 +142,7 @@ class Gatekeeper:
 
     def __post_init__(self) -> None:
         self._corpus = Corpus(self.training, self.held_out)
-        self._pool = Neighbours(self.training)
+        self._pool = Neighbors(self.training)
         self._by_id = {task.id: task for task in self.training}
         self._facts: dict[str, Facts] = {}
 

@@ -5,7 +5,7 @@ structure or execution.
 
     corpus = Corpus(training_tasks, held_out_tasks)
     corpus.overlap(prints(variant))                         # None, or what it shares
-    Neighbours(training_tasks).repeated(prints(variant))    # None, or what it repeats
+    Neighbors(training_tasks).repeated(prints(variant))    # None, or what it repeats
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _grams(texts: Iterable[Sequence[str]], size: int) -> Iterable[tuple[str, ...
             yield tuple(words[start : start + size])
 
 
-class Neighbours:
+class Neighbors:
     """Tasks that must not be repeated, found by an inverted index."""
 
     def __init__(self, tasks: Iterable[Task] = (), known: Iterable[Prints] = ()):

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from rods.errors import TaskError
 from rods.synthesis.gates.case import Case, Facts, TurnFacts, of_turns
-from rods.synthesis.gates.overlap import Neighbours
+from rods.synthesis.gates.overlap import Neighbors
 from rods.synthesis.structure.profile import distance
 from rods.synthesis.structure.sources import Argument, Shown, Source
 from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, reports_failure, trace
@@ -139,10 +139,10 @@ def arguments_have_their_types(case: Case, turn: TurnFacts) -> str | None:
 def is_new(case: Case) -> str | None:
     """It repeats no seed and no earlier variant: neither calls with their values nor the words."""
     mine = case.variant.prints
-    seeds = Neighbours(known=[case.seed.prints]) if case.pool is None else case.pool
+    seeds = Neighbors(known=[case.seed.prints]) if case.pool is None else case.pool
     if (found := seeds.repeated(mine)) is not None:
         return f"repeats a seed: {found}"
-    found = Neighbours(known=case.seen).repeated(mine) if case.seen else None
+    found = Neighbors(known=case.seen).repeated(mine) if case.seen else None
     return f"repeats an earlier variant: {found}" if found is not None else None
 
 

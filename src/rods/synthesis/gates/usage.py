@@ -1,4 +1,4 @@
-"""Counts of the words that people use for tools, and of their neighbours, in training tasks.
+"""Counts of the words that people use for tools, and of their neighbors, in training tasks.
 
 Owns the counts and the cutting of a message into words. Values are masked, so that only words are
 counted. Never judges a message.

@@ -208,7 +208,7 @@ def profile(
 
 
 def distance(a: Profile, b: Profile) -> float:
-    """Weighted sum of normalised differences, in [0, 1]; 0 for equal structure.
+    """Weighted sum of normalized differences, in [0, 1]; 0 for equal structure.
 
     State edges do not count: they would cost a run for each call.
     """

@@ -1,1 +1,1 @@
-"""From samples to what an optimiser step and a forward pass see."""
+"""From samples to what an optimizer step and a forward pass see."""

@@ -1,4 +1,4 @@
-"""Batches: the samples of an optimiser step and what each weighs, and those of a forward pass.
+"""Batches: the samples of an optimizer step and what each weighs, and those of a forward pass.
 
 A mini-batch makes one step. Its micro-batches are padded rows, or trees of common prefixes.
 
@@ -131,8 +131,8 @@ def pack(
 ) -> list[Microbatch]:
     """Micro-batches of at most `max_tokens` positions each; equal samples give equal batches.
 
-    Padded: longest first, so that neighbours are of similar length; rows times width counts.
-    Shared: by task, then in the order of their ids, so that neighbours have the longest common
+    Padded: longest first, so that neighbors are of similar length; rows times width counts.
+    Shared: by task, then in the order of their ids, so that neighbors have the longest common
     prefixes; a prefix counts once. A sample longer than `max_tokens` is never cut: it forms a
     batch of its own.
 
@@ -189,7 +189,7 @@ def _by_prefix(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
 
 
 def fill(contexts: Sequence[Ints], max_tokens: int) -> list[list[int]]:
-    """Bins of neighbours, each of at most `max_tokens` positions; a common prefix counts once.
+    """Bins of neighbors, each of at most `max_tokens` positions; a common prefix counts once.
 
     Contexts, given in the order in which they go into bins, come back as their indices. A longer
     one forms a bin of its own.

@@ -169,7 +169,7 @@ def _passes(shape: Shape, config: RunConfig, on_gpu: bool, trl_tokens: int) -> l
 
 def layer_bytes(shape: Shape, size: int) -> int:
     """Bytes that one decoder layer saves of one token for its backward pass, adapters or not."""
-    # A norm saves its input in float32, what it normalised, and its output, which a product saves.
+    # A norm saves its input in float32, what it normalized, and its output, which a product saves.
     norm = 12 if size == 4 else 8
     heads = (norm - size) * (shape.queries + shape.keys) if shape.norms_heads else 0
     attention = size * (3 * shape.queries + 2 * shape.keys)

@@ -4,7 +4,7 @@ Owns the reading of a played task (which arguments follow results, which numbers
 the step-by-step execution of a draft in a live world: an argument that its seed took from a result
 is taken from the same place of the draft's result. Never decides whether the draft is any good.
 
-    knowledge = analyse(Base(environment, task), domains)
+    knowledge = analyze(Base(environment, task), domains)
     knowledge.links[3]["loan_id", ()]                       # results that show this argument
     task = rebind(environment, draft, knowledge, {})        # Task, or Rejection where it cannot be
 """
@@ -71,7 +71,7 @@ class Knowledge:
     """Numbers of the texts that stay and that readings are compared with."""
 
 
-def analyse(base: Base, domains: Domains) -> Knowledge:
+def analyze(base: Base, domains: Domains) -> Knowledge:
     """Find links, computed numbers and pinned values of a task."""
     steps = base.steps
     frozen: set[float] = set()

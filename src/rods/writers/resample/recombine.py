@@ -73,7 +73,7 @@ class Partners:
         access: StateAccess,
         places: Collection[str] = (),
     ):
-        """`pool`: tasks of the training side, each analysed by `units_of`; `places`: names of the
+        """`pool`: tasks of the training side, each analyzed by `units_of`; `places`: names of the
         environment's tables (a turn that says one goes on with a story).
         """
         self._pool, self._units_of, self._access = pool, units_of, access
@@ -154,7 +154,7 @@ class Partners:
             for task in self._index.get((seed.category, wanted), ())
             if task.provenance.scenario != seed.provenance.scenario
         ]
-        # A few partners for each seed, always the same: plans are analysed once and used often.
+        # A few partners for each seed, always the same: plans are analyzed once and used often.
         near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
         return rng.choice(near) if near else None
 

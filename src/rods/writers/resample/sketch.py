@@ -325,7 +325,7 @@ def _with_article(before: str, noun: str) -> str:
 
 
 def _opening(new: str, model: str) -> str:
-    """A phrase in the letter case of its place: capitalised at the start of a sentence."""
+    """A phrase in the letter case of its place: capitalized at the start of a sentence."""
     if model[0].isupper() or new.startswith(("I ", "I'")):
         return new[:1].upper() + new[1:]
     return new[:1].lower() + new[1:]

@@ -32,13 +32,13 @@ from rods.writers.inference import domains_for
 from rods.writers.resample import recombine
 from rods.writers.resample.assign import Materials, assign
 from rods.writers.resample.entities import written
-from rods.writers.resample.rebind import Knowledge, analyse, rebind
+from rods.writers.resample.rebind import Knowledge, analyze, rebind
 from rods.writers.resample.recombine import ResamplePlan
 from rods.writers.resample.sketch import Sketch
 from rods.writers.templates.vocabulary import Vocabulary
 
 CACHED = 2048
-"""Analysed plans (a seed, or a recombination) that are kept."""
+"""Analyzed plans (a seed, or a recombination) that are kept."""
 
 PLANS = 3
 """Recombinations that are looked at before the seed itself is renamed."""
@@ -50,7 +50,7 @@ SAME_COURTESY = 0.6
 """The same, for a turn in which nothing else could change."""
 
 
-class AnalysedTask(Base):
+class AnalyzedTask(Base):
     """A plan made ready to be rendered many times; sketched when it is rendered first."""
 
     def __init__(self, environment: Environment, task: Task, domains: Domains):
@@ -60,7 +60,7 @@ class AnalysedTask(Base):
     @cached_property
     def knowledge(self) -> Knowledge:
         """What holds its values together."""
-        return analyse(self, self._domains)
+        return analyze(self, self._domains)
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -97,7 +97,7 @@ class ResampleWriter(Writer):
         self._partners = recombine.Partners(
             self._pool, self._units, self._access, _listed(self._domains)
         )
-        self._prepared: dict[str, AnalysedTask | Rejection] = {}
+        self._prepared: dict[str, AnalyzedTask | Rejection] = {}
 
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
@@ -147,23 +147,23 @@ class ResampleWriter(Writer):
         """Which classes and which earlier turns each turn of a task depends on."""
         return Base(self._environment, task).units
 
-    def _prepare(self, task: Task) -> AnalysedTask | Rejection:
+    def _prepare(self, task: Task) -> AnalyzedTask | Rejection:
         known = self._prepared.get(task.id)
         if known is None:
             if len(self._prepared) >= CACHED:
                 self._prepared.clear()
-            known = self._prepared[task.id] = self._analyse(self._materialised(task))
+            known = self._prepared[task.id] = self._analyze(self._materialized(task))
         return known
 
-    def _analyse(self, task: Task) -> AnalysedTask | Rejection:
-        made = AnalysedTask(self._environment, task, self._domains)
+    def _analyze(self, task: Task) -> AnalyzedTask | Rejection:
+        made = AnalyzedTask(self._environment, task, self._domains)
         failed = next((step for step in made.steps if step.result.failed), None)
         if failed is not None:
             detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         return made
 
-    def _draft(self, prepared: AnalysedTask, rng: random.Random) -> Task | Rejection:
+    def _draft(self, prepared: AnalyzedTask, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
         values = assign(sketch, self.materials, knowledge, rng)
         numbers = {
@@ -194,7 +194,7 @@ class ResampleWriter(Writer):
                 fresh[name] = {**node, self._domains.seeded[name]: rng.randint(1, 2_000_000)}
         return self._access.with_initial_state(task, InitialState(start.owners, fresh))
 
-    def _materialised(self, task: Task) -> Task:
+    def _materialized(self, task: Task) -> Task:
         """Write what a class shows by default into its configuration."""
         start = self._access.initial_state(task)
         fresh = dict(start.values)

@@ -76,13 +76,13 @@ class Vocabulary:
         return text if len(text) >= 3 else text + rng.choice(("nt", "lo", "ra"))
 
     def first_name(self, rng: random.Random) -> str:
-        """A capitalised first name, one in four of them coined."""
+        """A capitalized first name, one in four of them coined."""
         if self._coins and rng.random() < 0.25:
             return self.coined(rng).capitalize()
         return rng.choice(self._lists.first_names)
 
     def surname(self, rng: random.Random) -> str:
-        """A capitalised family name, one in four of them coined."""
+        """A capitalized family name, one in four of them coined."""
         if self._coins and rng.random() < 0.25:
             return self.coined(rng).capitalize() + rng.choice(("", "son", "man", "ez", "ov"))
         return rng.choice(self._lists.surnames)
@@ -135,7 +135,7 @@ def _like(char: str, rng: random.Random) -> str:
 
 
 def in_case(word: str, model: str) -> str:
-    """Give `word` the letter case of `model` (upper, capitalised, or as it is)."""
+    """Give `word` the letter case of `model` (upper, capitalized, or as it is)."""
     if len(model) > 1 and model.isupper():
         return word.upper()
     if model[:1].isupper():

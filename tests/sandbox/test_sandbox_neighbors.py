@@ -1,4 +1,4 @@
-"""Programs that reach for their neighbours, for the trainer, and for what no limit counted."""
+"""Programs that reach for their neighbors, for the trainer, and for what no limit counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sandbox_cases import (
     blocked,
     children,
     let_through,
-    neighbour,
+    neighbor,
     opened_as,
     pool_of,
     run,
@@ -109,7 +109,7 @@ for n in range(1000):
 found = os.fstat(file.fileno())
 print(f'{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}')
 """
-    with neighbour(pool, code) as inode:
+    with neighbor(pool, code) as inode:
         assert ":" in inode
         assert inode not in Path("/proc/locks").read_text().split()
     database = """
@@ -165,7 +165,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 for number in numbers:
     for _ in range(100): os.kill(os.getpid(), number)
 """
-    with neighbour(pool, code):
+    with neighbor(pool, code):
         [pid] = children(pool)
         status = Path(f"/proc/{pid}/status").read_text()
         waiting, allowed = status.split("SigQ:")[1].split()[0].split("/")
@@ -201,7 +201,7 @@ NEIGHBOUR = [
 
 
 def test_a_neighbour_by_its_number(pool: SandboxPool) -> None:
-    with neighbour(pool, "import os; os.symlink('x', 'note'); print(os.getpid())") as pid:
+    with neighbor(pool, "import os; os.symlink('x', 'note'); print(os.getpid())") as pid:
         there = children(pool)
         lines = [line.format(pid=pid) for line in NEIGHBOUR]
         code = f"""
