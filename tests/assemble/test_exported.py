@@ -90,6 +90,7 @@ def test_its_held_out_results_are_those_of_the_run(
     assert greedy[1] == greedy[2] != greedy[0]
 
 
+@pytest.mark.slow
 def test_the_card_has_the_results_and_no_path_of_this_machine(
     runs: dict[int, RunDirectory], tmp_path: Path
 ) -> None:

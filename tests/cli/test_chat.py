@@ -50,6 +50,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("agent")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_calls_run_in_a_live_world_that_reset_opens_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -82,6 +83,7 @@ def test_calls_run_in_a_live_world_that_reset_opens_again(
     assert "The world is that of task bistro_3." in said and "There is no /help." in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_a_spent_budget_is_stated_and_the_next_conversation_begins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -96,6 +98,7 @@ def test_a_spent_budget_is_stated_and_the_next_conversation_begins(
     assert shown.count("agent: Well.") == 1 and shown.rstrip().endswith('"price": 11.0}]')
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -118,6 +121,7 @@ def test_what_cannot_be_talked_with_is_refused(
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_input_that_is_no_text_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -49,6 +49,7 @@ FILES = ("--env.name", "./desk.py:desk", "--env.tasks", "tasks.jsonl")
 OWN = ("--env.name", "./desk.py:own")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "scenario", "words"),
     [

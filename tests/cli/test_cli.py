@@ -83,6 +83,7 @@ def test_a_model_of_your_own_takes_the_full_setting(
     assert "Name a folder with the model's config.json to get a plan." in printed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["--model", "--model.name"])
 @pytest.mark.parametrize("name", ["a/b", "./cold", "cold"], ids=["hub", "path", "word"])
 @pytest.mark.parametrize("words", [[], ["--memory", "24"]], ids=["", "memory"])
@@ -105,6 +106,7 @@ def test_a_dry_run_of_a_model_that_training_would_not_find_is_an_error(
     assert json.loads(printed.out)["model"]["name"] == name, "the settings are printed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
@@ -133,6 +135,7 @@ def test_a_dry_run_says_what_is_held_and_refuses_what_cannot_fit(
     assert said in printed.err
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_fit_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_run_that_cannot_fit_does_not_start(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -180,6 +184,7 @@ PPO = (
 """Lines that ask for PPO by its name."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -247,6 +252,7 @@ def test_a_word_that_means_nothing_names_what_is_nearest(
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -274,6 +280,7 @@ def test_a_hint_is_near_and_a_wrong_value_of_an_option_is_explained(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["eval", "chat", "export --out x", "train --out x --model"])
 @pytest.mark.parametrize("name", ["runs/A", "./cold", "a/b/c"])
 def test_a_missing_path_is_refused_before_anything_is_loaded(
@@ -393,6 +400,7 @@ def test_a_broken_task_row_is_named_by_file_and_line(
     assert "tasks.jsonl:1" in said and "category" in said.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +410,7 @@ def test_doctor_says_what_is_there(
     assert {"core", "train", "math", "search", "dev"} <= found["packages"].keys()
 
 
+@pytest.mark.slow
 def test_doctor_says_how_to_get_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -488,6 +497,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     assert "resumes in its own place" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_resume_with_an_edited_recipe_names_what_was_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -551,6 +561,7 @@ def test_the_template_is_checked_in_a_dialect(
     assert "Leave out --every --env.name=bfcl" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "mark"),
     [("trl", "checkpoint-3"), ("verl", "latest_checkpointed_iteration.txt")],

@@ -69,6 +69,7 @@ def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> N
     assert [t.id for t in read_tasks(here / "marked.jsonl")] == [t.id for t in load_tasks()[:12]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -132,6 +133,7 @@ def pressed(parts: object, run: RunDirectory, display: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("play", "status"), [(refused, 2), (pressed, 130)])
 def test_a_start_that_fails_leaves_its_folder_to_the_next(
     play: Callable[..., None], status: int, here: Path, monkeypatch: pytest.MonkeyPatch
@@ -148,6 +150,7 @@ def test_a_start_that_fails_leaves_its_folder_to_the_next(
         assert not (here / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

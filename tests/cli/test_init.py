@@ -55,6 +55,7 @@ def test_it_writes_tools_tasks_settings_and_tests(project: Path) -> None:
     assert [words[0] for words in commands(project / "README.md")] == list(VERBS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\nb"])
 def test_a_name_that_is_no_new_folder_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -66,6 +67,7 @@ def test_a_name_that_is_no_new_folder_is_refused(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 def test_a_folder_with_files_is_refused_and_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_folder_with_files_is_refused_and_left_alone(
     assert (tmp_path / "mine" / "tools.py").read_text() == "my own"
 
 
+@pytest.mark.slow
 def test_the_tasks_can_be_trained_on(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,6 +119,7 @@ def test_every_verb_with_results_is_tried() -> None:
     assert named == CASES.keys() | SLOW.keys()
 
 
+@pytest.mark.slow
 def test_what_an_environment_prints_is_no_result(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +134,7 @@ def test_what_an_environment_prints_is_no_result(
     assert json.loads(printed.out)["tasks"] == 8 and "2\n" in printed.err
 
 
+@pytest.mark.slow
 def test_a_number_that_is_none_is_null(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

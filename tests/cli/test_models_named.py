@@ -34,6 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("data.jsonl").write_text('{"messages": []}\n', encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_empty_name_is_refused_and_no_other_model_is_taken(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -50,6 +51,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [v for v in VERBS if v.split()[0] in ("eval", "demonstrate")])
 @pytest.mark.parametrize("name", [*NOTHING, "half"])
 def test_what_holds_no_model_is_named_before_tasks_are_made(
@@ -68,6 +70,7 @@ def test_what_holds_no_model_is_named_before_tasks_are_made(
     assert "pydantic" not in said and "Traceback" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [v for v in VERBS if v.split()[0] in ("trl", "verl", "check")])
 @pytest.mark.parametrize("name", NOTHING)
 def test_other_verbs_name_it_alike(

@@ -27,6 +27,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tasks._load_tasks.cache_clear()  # other tests of this process may have read them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [

@@ -24,6 +24,7 @@ def printed(
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_every_setting_is_listed_with_its_values_and_meaning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,6 +35,7 @@ def test_every_setting_is_listed_with_its_values_and_meaning(
     assert not [row for row in rows if "None" in row["values"] or "str" in row["values"].split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "start"),
     [
@@ -58,6 +60,7 @@ def test_a_setting_says_default_values_and_meaning(
     assert (f"--{start.split()[0]} VALUE, or in a recipe" in out) is (name != "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["torl", "envtuning"])
 def test_the_values_of_a_recipe_stand_beside_the_defaults(
     recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -71,6 +74,7 @@ def test_the_values_of_a_recipe_stand_beside_the_defaults(
     assert rows[other]["value"] == [], "a section that this recipe does not read"
 
 
+@pytest.mark.slow
 def test_all_recipes_are_listed_with_a_profile_for_a_cpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +90,7 @@ def test_all_recipes_are_listed_with_a_profile_for_a_cpu(
     assert all(any(line.split()[:1] == [name] for line in lines) for name in recipe_names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_recipe_shows_claim_and_commands(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -118,16 +123,19 @@ def completed(instruction: str, line: str = "rods") -> str:
     return made.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", COMPLETED)
 def test_a_shell_completes_verbs_options_settings_and_recipes(line: str) -> None:
     assert set(completed("complete_bash", line).split()) == COMPLETED[line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_its_script(shell: str) -> None:
     assert f"_RODS_COMPLETE=complete_{shell}" in completed(f"source_{shell}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", program._VERBS)
 def test_help_has_no_types_of_python(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

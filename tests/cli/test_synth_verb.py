@@ -280,6 +280,7 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
     assert "needs --out FILE, or --resume FILE" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--out", "--resume"])
 def test_of_two_that_start_at_once_one_makes_the_data_set(
     how: str,
@@ -465,6 +466,7 @@ def test_the_short_options_are_settings(
 SERVER = ("--writer-url", "http://localhost:1/v1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "share", "waits"),
     [

@@ -49,6 +49,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(path, made)
 
 
+@pytest.mark.slow
 def test_the_loop_closes(whole: Whole) -> None:
     rows = RunDirectory.open(whole.path).metrics()
     epochs = [r for r in rows if r["kind"] == "epoch"]
@@ -81,6 +82,7 @@ def test_the_policy_follows_the_trainer(whole: Whole) -> None:
     assert after["rows"] == [{"version": made.trainer.version}]
 
 
+@pytest.mark.slow
 def test_spans_know_the_version_that_sampled_them(whole: Whole) -> None:
     for step, path in enumerate(sorted((whole.path / "trajectories").iterdir())):
         spans = [span for t in read_parquet(path) for span in t.spans]
@@ -180,6 +182,7 @@ def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
     assert played(tmp_path / "killed") == played(whole.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [2, 3, 4])
 def test_invariant_8_holds_where_an_epoch_has_fewer_tasks_than_a_step_draws(
     tmp_path: Path, at: int

@@ -130,6 +130,7 @@ def test_a_pipelined_run_plays_every_task_of_every_epoch_once(mode: str, tmp_pat
     assert [len(r["judgements"]) for r in rows[:-1]] == [4] * (len(rows) - 1)
 
 
+@pytest.mark.slow
 def test_groups_that_no_update_took_are_counted_in_the_log(tmp_path: Path) -> None:
     screen = Screen()
     config = config_of("pipelined", curriculum="static", trajectories=48)
@@ -203,6 +204,7 @@ def test_greedy_results_are_those_of_the_synchronous_schedule(tmp_path: Path) ->
         assert results(tmp_path / mode) == expected
 
 
+@pytest.mark.slow
 def test_an_engine_that_shares_its_weights_is_not_pipelined_beside_updates(tmp_path: Path) -> None:
     made = parts("static")
     made.policy.capabilities = Capabilities("shared")

@@ -63,6 +63,7 @@ def test_a_stop_string_is_seen_where_it_ends(text: str, stops: list[str], kept: 
         assert tokenizer.raw_decode(ids[:end]) == kept
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from(["```", "output", "put", "é", "t", "py", "thon", "</", "code>"])
                 | st.integers(6, 319), max_size=16))  # fmt: skip
@@ -138,6 +139,7 @@ def letters(ids: Sequence[int]) -> str:
     return "".join(LETTERS[i % 10] for i in ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_engine_stops_and_goes_on_as_if_it_had_not(fast: bool) -> None:
     policy = HFPolicy(model(), [], rows=2, max_context=96, fast=fast, decode=letters)

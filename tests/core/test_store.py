@@ -366,6 +366,7 @@ def test_a_log_that_lost_what_a_checkpoint_knew_goes_back_to_the_one_before(run,
     assert RunDirectory.resume(run.path).metrics() == [{"step": 2}]
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_named_by_the_next(run, caplog):
     code = (
         "import os, signal, sys, pathlib\n"

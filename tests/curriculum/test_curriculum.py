@@ -343,6 +343,7 @@ def test_a_damaged_checkpoint_is_refused_with_its_file(curriculum_of, tmp_path, 
         load(curriculum, tmp_path)
 
 
+@pytest.mark.slow
 def test_groups_judged_together_leave_what_they_leave_one_by_one(curriculum_of):
     queues = FakeQueue(), FakeQueue()
     kinds = {"replay": {"inject": 1.0, "retest": 0.5, "cap": 6}}

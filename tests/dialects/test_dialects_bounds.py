@@ -53,6 +53,7 @@ def test_every_dialect_is_tried() -> None:
     assert sorted(n for n in DIALECTS if not isinstance(get_dialect(n), InlineDialect)) == NAMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BEYOND)
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_beyond_the_bound_are_malformed(name: str, kind: str) -> None:

@@ -106,6 +106,7 @@ def test_wide_heads_have_no_kernel() -> None:
     assert flashes(torch.zeros(1, 1, 1, 64)) and not flashes(torch.zeros(1, 1, 1, 288))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("most", [2**27, 5000])

@@ -22,6 +22,7 @@ from tiny_models import VOCABULARY, build, shake
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "llama3-rope"])
 def test_fast_path_equals_a_fresh_forward_pass_over_turns(kind: str) -> None:
     model = build(kind)
@@ -31,6 +32,7 @@ def test_fast_path_equals_a_fresh_forward_pass_over_turns(kind: str) -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 def test_an_attention_kernel_may_lay_out_its_result_as_it_likes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -78,6 +80,7 @@ def alone() -> list[Played]:
     return [asyncio.run(play(HFPolicy(model, [5], 1, 128), i, text(i // 4, 30))) for i in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 3, 8])
 def test_a_sample_does_not_depend_on_its_batch(rows: int, alone: list[Played]) -> None:
     together = play_many(HFPolicy(build("qwen3"), [5], rows=rows, max_context=128), 8)
@@ -90,6 +93,7 @@ def test_the_same_run_twice_is_bitwise_the_same() -> None:
     assert play_many(policy, 8) == play_many(policy, 8)
 
 
+@pytest.mark.slow
 def test_seeds_differ_and_greedy_ignores_them() -> None:
     policy = HFPolicy(build("qwen3"), [], rows=4, max_context=128)
 
@@ -100,6 +104,7 @@ def test_seeds_differ_and_greedy_ignores_them() -> None:
     assert asyncio.run(sample(1, 0.0)) == asyncio.run(sample(2, 0.0))
 
 
+@pytest.mark.slow
 def test_logprobs_are_those_after_the_temperature() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=8, max_context=128)
@@ -133,6 +138,7 @@ def test_a_prompt_outlives_the_session_that_computed_it() -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 def test_more_groups_than_slots_copy_their_prompts() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=8, max_context=128)
@@ -142,6 +148,7 @@ def test_more_groups_than_slots_copy_their_prompts() -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 def test_half_precision_is_close() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [5], rows=8, max_context=128, dtype=torch.bfloat16)
@@ -151,6 +158,7 @@ def test_half_precision_is_close() -> None:
     assert 1e-4 < worst_difference(model, played) < 0.5
 
 
+@pytest.mark.slow
 def test_long_chunks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.engines.kv._PIECE", 7)
     monkeypatch.setattr("rods.engines.scheduler._PREFILL_TOKENS", 40)
@@ -184,6 +192,7 @@ def test_sparse_batches_are_compacted_and_stay_exact() -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 def test_sessions_that_wait_for_each_other_do_not_deadlock() -> None:
     """Eight sessions meet at a barrier between their turns, with rows for three of them."""
     model = build("qwen3")
@@ -269,6 +278,7 @@ def test_a_model_without_a_cache_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         HFPolicy(model, [], rows=1, max_context=24, fast=False)
 
 
+@pytest.mark.slow
 def test_a_cancelled_generation_frees_its_row_and_others_go_on() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=2, max_context=128)
@@ -333,6 +343,7 @@ def test_closing_a_session_cancels_its_generation() -> None:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fast", [True, False])
 def test_sync_takes_new_weights_also_for_open_sessions(fast: bool) -> None:
     model = build("qwen3")
@@ -353,6 +364,7 @@ def test_sync_takes_new_weights_also_for_open_sessions(fast: bool) -> None:
     assert worst_difference(model, [asyncio.run(go())]) < 1e-4
 
 
+@pytest.mark.slow
 def test_sync_in_the_middle_of_a_generation_goes_on() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=2, max_context=128)

@@ -105,6 +105,7 @@ def test_samples_do_not_depend_on_the_memory(
         assert counts.evictions > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_long_result_leaves_room_for_fewer_rows(
     fast: bool, monkeypatch: pytest.MonkeyPatch
@@ -156,6 +157,7 @@ def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyP
     assert worst_difference(model, played) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensor", range(4))
 def test_a_cache_that_could_not_grow_works_again(
     tensor: int, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +232,7 @@ def engine_bytes(model: Any, weights: DecoderWeights) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "mistral"])
 @pytest.mark.parametrize("rank", [0, 4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -309,6 +312,7 @@ def test_runs_hold_each_row_once_and_little_else() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_copy_keeps_what_it_was_until_it_is_synced() -> None:
     model = build("qwen2")
     before = copy.deepcopy(model)
@@ -317,6 +321,7 @@ def test_a_copy_keeps_what_it_was_until_it_is_synced() -> None:
     assert worst_difference(before, play_many(policy, 4)) < 1e-4
 
 
+@pytest.mark.slow
 def test_shared_weights_are_trained_saved_and_loaded(tmp_path: Any) -> None:
     def played(share: bool) -> tuple[Any, Any]:
         model = make_model()

@@ -72,6 +72,7 @@ def test_samples_are_those_of_the_engine_in_process(server: str, temperature: fl
         torch.testing.assert_close(torch.tensor(a.logprobs), torch.tensor(b.logprobs))
 
 
+@pytest.mark.slow
 def test_stop_strings_and_top_p_reach_the_server(server: str) -> None:
     async def go(engine: Engine) -> list[Completion]:
         session = engine.open(5)
@@ -103,6 +104,7 @@ def test_a_context_that_is_full_is_said_before_it_is_sent(server: str) -> None:
     assert done.finish in (FinishReason.LENGTH, FinishReason.STOP) and len(done.ids) <= 8
 
 
+@pytest.mark.slow
 def test_new_weights_come_as_a_file_while_sessions_stay_open(tmp_path: Path) -> None:
     model = build("qwen3")
     with policy_server(copy.deepcopy(model)) as (url, _):
@@ -317,6 +319,7 @@ def test_every_request_says_what_servers_would_take_from_the_model() -> None:
     assert [body["session_id"] for body in bodies] == ["1", "1", "1", "1", "2", "2"]
 
 
+@pytest.mark.slow
 def test_a_server_s_key_is_shown_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go(engine: Engine) -> Completion:
         return await engine.open(1).generate([1, 2], 2, 1.0)

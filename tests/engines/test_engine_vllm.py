@@ -48,6 +48,7 @@ def engine(
     return make_vllm(EngineOptions(config, TEMPLATE, model, device, half=True, cache=0, share=True))
 
 
+@pytest.mark.slow
 def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_path: Path) -> None:
     made = engine(command, sleep=True, options={"tensor-parallel-size": "2"})
 
@@ -109,6 +110,7 @@ def test_the_device_is_free_before_a_server_wakes(
     assert did == (["freed", "wake_up"] if sleep else [])
 
 
+@pytest.mark.slow
 def test_a_server_ends_with_its_run_however_that_ends(command: str) -> None:
     """The kernel closes the pipe of a run that was killed; test_leash.py kills one."""
     made = engine(command)
@@ -126,6 +128,7 @@ def test_a_server_ends_with_its_run_however_that_ends(command: str) -> None:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_says_its_last_words(command: str, tmp_path: Path) -> None:
     made = engine(command, options={"die": ""})
 

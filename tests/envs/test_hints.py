@@ -127,6 +127,7 @@ def assert_leads_to(name: str, way: Sequence[str], failure: Failure) -> None:
     assert f'"{name}"' in world.call(ToolCall("ls", {"a": True})).content
 
 
+@pytest.mark.slow
 def test_hints_of_some_failing_calls_name_what_exists() -> None:
     found = [assert_hint(failure) for failure in failures(load_tasks()[::4], 100, BFCL, seed=7)]
     assert sum(found) >= 90
@@ -193,6 +194,7 @@ def test_a_hint_offers_no_withheld_tool() -> None:
     assert "cd" not in named(says(hidden, ToolCall("cds", {"folder": "document"})))[0]
 
 
+@pytest.mark.slow
 def test_a_withheld_tool_is_not_the_nearest() -> None:
     """What is missing is for the agent to find out."""
     seen = 0

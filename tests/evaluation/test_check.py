@@ -29,6 +29,7 @@ def findings(*tasks: Task) -> list[tuple[TaskFault, str]]:
     return [(row.finding, row.detail) for row in check_tasks(tasks, ENVIRONMENT).rows]
 
 
+@pytest.mark.slow
 def test_the_benchmark_itself_is_sound():
     report = check_tasks(load_tasks()[::16], ENVIRONMENT)
     assert report.ok

@@ -101,6 +101,7 @@ def test_a_wrong_file_is_refused_before_anything_runs(
         load_grid(str(tmp_path / "wrong.toml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
 def test_bundled_experiments_are_valid(path: Path) -> None:
     grid = load_grid(path.stem)
@@ -183,6 +184,7 @@ def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
 # -- results -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: Path) -> None:
     found = Experiment.of(grid, runs)
     assert [arm.name for arm in found.arms] == ["fixed", "rods"] and found.notes == ()
@@ -251,6 +253,7 @@ def test_pooled_values_are_means_of_the_tasks_that_all_seeds_have(runs: Path) ->
         )
 
 
+@pytest.mark.slow
 def test_the_table_fits_a_terminal_and_shows_both_ways(grid: Grid, runs: Path) -> None:
     text = text_of(Experiment.of(grid, runs))
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
@@ -258,6 +261,7 @@ def test_the_table_fits_a_terminal_and_shows_both_ways(grid: Grid, runs: Path) -
     assert "greedy" in text and "sampled" in text and "2 of 2" in text
 
 
+@pytest.mark.slow
 def test_what_is_missing_or_unfair_is_said(grid: Grid, runs: Path) -> None:
     shutil.rmtree(runs / "rods-1")
     path = write_run(runs / "rods-0", 0, 24)
@@ -423,6 +427,7 @@ def test_a_level_that_is_never_reached_is_said_so() -> None:
     assert trajectories_to(curve, 0.2) == pytest.approx(32)
 
 
+@pytest.mark.slow
 def test_without_evaluations_on_the_way_nothing_is_said_of_levels(grid: Grid, runs: Path) -> None:
     found = Experiment.of(grid, runs)
     assert not found.reached and "best level" not in " ".join(text_of(found).split())

@@ -129,6 +129,7 @@ def test_some_tasks_of_some_categories() -> None:
         chosen_tasks(Notes(), SuiteSettings(categories=("twoo",)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -127,6 +127,7 @@ CHECKED: dict[str, tuple[Any, str, bool, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CHECKED)
 def test_the_check_says_in_words_whether_tools_can_be_used(case: str) -> None:
     text, dialect, usable, words = CHECKED[case]
@@ -277,6 +278,7 @@ OPENINGS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tags_special", [False, True])
 @pytest.mark.parametrize("first", [True, False], ids=["each round", "later rounds"])
 @pytest.mark.parametrize("opening", OPENINGS)
@@ -336,6 +338,7 @@ def test_supervised_results_are_joined_as_in_a_rollout() -> None:
     assert "<|im_start|>ls to=assistant\na.txt<|im_end|>" in shown(one, ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["plain", "phi3", "gemma2", "mistral", "deepseek", "llama"])
 def test_the_verb_s_status_and_words_follow_the_check(
     case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -98,6 +98,7 @@ def test_size_and_depth_are_bounded():
         parse_python_calls("f(x=" * 40 + "1" + ")" * 40)
 
 
+@pytest.mark.slow
 def test_hostile_depth_does_not_crash_the_interpreter():
     code = """
 from rods.infra.pycall import CallSyntaxError, parse_python_calls

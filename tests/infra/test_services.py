@@ -189,6 +189,7 @@ ROUTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTES)
 def test_no_body_is_an_error_of_the_server(name: str) -> None:
     with serving(APPS[name][0]()) as url:

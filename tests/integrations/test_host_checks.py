@@ -66,6 +66,7 @@ def test_positions_are_those_of_the_config(config: PretrainedConfig, positions: 
     assert positions_of(config) == positions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb", [["train", "--dry-run"], ["train"], ["trl"], ["verl"]], ids=" ".join
 )
@@ -111,6 +112,7 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
 # -- TRL -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -142,6 +144,7 @@ def test_arguments_of_trl_that_contradict_are_refused_without_trl(
     assert named in " ".join(err.split()) and not out, "nothing looks as if it were accepted"
 
 
+@pytest.mark.slow
 def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
     config = load_config("rods", "small", [f"model.name={small}", "model.dtype=float32"])
     shape = shape_of(load_architecture(config.model))

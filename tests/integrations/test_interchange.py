@@ -66,6 +66,7 @@ def test_rows_of_environment_tuning_are_the_benchmarks_tasks(tmp_path: Path, end
     assert any(turn.withheld for turn in ENVIRONMENT.load(path)[1].turns), "known by the id"
 
 
+@pytest.mark.slow
 def test_files_of_the_benchmark_are_its_tasks(tmp_path: Path) -> None:
     (tmp_path / "possible_answer").mkdir()
     for place, kind in ((tmp_path, "question"), (tmp_path / "possible_answer", "answer")):

@@ -453,6 +453,7 @@ def lines(path: Path, rows: Sequence[Row]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "layout"), CASES)
 def test_the_same_comes_out_of_every_layout(name: str, layout: str, tmp_path: Path) -> None:
     read, made = READERS[name]
@@ -782,6 +783,7 @@ def test_rewards_of_a_group_may_be_json_text(tmp_path: Path) -> None:
     assert observed(tmp_path / "x.parquet") == observed(lines(tmp_path / "x.jsonl", group))
 
 
+@pytest.mark.slow
 def test_check_and_convert_name_the_row_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -828,6 +830,7 @@ def test_a_reward_function_that_gave_none_counts_for_nothing_row_by_row(
     assert [row.reward for row in read_rewards(path)] == [None, None]
 
 
+@pytest.mark.slow
 def test_the_hint_about_a_range_names_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -899,6 +902,7 @@ def test_foreign_tasks_name_the_option_to_give(
         assert f"Give --env.name {how}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_prompts_without_ids_are_called_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

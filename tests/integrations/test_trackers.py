@@ -164,6 +164,7 @@ def test_a_wrong_name_is_answered_with_the_nearest_one() -> None:
         packages_of(["tensorbord"])
 
 
+@pytest.mark.slow
 def test_tensorboard_itself(tmp_path: Path) -> None:
     """Two parts of a resumed run in one folder; what is made again replaces what was cut."""
     if importlib.util.find_spec("tensorboard") is None:

@@ -103,12 +103,14 @@ def test_calls_stand_together_where_steps_would_not_suffice() -> None:
     assert [len(step.calls) for step in trajectory.steps if step.calls] == [2, 1]
 
 
+@pytest.mark.slow
 def test_both_shapes_are_mixed() -> None:
     made = of_notes([TWO], several=0.5).solved(24)
     shapes = {tuple(len(s.calls) for s in t.steps if s.calls) for t in made}
     assert {(2, 1), (1, 1, 1)} <= shapes
 
 
+@pytest.mark.slow
 def test_what_is_said_without_calls_is_worded_in_several_ways() -> None:
     ask = notes_task([("Note it.", ()), ("The text is x.", NOTE)])
     made = list(of_notes([ask]).solved(40))
@@ -235,6 +237,7 @@ def test_the_command_writes_what_sft_reads(
     assert "exists" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -132,6 +132,7 @@ def test_demonstrate_writes_what_sft_reads(
         assert rods(*words, *wrong, monkeypatch=monkeypatch) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*DIALECTS, "search_r1"])
 def test_demonstrate_knows_each_inline_dialect(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -83,6 +83,7 @@ def test_a_call_waits_for_the_result_it_needs() -> None:
     assert [len(step) for step in together] == [2]
 
 
+@pytest.mark.slow
 def test_oracle_conversations_are_solved_and_masked(tokenizer) -> None:
     tasks = split(load_tasks()).train
     environment, dialect = BfclEnvironment(), get_dialect("compact")
@@ -185,6 +186,7 @@ def test_matrices_of_one_shape_are_orthogonalized_together_as_alone() -> None:
     assert torch.allclose(orthogonalize(many), alone, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_muon_descends(dtype: torch.dtype) -> None:
     torch.manual_seed(0)

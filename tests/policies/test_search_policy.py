@@ -60,6 +60,7 @@ def other() -> OtherWorld:
 # -- demonstrations ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_demonstrations_are_functions_of_seed_and_number(bundled: BundledWorld) -> None:
     def made(seed: int, numbers: range) -> list[object]:
         return list(search_demonstrations(bundled, SearchPlan(), seed, numbers))
@@ -217,6 +218,7 @@ def test_copying_what_was_found_is_wrong(bundled: BundledWorld) -> None:
     assert not any(s.parts["correct"] for s in paid(whole, world=bundled))
 
 
+@pytest.mark.slow
 def test_the_best_guess_is_hardly_ever_right() -> None:
     values = [make_question(hops, seed).answer for hops, seed in ASKED]
     best = max(set(values), key=values.count)

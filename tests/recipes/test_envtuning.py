@@ -126,6 +126,7 @@ def rows(task: Task, rng: random.Random) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", ["base", "miss_func", "miss_param"])
 def test_codes_are_those_of_the_released_loop(category: str) -> None:
     rng = random.Random(category)

@@ -75,6 +75,7 @@ def test_a_recipe_whose_tasks_have_no_variants_says_so(name: str) -> None:
         assert "--curriculum static" in said
 
 
+@pytest.mark.slow
 def test_the_others_are_not_refused_by_their_settings() -> None:
     for name, profile in PLAYED:
         require_named(load_config(name, profile, ["curriculum=rods"]))
@@ -140,6 +141,7 @@ def test_questions_of_a_file_are_refused_before_the_start(tmp_path: Path) -> Non
         pass
 
 
+@pytest.mark.slow
 def test_hints_that_are_not_at_work_are_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -270,6 +270,7 @@ def test_results_pair_the_same_tasks(tmp_path: Path) -> None:
     assert "2 tasks were evaluated only once" in " ".join(read(build_report(tmp_path)).words)
 
 
+@pytest.mark.slow
 def test_no_difference_without_an_interval(finished: Path) -> None:
     run = load_run(finished)
     before, after = run.evaluation("before"), run.evaluation("after")
@@ -419,6 +420,7 @@ def test_an_axis_starts_at_zero_where_that_costs_little_room(ys: list[float], mo
     assert chart["layout"]["yaxis"] == {"rangemode": mode}
 
 
+@pytest.mark.slow
 def test_a_page_without_plotly_says_how_to_get_it(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -503,6 +505,7 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     assert "seeds" not in words
 
 
+@pytest.mark.slow
 def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", seed=3, steps=40)
     manifest = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
@@ -552,6 +555,7 @@ def evaluated(finished: Path, to: Path) -> Path:
     return to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", ["run json", "json run", "json json"])
 def test_evaluations_alone_are_compared_with_runs_and_with_each_other(
     kinds: str, finished: Path, tmp_path: Path
@@ -583,6 +587,7 @@ def test_a_file_that_is_no_evaluation_is_refused(text: str, finished: Path, tmp_
         compare_runs([finished, tmp_path / "a.json"])
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_finished_is_compared_by_its_last_evaluation(
     finished: Path, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_summaries_and_run_folders_may_stand_beside_each_other(
     assert shown(Experiment.of(grid, runs)) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ["fixed", "rods"])
 def test_a_run_read_back_is_the_run(arm: str, runs: Path, summaries: Path) -> None:
     for back in runs_at(summaries / f"{arm}.jsonl.gz"):
@@ -150,6 +151,7 @@ def changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     return lambda data: gzip.compress(gzip.decompress(data).replace(old, new, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -180,6 +182,7 @@ def test_a_missing_summary_is_named(tmp_path: Path) -> None:
         runs_at(tmp_path / "none.jsonl.gz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.jsonl.gz")), ids=str)
 def test_the_kept_summaries_can_be_read(path: Path) -> None:
     runs = runs_at(path)

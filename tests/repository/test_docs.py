@@ -46,12 +46,14 @@ def is_there(name: str, folder: Path) -> bool:
 FILES = {place: [p for p in (ROOT / place).rglob("*") if p.is_file()] for place in PLACES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_a_guide_names_exist(guide: Path) -> None:
     named = set(FILE.findall(guide.read_text(encoding="utf-8"))) - EXAMPLES
     assert not [name for name in sorted(named) if not is_there(name, guide.parent)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_guides_that_docstrings_cite_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -70,6 +72,7 @@ def tree() -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_tree_is_the_one_on_disk() -> None:
     folders = re.findall(r"(?<![\w/.])\.?[\w-]+(?:/[\w-]+)*/", tree())
     assert len(folders) > 40
@@ -119,6 +122,7 @@ def program() -> Any:
     return get_command(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) -> None:
     verb, *words = shlex.split(command.partition(" > ")[0])
@@ -135,6 +139,7 @@ INLINE = re.compile(r"`rods ([a-z-]+)([^`]*)`")
 """A command within a sentence."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_options_of_commands_within_sentences_exist(guide: Path) -> None:
     text = re.sub(r"\s*\n\s*", " ", guide.read_text(encoding="utf-8"))
@@ -185,6 +190,7 @@ DESK = textwrap.dedent(README.partition("Write `desk.py`:\n\n")[2].partition("\n
 """README's class."""
 
 
+@pytest.mark.slow
 def test_the_readme_s_class_and_task_pass_the_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +209,7 @@ def test_the_readme_s_class_and_task_pass_the_check(
     assert "at least 2 are needed" in shown.err, "as training would say"
 
 
+@pytest.mark.slow
 def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,7 @@ def first_cells(text: str) -> list[str]:
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_made_from_the_code_are_current(name: str) -> None:
     current = PAGES[name]() == (REFERENCE / name).read_text(encoding="utf-8")

@@ -91,6 +91,7 @@ def _module(name: str) -> str:
     return name if _is_module(name) else name.rpartition(".")[0]
 
 
+@pytest.mark.slow
 def test_sizes() -> None:
     for path in FILES:
         cap = LOOP_LINES if path.name == "loop.py" else FILE_LINES

@@ -71,12 +71,14 @@ def files_with(gone: Collection[str]) -> Iterator[Path]:
             yield path
 
 
+@pytest.mark.slow
 def test_no_identifier_says_what_the_field_says_otherwise() -> None:
     for path in files_with(GONE):
         found = {name: GONE[w] for name in names(path) for w in parts(name) & GONE.keys()}
         assert not found, f"{path}: {found}"
 
 
+@pytest.mark.slow
 def test_no_class_is_called_by_a_verb() -> None:
     for path in files_with(DEFINED):
         classes = {name for name in names(path) if re.match("_?[A-Z].*[a-z]", name)}
@@ -122,6 +124,7 @@ def test_reports_use_the_words_of_the_field() -> None:
         assert not found, f"{path}: {found}"
 
 
+@pytest.mark.slow
 def test_messages_say_it_in_usual_words() -> None:
     for path in FILES:
         found = [t for t in texts(path) if PHRASES.search(t) and not PERSISTED.fullmatch(t)]
@@ -190,6 +193,7 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
                 yield name, text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_pages_are_plain(path: Path) -> None:
     found = faults(prose(path))
@@ -203,6 +207,7 @@ def test_help_and_settings_are_plain() -> None:
     assert not [name for name, text in texts if OPENINGS.match(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PLAIN, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_docstrings_can_be_read_alone(path: Path) -> None:
     assert not [name for name, text in docstrings(path) if OPENINGS.match(text)]

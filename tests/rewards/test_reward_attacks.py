@@ -94,6 +94,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REWARDS)
 def test_what_was_not_worked_out_does_not_pay(name: str) -> None:
     assert [attack[:20] for attack in ATTACKS if pays(name, SUM, formed(attack))] == []
@@ -123,6 +124,7 @@ def test_naming_every_answer_does_not_pay_as_mathematics(attack: str) -> None:
     assert not judged.correct and not judged.gave_up
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REWARDS)
 def test_floods_take_linear_time(name: str) -> None:
     pieces = ["\\boxed{", "<answer>", "</answer>", "answer ", "answer is ", "<code>", "```python"]
@@ -201,6 +203,7 @@ OF_CALLS = (
 UNSOLVED = TurnVerdict(True, 0, False, False, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(EVERY))
 def test_odd_responses_are_scored_at_once_and_are_not_right(name: str) -> None:
     wanted = Task("function_call", "x", (Turn("Do it.", (ToolCall("f", {"a": 1}),)),), {})
@@ -243,6 +246,7 @@ def test_lenience_is_a_switch(name: str) -> None:
         assert not pays(name, leniently(task), f"Surely {answer}.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["python_tool", "search"])
 def test_the_switch_of_lenience_is_a_setting(name: str, tmp_path: Path) -> None:
     row = '{"question": "Where?", "golden_answers": ["42"]}\n'

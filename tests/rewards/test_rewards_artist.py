@@ -221,6 +221,7 @@ def test_a_task_that_wants_no_call_at_all() -> None:
     assert plays((ACTED,), act(0, A), task=task).value == 0.5
 
 
+@pytest.mark.slow
 def test_the_longest_common_subsequence_is_that_of_its_recursion() -> None:
     @lru_cache
     def slow(a: str, b: str) -> int:

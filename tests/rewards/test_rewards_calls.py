@@ -453,6 +453,7 @@ def test_an_assistant_header_of_its_own_does_not_hide_what_stands_before() -> No
         assert n1(ONE, f"{listed(PUT)}{header}", "tool_n1") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", [*TAGS, "\n", "{", "[", '"', "</think>\n<tool_call>\n", "<tool_call></tool_call>", "9"]
 )

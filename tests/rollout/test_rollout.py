@@ -54,6 +54,7 @@ def test_invariant_1_spans_alternate_from_the_prompt_on() -> None:
     assert trajectory.spans[0].ids[-1] != TEMPLATE.end_id
 
 
+@pytest.mark.slow
 def test_invariant_2_sixteen_rollouts_end_in_sixteen_independent_states() -> None:
     environment = NotesEnvironment()
     trajectories = plain(play_groups([TASK], NoisyPolicy(7), environment, k=16))

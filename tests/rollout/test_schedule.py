@@ -169,6 +169,7 @@ def test_on_policy_pipelines_make_the_batches_of_rounds(share: float) -> None:
     assert all(deep.began[i] == number for number, batch in enumerate(batches) for i in batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("staleness", [0, 1, 2, 3])
 @pytest.mark.parametrize(("share", "redraw"), [(1.0, 0), (0.6, 0), (0.6, 9), (0.15, 30)])
 @pytest.mark.parametrize("seed", range(3))

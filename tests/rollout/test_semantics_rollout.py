@@ -372,6 +372,7 @@ def test_s28_an_oracle_of_several_tasks_tells_them_apart() -> None:
     assert all(t.solved for group in groups for t in group.trajectories)
 
 
+@pytest.mark.slow
 def test_s29_a_step_that_is_stopped_leaves_nothing_running() -> None:
     def broken(task: object, number: int) -> None:
         if number == 0:

@@ -86,6 +86,7 @@ def some_tasks(n: int) -> list[Task]:
     return [notes_task(turns, origin=f"notes_{i}", count=i) for i in range(n)]
 
 
+@pytest.mark.slow
 def test_no_stage_has_more_than_it_may() -> None:
     environment, policy = SlowEnvironment(), CountingPolicy()
     groups = play_groups(some_tasks(4), policy, environment, worlds=BOUNDS)

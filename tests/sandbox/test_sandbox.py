@@ -216,6 +216,7 @@ def test_a_process_with_many_open_files_runs_programs() -> None:
         assert pool.execute("print(7)").stdout == "7\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_closing_leaves_nothing(kind: str, tmp_path: Path) -> None:
     code = "import os; os.makedirs('a/b'); open('a/b/c', 'w').write('x')"
@@ -300,6 +301,7 @@ def fake_bwrap(folder: Path, body: str) -> None:
     program.chmod(0o755)
 
 
+@pytest.mark.slow
 def test_bubblewrap_is_used_where_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     fake_bwrap(tmp_path, 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"')
@@ -313,6 +315,7 @@ def test_bubblewrap_is_used_where_it_works(tmp_path: Path, monkeypatch: pytest.M
     assert wrapping("off", sys.executable) == []
 
 
+@pytest.mark.slow
 def test_scratch_is_removed_whatever_is_in_it() -> None:
     with tempfile.TemporaryDirectory(dir=plain_parent()) as memory:
         check_removal(Path(memory))

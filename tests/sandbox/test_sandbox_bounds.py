@@ -186,6 +186,7 @@ def test_a_root_that_is_swept_before_it_is_claimed_is_made_anew(
     assert [root] == made[1:] and os.listdir(tmp_path) == [os.path.basename(root)]
 
 
+@pytest.mark.slow
 def test_a_path_with_so_in_it_opens_no_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,6 +243,7 @@ print(sys.orig_argv, sys.flags, sys.path)
         assert done.stdout.startswith("['<program>'] environ({}) None None\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -397,6 +397,7 @@ def test_the_checkouts_own_interpreter_runs_it_where_it_has_one(tmp_path: Path) 
         suite(folder).tasks()
 
 
+@pytest.mark.slow
 def test_a_digest_of_the_databases_differs_where_they_do(rules: SuiteRules) -> None:
     worlds = [rules.environment.open(rules.tasks()[0]) for _ in range(2)]
     for world in worlds:

@@ -125,6 +125,7 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_adapters_without_a_base_say_what_to_do(adapter: Path, fault: str) -> None:
     change, message = FAULTS[fault]
@@ -206,6 +207,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_it_was_trained_with(
     assert {config.model.name for config in asked} == {str(adapter)}
 
 
+@pytest.mark.slow
 def test_eval_refuses_two_answers_to_what_is_evaluated(
     adapter: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +227,7 @@ def test_paths_of_ours_are_told_apart(tmp_path: Path) -> None:
     assert located("", tmp_path / "none", "") == (tmp_path / "none", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["vllm", "openai"])
 def test_a_server_does_not_begin_with_the_base_alone(adapter: Path, engine: str) -> None:
     own: dict[str, Any] = {"name": engine}
@@ -238,6 +241,7 @@ def test_a_server_does_not_begin_with_the_base_alone(adapter: Path, engine: str)
             evaluated._evaluated(config, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [True, False])
 def test_a_server_gets_the_adapters_of_the_run_that_is_evaluated(
     lora: bool, base: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

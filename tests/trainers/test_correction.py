@@ -49,6 +49,7 @@ def close(a, b):
     return all(torch.allclose(a[k], b[k], atol=2e-5) for k in a)
 
 
+@pytest.mark.slow
 def test_the_gap_is_shown_whatever_is_done_about_it(monkeypatch):
     monkeypatch.setattr(reports, "CAP", 1.2)
     monkeypatch.setattr(losses, "CAP", 1.2)
@@ -66,6 +67,7 @@ def test_the_gap_is_shown_whatever_is_done_about_it(monkeypatch):
     assert skipped.skipped and skipped.gap_mean is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"epochs": 3}, {"minibatch": 4, "epochs": 2}])
 def test_recomputed_the_engines_words_do_not_matter(changes):
     exact = make_groups(make_model(), groups=3)

@@ -88,6 +88,7 @@ def test_it_begins_at_zero_everywhere():
     assert {float(r) for s in judged for r in s.estimates.returns} == {0.0, 1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rank"), [("padded", 0), ("shared", 0), ("shared", 2), ("gpt2", 0)]
 )
@@ -126,6 +127,7 @@ def test_it_is_a_copy_that_the_policy_does_not_move():
     assert before == after
 
 
+@pytest.mark.slow
 def test_under_lora_frozen_weights_are_shared_and_adapters_are_not():
     model = make_model()
     trainer = ppo(model, model_settings=LORA)
@@ -149,6 +151,7 @@ def test_under_lora_frozen_weights_are_shared_and_adapters_are_not():
 # -- updates -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_first_update_by_hand():
     """A critic of zeros: every token's advantage is its trajectory's reward, whitened."""
     model = make_model()
@@ -204,6 +207,7 @@ def test_equal_rewards_teach_too():
     assert report.skipped is None and not same(before, weights(model))
 
 
+@pytest.mark.slow
 def test_warm_up_trains_the_critic_alone_and_says_so():
     model = make_model()
     trainer = ppo(model, critic_warmup=2, kl=0.5)
@@ -232,6 +236,7 @@ def test_minibatches_and_clipping():
     assert free.update(groups, make_scores(groups)).critic.value_clipped == 0
 
 
+@pytest.mark.slow
 def test_microbatches_give_the_critic_of_the_whole():
     groups = make_groups(make_model(seed=1), groups=3)
     whole, parts = ppo(make_model()), ppo(make_model(), microbatch_tokens=128)
@@ -244,6 +249,7 @@ def test_microbatches_give_the_critic_of_the_whole():
     assert many.critic.grad_norm == pytest.approx(one.critic.grad_norm, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_its_rate_is_its_own_and_follows_the_schedule():
     model = make_model()
     trainer = ppo(model, schedule="cosine", warmup=4, lr=1.0, critic_lr=1e-3)

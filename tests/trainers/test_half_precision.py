@@ -80,6 +80,7 @@ def share_of_drift(kind, scale, dtype):
     return float((got * drift).sum() / (layer.scaling["default"] * drift.square().sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_small_adapters_reach_the_engine(kind, dtype):
@@ -128,6 +129,7 @@ def saved_run(tmp_path, rank):
     return config, run, trainer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["openai", "vllm"])
 def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
     config, run, _ = saved_run(tmp_path, 2)
@@ -137,6 +139,7 @@ def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
         evaluated._evaluated(config, run.path)
 
 
+@pytest.mark.slow
 def test_vllm_serves_a_checkpoint_of_all_weights_as_it_is(tmp_path):
     config, run, _ = saved_run(tmp_path, 0)
     engine = {"name": "vllm", "weights": "fixed"}

@@ -121,6 +121,7 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
             run.draw(1, 0)
 
 
+@pytest.mark.slow
 def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +138,7 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert not capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,6 +154,7 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert not capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["trl", "verl"])
 @pytest.mark.parametrize(
     ("words", "said"),

@@ -226,6 +226,7 @@ def test_a_checkpoint_holds_bfloat16_weights_and_one_optimizer_state(tmp_path: A
     assert held <= 4 * count + 8 * -(-count // BLOCK) + padding + 8 * len(state)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eight")
 def test_another_kind_of_state_is_refused(tmp_path: Any) -> None:
     updated("8bit", HALF, 1)[1].save(tmp_path / "checkpoint")

@@ -76,6 +76,7 @@ def test_scores_equal_a_plain_forward_pass(temperature, shared, monkeypatch):
             at += s.sampled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_shared_prefixes_give_the_gradients_of_padded_rows(checkpointing):
     groups = make_groups(make_model(), groups=3, prompt=20)
@@ -184,6 +185,7 @@ def test_nothing_to_learn_is_said():
     assert report.skipped == "there was no group"
 
 
+@pytest.mark.slow
 def test_a_zero_variance_group_changes_nothing_beside_others():
     groups = make_groups(make_model(), groups=3)
     scores = make_scores(groups)
@@ -241,6 +243,7 @@ def test_a_group_larger_than_the_minibatch_is_not_split():
     assert len({report.positions for report in reports.values()}) == 1
 
 
+@pytest.mark.slow
 def test_the_constant_aggregation_is_that_of_dr_grpo():
     groups = make_groups(make_model(), groups=3)
     options = {"advantage": "dr_grpo", "loss": "clipped", "aggregation": "constant"}
@@ -288,6 +291,7 @@ def test_kl_pulls_towards_the_start():
     assert held < 0.8 * free and kl > 0
 
 
+@pytest.mark.slow
 def test_entropy_bonus_raises_entropy():
     def entropy(coefficient):
         model = make_model()
@@ -353,6 +357,7 @@ def test_checkpoints_load_with_transformers(tmp_path):
     assert AutoTokenizer.from_pretrained(tmp_path / "c").chat_template == "{{ messages }}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 2])
 def test_weights_are_handed_over_as_transformers_names_them(tmp_path, rank):
     trainer = make_trainer(
@@ -431,6 +436,7 @@ def test_a_full_disk_keeps_the_former_checkpoint(tmp_path, monkeypatch):
     assert resumed.step == 0
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_gives_the_same_gradients():
     groups = make_groups(make_model())
     plain, _ = gradients(make_trainer(make_model()), groups)

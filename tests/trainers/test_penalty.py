@@ -66,6 +66,7 @@ def by_hand(trainer, group):
     return costs
 
 
+@pytest.mark.slow
 def test_kl_in_the_reward_is_the_sum_of_log_ratios():
     trainer, groups = away(**K1)
     scores = make_scores(groups)
@@ -84,6 +85,7 @@ def test_kl_in_the_reward_is_the_sum_of_log_ratios():
     assert report.metrics()["kl"] > 0  # it is still measured
 
 
+@pytest.mark.slow
 def test_under_gae_each_token_pays_for_itself():
     assert token_advantages([0.0, 0.0], 1.0, 1.0, 1.0, [0.25, 0.5]) == [0.25, 0.5]
     assert token_advantages([0.0, 0.0], 1.0, 1.0, 0.0, [0.25, 0.5]) == [-0.25, 0.5]

@@ -218,6 +218,7 @@ def test_the_gradient_is_that_of_the_masked_tokens_alone(tmp_path: Path, policy:
     assert next(mine.updates()).loss == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_small_passes_make_the_same_update(tmp_path: Path, policy: Path) -> None:
     file = rows(tmp_path / "d.jsonl", *PIECES[:6])
     whole, parts = trainer_of(policy, file), trainer_of(policy, file, microbatch_tokens=128)
@@ -226,6 +227,7 @@ def test_small_passes_make_the_same_update(tmp_path: Path, policy: Path) -> None
     assert first.grad_norm == pytest.approx(second.grad_norm, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_every_example_is_seen_once_an_epoch(tmp_path: Path, policy: Path) -> None:
     mine = trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES), epochs=2)
     figures = list(mine.updates())
@@ -240,6 +242,7 @@ def test_loss_falls(tmp_path: Path, policy: Path) -> None:
     assert seen[-1] < 0.5 * seen[0]
 
 
+@pytest.mark.slow
 def test_lora_is_merged_at_the_end(tmp_path: Path, policy: Path) -> None:
     mine = trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES[:4]), lora_rank=2, lr=0.02)
     seen = [f.loss for f in mine.updates()]
@@ -277,6 +280,7 @@ def gradients(trainer: SftTrainer) -> tuple[float, torch.Tensor]:
     return next(trainer.updates()).loss, kept[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 2])
 def test_common_prefixes_change_neither_loss_nor_gradient(
     tmp_path: Path, policy: Path, rank: int, monkeypatch: pytest.MonkeyPatch
@@ -295,6 +299,7 @@ def test_common_prefixes_change_neither_loss_nor_gradient(
     assert torch.linalg.norm(one[1] - other[1]) < 1e-5 * torch.linalg.norm(other[1])
 
 
+@pytest.mark.slow
 def test_examples_that_begin_alike_stand_together(tmp_path: Path, policy: Path) -> None:
     most = sum(map(len, trainer_of(policy, rows(tmp_path / "e.jsonl", *LONG)).samples)) // 2
     mine = trainer_of(policy, tmp_path / "e.jsonl", batch_tokens=most)
@@ -305,6 +310,7 @@ def test_examples_that_begin_alike_stand_together(tmp_path: Path, policy: Path) 
     assert [s.task_id for b in mine._batches(0) for s in b] != order  # pyright: ignore
 
 
+@pytest.mark.slow
 def test_adapters_are_written_alone_and_name_their_base(tmp_path: Path, policy: Path) -> None:
     file = rows(tmp_path / "d.jsonl", *PIECES[:4])
     mine = trainer_of(policy, file, lora_rank=2, lr=0.02)
@@ -345,6 +351,7 @@ def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in lines]
 
 
+@pytest.mark.slow
 def test_updates_end_before_the_passes_do(tmp_path: Path, policy: Path) -> None:
     """The learning rate falls to its end within them."""
     file = rows(tmp_path / "d.jsonl", *PIECES)
@@ -393,6 +400,7 @@ def test_resume_equals_an_uninterrupted_run(
     assert rods("sft", "--resume", str(broken), monkeypatch=monkeypatch) == 2
 
 
+@pytest.mark.slow
 def test_what_exists_is_not_overwritten(
     tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -415,6 +423,7 @@ def test_a_start_that_fails_leaves_no_folder(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_of_two_that_start_at_once_one_learns(
     tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -54,6 +54,7 @@ def address(run: Path) -> Iterator[str]:
     assert "Traceback" not in rest, rest
 
 
+@pytest.mark.slow
 def test_no_run_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,6 +105,7 @@ def test_messages_name_no_tool_or_parameter(accepted: Sequence[tuple[Task, Task]
             assert not {w for w in said_names if w not in values.replace("=", " ").split()}
 
 
+@pytest.mark.slow
 def test_a_proposal_depends_on_its_random_state_alone(writer: GraphWriter) -> None:
     seed = sides().train[0]
     fresh = GraphWriter(sides().train, ENVIRONMENT)

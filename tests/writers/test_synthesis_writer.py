@@ -177,6 +177,7 @@ def test_a_seed_that_does_not_replay_is_rejected() -> None:
     assert found.reason in (ErrorClass.CONVERSATION_CONSTRUCT_FAILED, ErrorClass.VM_EXEC_FAILED)
 
 
+@pytest.mark.slow
 def test_enumerations_stay_in_values_and_in_texts() -> None:
     seed = named("multi_turn_base_174")
     for number in range(4):
@@ -227,6 +228,7 @@ def test_what_people_call_a_file_without_naming_it_stays_its_name(
         assert all(word in calls[tool][-1][name].lower() for word in words), calls[tool]
 
 
+@pytest.mark.slow
 def test_a_file_in_another_format_keeps_its_name_or_is_turned_down() -> None:
     """`Create a docx file with the same name`: file3.docx beside file3.txt."""
     seed, kept = named("multi_turn_miss_param_26"), 0

@@ -40,6 +40,7 @@ def seen_values() -> dict[tuple[str, str], list[Value]]:
     return seen
 
 
+@pytest.mark.slow
 def test_reading_functions_leave_every_public_attribute_as_it_is():
     """In the state after each of many ground truths, each with arguments that occur or fit."""
     seen, rng = seen_values(), random.Random(0)
@@ -69,6 +70,7 @@ def test_reading_functions_leave_every_public_attribute_as_it_is():
     assert len(asked) > 50
 
 
+@pytest.mark.slow
 def test_functions_that_change_something_are_not_taken_for_readers():
     changed: set[str] = set()
     for task in load_tasks()[::4]:

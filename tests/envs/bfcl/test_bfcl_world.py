@@ -176,6 +176,7 @@ def test_invariant_2_sixteen_concurrent_rollouts_of_one_task_are_independent():
     assert len(distinct) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", assets.CATEGORIES)
 def test_two_worlds_never_share_an_object(category: str):
     tasks = [t for t in load_tasks() if t.category == category][::9]

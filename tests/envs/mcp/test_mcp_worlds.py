@@ -150,6 +150,7 @@ def test_servers_that_can_be_reset_are_used_again(made: Any) -> None:
     assert bounded and bounded.capacity == 64
 
 
+@pytest.mark.slow
 def test_a_reset_that_forgets_something_is_a_failure_of_infrastructure(made: Any) -> None:
     environment = made(reset="reset")
     task = task_of(add("milk"))
@@ -161,12 +162,14 @@ def test_a_reset_that_forgets_something_is_a_failure_of_infrastructure(made: Any
             environment.open(task)
 
 
+@pytest.mark.slow
 def test_a_state_that_trajectories_share_is_refused(made: Any, tmp_path: Path) -> None:
     environment = made(f"shared={tmp_path / 'items.json'}")
     with pytest.raises(ConfigError, match="change the state of another"):
         environment.open(task_of(add("milk")))
 
 
+@pytest.mark.slow
 def test_files_of_a_task_stand_in_an_empty_folder(made: Any, place: Path) -> None:
     environment = made()
     files: dict[str, Json] = {"start.json": '["tea"]', "deep/er.txt": "caf\u00e9"}
@@ -179,6 +182,7 @@ def test_files_of_a_task_stand_in_an_empty_folder(made: Any, place: Path) -> Non
         assert (Path(folder) / "deep" / "er.txt").read_text(encoding="utf-8") == "caf\u00e9"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [
@@ -227,6 +231,7 @@ def test_what_a_tool_answers_is_the_agent_s(made: Any) -> None:
         assert shown("add", name="tea") == ('2 items\n{"count": 2}', False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "why"),
     [
@@ -297,6 +302,7 @@ def test_a_resource_can_show_the_state(made: Any) -> None:
     assert "items" in environment.tools
 
 
+@pytest.mark.slow
 def test_without_a_state_results_are_judged(made: Any) -> None:
     with closing(made(state="").open(task_of(add("milk")))) as world:
         world.begin_turn(0)
@@ -321,6 +327,7 @@ def test_names_that_cannot_be_used_are_refused(
         made(words, **more).warm_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("own", "offered"),
     [

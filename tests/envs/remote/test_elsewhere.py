@@ -198,6 +198,7 @@ def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
         let_go.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["http", "processes"])
 def test_a_call_that_computes_for_ever_is_ended_and_holds_up_no_other(route: str) -> None:
     inner = make_environment("elsewhere_worlds:Moody")
@@ -367,6 +368,7 @@ def test_without_a_token_a_service_listens_on_this_machine_alone(
     assert "RODS_ENV_TOKEN" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_openenvs_server_stays_on_this_machine_and_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -316,6 +316,7 @@ def test_patches_that_would_fool_the_judge(kind: str, name: str, tmp_path: Path)
         secret.unlink()
 
 
+@pytest.mark.slow
 def test_the_editor_is_as_locked_as_the_shell(rooms: Rooms) -> None:
     rooms.mine.run(["ln", "-sf", str(rooms.secret), "peek"])
     for path in ("peek", str(rooms.secret), "../../../../.." + str(rooms.secret)):

@@ -72,6 +72,7 @@ def test_nothing_done_is_not_solved(world: RepoWorld) -> None:
     assert not world.end_turn().solved
 
 
+@pytest.mark.slow
 def test_what_bash_says(world: RepoWorld) -> None:
     assert "README.md" in world.call(bash("ls")).content
     failed = world.call(bash("cat nothing; exit 3"))
@@ -84,6 +85,7 @@ def test_what_bash_says(world: RepoWorld) -> None:
     assert "there is no function" in world.call(ToolCall("sh", {})).content
 
 
+@pytest.mark.slow
 def test_what_the_agent_wrote_is_in_the_patch_whatever_it_committed(world: RepoWorld) -> None:
     for call in repairs(tasks()[0])[:-1]:
         world.call(call)
@@ -92,6 +94,7 @@ def test_what_the_agent_wrote_is_in_the_patch_whatever_it_committed(world: RepoW
     assert world.end_turn().solved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -123,6 +126,7 @@ def test_sides_are_parted_by_repository() -> None:
     assert split.train and split.held_out
 
 
+@pytest.mark.slow
 def test_going_in_circles_ends_the_turn(world: RepoWorld) -> None:
     for _ in range(3):
         world.call(bash("ls"))

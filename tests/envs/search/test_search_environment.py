@@ -221,6 +221,7 @@ def test_the_index_is_made_once_by_many_threads(monkeypatch: pytest.MonkeyPatch)
     assert made == [("",)] and len(shelf.asked) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_the_queries_of_a_question_find_its_facts(hops: int, bundled: SearchEnvironment) -> None:
     for seed in (*range(0, 300, 10), *range(HELD_OUT, HELD_OUT + 10)):

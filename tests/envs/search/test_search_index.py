@@ -241,6 +241,7 @@ def test_a_missing_file_or_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Bm25Index.of(DOCUMENTS)
 
 
+@pytest.mark.slow
 def test_how_far_the_building_is_stands_on_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

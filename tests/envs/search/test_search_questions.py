@@ -70,6 +70,7 @@ def test_the_documents_give_each_answer_and_no_other(hops: int) -> None:
         assert at == question.answer
 
 
+@pytest.mark.slow
 def test_every_fact_stands_in_the_one_document_of_its_subject() -> None:
     facts = {k: v for p in make_atlas().provinces for k, v in p.facts.items()}
     assert read_facts() == {(x, name): [(y, x)] for (x, name), y in facts.items()}

@@ -247,6 +247,7 @@ def judged(environment: Environment, call: ToolCall) -> tuple[Any, ...]:
         rollout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "progress"), [w[1:] for w in ways()], ids=[w[0] for w in ways()])
 def test_values_whose_own_code_fails_end_nothing(call: ToolCall, progress: float) -> None:
     (content, was_failed), right, found = judged(DESK, call)

@@ -79,6 +79,7 @@ def test_the_tasks_that_judge_are_what_the_script_writes_and_none_is_trained_on(
     assert check_tasks(written, make_environment(NAME)).rows == ()
 
 
+@pytest.mark.slow
 def test_every_seed_replays_and_nothing_has_to_be_guessed(
     library: Environment, seeds: list[Task]
 ) -> None:
@@ -145,6 +146,7 @@ def test_kinds_are_inferred_from_names_and_states(library: Environment, seeds: l
     assert domains.leaf("Library", "title") == ""
 
 
+@pytest.mark.slow
 def test_an_environment_brings_what_it_knows_of_its_values(
     seeds: list[Task], tmp_path: Path
 ) -> None:

@@ -226,6 +226,7 @@ def owned(kind: Any, name: str) -> Any:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "said"),
     [

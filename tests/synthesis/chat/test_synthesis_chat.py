@@ -535,6 +535,7 @@ def test_find_json(text: str, data: Any) -> None:
     assert find_json(text) == data
 
 
+@pytest.mark.slow
 def test_find_json_takes_linear_time() -> None:
     start = time.process_time()
     for piece in ('{"a" ', "[1 ", '{"a": [1 2]} ', '"', "<think>", "```\n{", "{ "):

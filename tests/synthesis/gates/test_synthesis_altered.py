@@ -148,6 +148,7 @@ def freely(user: str) -> str | None:
     return wants_something(keeper().case(seed, task))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -77,6 +77,7 @@ def test_held_out_scenario() -> None:
     assert verdict(seed, dataclasses.replace(variant, provenance=mixed)) == "held_out_scenario"
 
 
+@pytest.mark.slow
 def test_a_held_out_copy_is_caught_by_its_text() -> None:
     seed, variant = renamed()[0]
     copied = next(
@@ -132,6 +133,7 @@ def test_a_lost_gap_breaks_the_structure() -> None:
     assert verdict(seed, dataclasses.replace(variant, turns=merged)) == "structure"
 
 
+@pytest.mark.slow
 def test_a_dropped_call_is_caught() -> None:
     total = 0
     for seed, variant in renamed():
@@ -185,6 +187,7 @@ def test_a_copy_of_an_earlier_variant_is_not_new() -> None:
     assert found is not None and found.reason == "novelty"
 
 
+@pytest.mark.slow
 def test_a_changed_configuration_is_caught() -> None:
     caught = 0
     pairs = renamed()

@@ -118,6 +118,7 @@ def test_a_name_that_is_a_value_is_no_leak() -> None:
     assert nothing_leaks(keeper().case(seed, task)) is None
 
 
+@pytest.mark.slow
 def test_the_originals_contradict_nothing() -> None:
     """A gate that rejects human tasks beside themselves would reject good variants."""
     for number in range(0, 200, 9):

@@ -39,6 +39,7 @@ def test_there_are_ten_breaks() -> None:
     assert set(CERTAIN) < BREAKS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CERTAIN)
 def test_every_break_of_execution_is_caught(name: str) -> None:
     missed, total = passed(name, 20)
@@ -53,6 +54,7 @@ def test_wrong_values_in_messages_are_nearly_always_caught() -> None:
     assert len(missed) <= 0.1 * total
 
 
+@pytest.mark.slow
 def test_half_of_the_contradictory_turns_are_caught() -> None:
     """A message that takes itself back is the judge's business."""
     missed, total = passed("contradictory turn", 30)

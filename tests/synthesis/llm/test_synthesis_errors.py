@@ -155,6 +155,7 @@ OTHERS: dict[ErrorClass, Twist] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", OTHERS)
 def test_it_occurs(reason: ErrorClass) -> None:
     assert reason in {r.reason for r in proposed(OTHERS[reason], planner="model")} | {

@@ -300,6 +300,7 @@ def test_planned_turns_can_be_read_back_from_a_variant() -> None:
             assert bool(marked[0].withheld) is bool(gap.withheld)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoiled",
     ["", "I cannot help with that.", "{", '{"turns": []}', "<message></message>", '["a"]'],

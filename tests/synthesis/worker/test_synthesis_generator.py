@@ -107,6 +107,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
+@pytest.mark.slow
 def test_a_making_killed_at_any_outcome_ends_in_the_same_variants(tmp_path: Path) -> None:
     whole = made(tmp_path / "whole.sqlite")
     assert len(whole.accepted) == 12 and whole.counted.rejected  # type: ignore[attr-defined]

@@ -68,6 +68,7 @@ def test_a_seed_has_one_sequence_of_variants_however_it_is_ordered(tmp_path: Pat
         assert not {t for *_, t in first} & {t for *_, t in drained(three, ordered(three, n=1))}
 
 
+@pytest.mark.slow
 @THREAD
 def test_submitting_again_changes_nothing(tmp_path: Path) -> None:
     with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
@@ -284,6 +285,7 @@ def test_a_worker_that_dies_is_named_and_forgiven_once_it_has_worked(
         assert "ended 4 times" in worker.suspended
 
 
+@pytest.mark.slow
 @THREAD
 def test_two_drivers_do_not_share_a_queue(tmp_path: Path) -> None:
     first = SynthesisWorker(tmp_path / "q.sqlite", SETTINGS)
