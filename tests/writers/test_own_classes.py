@@ -171,6 +171,55 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         ),
         ("", {"parcel_id": ("P1", TEXT), "station_id": ("S2", TEXT)}, None),
         (
+            "Puts a repaired car back into service.",
+            {"plate": ("B-CS 1", about(TEXT, "licence plate of the car"))},
+            "put a repaired car with the plate B-CS 1 back into service",
+        ),
+        (
+            "Reports a damage of a car and takes the car out of service.",
+            {
+                "plate": ("B-CS 1", about(TEXT, "licence plate of the car")),
+                "note": ("Handle with care", TEXT),
+            },
+            "report a damage of a car with the plate B-CS 1 and take the car out of service"
+            " (note 'Handle with care')",
+        ),
+        (
+            "Book an appointment for a pet.",
+            {"pet_id": ("P1", TEXT), "day": ("2026-03-05", TEXT), "time": ("10:45", TEXT)},
+            "book an appointment for pet P1 on 2026-03-05 at 10:45",
+        ),
+        (
+            "Record the weight of a pet.",
+            {"pet_id": ("P1", TEXT), "weight_kg": (4.8, {"type": "number"})},
+            "record the weight of 4.8 kg for pet P1",
+        ),
+        (
+            "Adds money to the account of a driver.",
+            {"driver_id": ("D1", TEXT), "euros": (5, NUMBER)},
+            "add 5 euros to the account of driver D1",
+        ),
+        (
+            "Take a payment from an owner.",
+            {"owner_id": ("O1", TEXT), "amount": (15, NUMBER)},
+            "take a payment of 15 from owner O1",
+        ),
+        (
+            "Ends a trip at a station.",
+            {"trip_id": ("T1", TEXT), "station": ("Mill", TEXT), "km": (35, NUMBER)},
+            "end trip T1 at the station Mill with 35 km",
+        ),
+        (
+            "Charges a car up to a percentage.",
+            {"plate": ("B-1", about(TEXT, "plate of the car")), "percent": (70, NUMBER)},
+            "charge a car with the plate B-1 up to a percentage of 70",
+        ),
+        (
+            "Shows the free cars at a station.",
+            {"station": ("Mill", TEXT), "min_seats": (7, NUMBER)},
+            "show the free cars at the station Mill with at least 7 seats",
+        ),
+        (
             "Give parcels to a courier",
             {"courier_id": ("C1", TEXT), "parcel_ids": (["P1"], {"type": "array", "items": TEXT})},
             "give parcel P1 to courier C1",

@@ -31,6 +31,12 @@ _by = "extend shorten prolong increase decrease reduce raise lower delay postpon
 _BY = frozenset(_by.split())
 _TO = frozenset(("change", "set", "update", "adjust", "resize", "limit"))
 """Verbs by which, and to which, an amount is said."""
+_ALSO = {"euros": "|money", "dollars": "|money", "amount": "|payment", "percent": "|percentage"}
+"""What a sentence calls that of which a number says how much."""
+_UNIT = re.compile(r"(?:^| )(km|kg|percent)$")
+_WHEN = {"day": "on", "date": "on", "time": "at"}
+_THEN = re.compile(r" and \w+ (?:the|it|its|their)\b")
+"""A second thing that a tool does, behind which `with` is lost: `and take the car away`."""
 
 
 def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
@@ -38,9 +44,10 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
 
     A value takes its place where the description names its thing: `Lend a book to a member` becomes
     `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`. What is not named there
-    follows at the end.
+    follows behind the thing that it tells apart, else at the end.
     """
     base, amounts = _RETURNED.sub("", order_of(spec)), ""
+    then = _THEN.search(base)
     nouns: dict[str, str] = {}
     named: dict[str, tuple[str, ...]] = {}
     rest: list[str] = []
@@ -48,24 +55,33 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
         if name not in spec.required and name not in given:
             continue
         what = nouns[name] = _noun(name, schema, base)
+        also = f"{re.escape(_UNIT.sub('', what) or what)}{_ALSO.get(what, '')}"
         place = re.compile(
-            rf"(?<![\w{{]){_LEAD}?{_GIVEN}?{re.escape(what)}(?![\w}}])(?! (?:{_PARTS})\b)", re.I
+            rf"(?<![\w{{]){_LEAD}?{_GIVEN}?(?:{also})(?![\w}}])(?! (?:{_PARTS})\b)", re.I
         )
         told = name in spec.required and f"number of {what}" not in base
-        found = place.search(base) if told else None
+        found = place.search(base, 1) if told else None
         form, slot = _form(name, what, schema, found.group() if found else ""), f"{{{name}}}"
         named[name] = (form,)
-        if found and found.start():
-            base = base[: found.start()] + slot + base[found.end() :]
-        elif form.startswith("{} "):
+        if found:
+            after = base[found.end() :]
+            after = re.sub("^ of ", " for ", after) if " of {}" in form else after
+            base = base[: found.start()] + slot + after
+        elif form.startswith("{} ") and not _UNIT.search(what):
             verb = base.partition(" ")[0]
             amounts += f" {'by' if verb in _BY else 'to' if verb in _TO else 'for'} {slot}"
+        elif told and (near := _owner(schema, base)):
+            base = base[: near.end()] + f" with {slot}" + base[near.end() :]
+        elif what in _WHEN and what not in base:
+            base, named[name] = f"{base} {_WHEN[what]} {slot}", ("{}",)
         elif " " not in base and what != noun(name):
             base += f" {slot}"
         else:
             rest.append(slot)
+            named[name] = (form.removeprefix("the ") if then else form,)
     joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
-    say = base + amounts + (f" with {joined}" if rest else "")
+    last = f" ({joined})" if then else f" with {joined}"
+    say = base + amounts + (last if rest else "")
     return Wording((say,), named=named, nouns=nouns, described=True)
 
 
@@ -92,6 +108,12 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> str:
     return noun(name) if re.search(rf" (?:{_CODE})$", noun(name)) and what == noun(name) else what
 
 
+def _owner(schema: Mapping[str, Any], base: str) -> re.Match[str] | None:
+    """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
+    of = re.search(r" of (?:the|an?) (\w+)$", _about(schema))
+    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?= (?!with\b)\w)", base) if of else None
+
+
 def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
     """The noun phrase around a value, whose place in the sentence holds `found`."""
     kind, about = json_type(schema), _about(schema)
@@ -101,6 +123,11 @@ def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
         return f"the {what} ({{}})"
     if kind == "boolean":
         return f"{what} set to {{}}"
+    if number and (unit := _UNIT.search(what)) and (unit.start() or not found):
+        lead = f"{found or f'a {what[: unit.start()]}'} of " if unit.start() else ""
+        return f"{lead}{{}} {unit[1]}"
+    if number and what.startswith(("min ", "max ")):
+        return f"at {'least' if what[1] == 'i' else 'most'} {{}} {what[4:]}"
     if number and (what.endswith("s") or what == "people"):
         return f"{{}} {what}"
     if found and what != noun(name) and re.search(mark, f"{noun(name)} {about}"):

@@ -78,7 +78,7 @@ class Wording(NamedTuple):
         """A value in each of its noun phrases."""
         words = self.words.get(name, {})
         forms = self.named.get(name, ("{}",))
-        if self.described and isinstance(value, str) and re.match(r"[a-z]\S* ", value):
+        if self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
             forms = tuple(form.replace("{}", "'{}'") for form in forms)
         elif self.described and (value == 1 or (isinstance(value, list) and len(value) == 1)):
             forms = tuple(map(singular, forms))
