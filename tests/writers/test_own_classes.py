@@ -14,8 +14,10 @@ import pytest
 from places import BENCHMARKS
 from rods.abilities import initial_state
 from rods.env import Environment
+from rods.synthesis.base import Base
 from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
+from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import field_of, flattened, leaves
 from rods.task import Task, read_tasks
@@ -24,11 +26,13 @@ from rods.writers import make_writer
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live
+from rods.writers.graph.scratch import ScratchWalk
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.inference import domains_for
 from rods.writers.resample.assign import Materials
 from rods.writers.templates.phrases import NO_PHRASES
 from rods.writers.templates.vocabulary import Vocabulary
+from vet_clinic import clinic
 
 NAMES = ("restaurant", "locker", "clinic")
 DAYS, TIMES = ("day", "born", "today"), ("time", "start")
@@ -275,3 +279,13 @@ def test_a_number_of_things_is_not_left_open() -> None:
     planner = GraphWriter(tasks, environment).planner
     assert not planner.may_blur("extend_storage", "days")
     assert planner.may_blur("extend_storage", "parcel_id")
+
+
+def test_a_seed_task_leaves_open_what_its_sentence_names() -> None:
+    """Nobody says `register a new pet for owner O-11 with a name`."""
+    stages = stages_of(clinic)
+    planner = GraphWriter(stages, clinic).planner
+    walk = ScratchWalk(planner, Base(clinic, stages[0]), random.Random(1))
+    asked = [("register_pet", "name"), ("register_pet", "owner_id"), ("prescribe", "medicine")]
+    may = [walk._may_blur(*pair) for pair in asked]  # pyright: ignore
+    assert may == [False, True, True]

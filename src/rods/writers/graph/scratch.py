@@ -14,12 +14,13 @@ from contextlib import closing
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import field_of
-from rods.synthesis.structure.words import noun
+from rods.synthesis.structure.words import noun, order_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import ToolCall, json_choices, json_type
 from rods.writers.graph.ground import PASSING
 from rods.writers.graph.invent import Inventor, lists
 from rods.writers.graph.walk import Walk
+from rods.writers.templates.described import from_description
 
 TURNS = (2, 3, 3, 4)
 """Turns of a conversation, each drawn alike."""
@@ -87,7 +88,10 @@ class ScratchWalk(Walk):
         """Whether a clause reads well that leaves an argument open: a person, a thing, a place."""
         if tool in self._planner.phrases.wordings:
             return self._planner.may_blur(tool, name)
-        schema = self._base.specs[tool].properties[name]
+        spec = self._base.specs[tool]
+        schema = spec.properties[name]
+        if from_description(spec).noun(name) not in order_of(spec).lower():
+            return False  # nobody says `with a name`
         said, last = str(schema.get("description", "")), noun(name).split()[-1]
         special = last in SAID or "YYYY-MM-DD" in said or "HH:MM" in said
         return json_type(schema) == "string" and not json_choices(schema) and not special
