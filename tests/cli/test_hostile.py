@@ -63,7 +63,7 @@ def test_a_file_that_holds_no_tasks_is_named(
 
 def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> None:
     (here / "folder").mkdir()
-    with pytest.raises(TaskError, match="folder: is a folder; expected a file of tasks"):
+    with pytest.raises(TaskError, match="folder: is a folder without files of tasks"):
         list(read_tasks(here / "folder"))
     (here / "marked.jsonl").write_bytes(b"\xef\xbb\xbf" + (here / POOL).read_bytes())
     assert [t.id for t in read_tasks(here / "marked.jsonl")] == [t.id for t in load_tasks()[:12]]

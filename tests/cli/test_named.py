@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.cli import named
+from rods.cli import common
 from rods.errors import RodsError
 from rods.trainers.packaged import PACKAGED
 from verbs import rods
@@ -23,6 +23,7 @@ LINES = {
     f"synth --out v.jsonl {OWN}": "there is no file",
     f"demonstrate --out d.parquet {OWN}": "there is no file",
     "train --env.tasks gone.jsonl": "gone.jsonl: there is no such file of tasks",
+    "train --env.tasks gone:test": "gone:test: there is no such file of tasks",
     "eval --env.tasks=gone.jsonl": "gone.jsonl: there is no such file of tasks",
     'chat --evaluation.files ["gone.jsonl"]': "gone.jsonl: there is no such file of tasks",
     "train --env.name bfcll": "there is no environment 'bfcll'. Did you mean 'bfcl'?",
@@ -86,7 +87,7 @@ class _ReachedError(RodsError): ...
 @pytest.mark.parametrize("verb", ["eval", "chat", "eval --model", "train --model", "check --model"])
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("org/model", True), ("tiny", False), (named.PACKAGED, False), ("own", False)],
+    [("org/model", True), ("tiny", False), (common.PACKAGED, False), ("own", False)],
 )
 def test_a_hub_is_announced_before_it_is_asked(
     verb: str,
@@ -113,4 +114,4 @@ def test_a_hub_is_announced_before_it_is_asked(
 
 
 def test_names_of_packaged_models_are_known_without_torch() -> None:
-    assert [*PACKAGED] == [named.PACKAGED]
+    assert [*PACKAGED] == [common.PACKAGED]

@@ -6,12 +6,13 @@ Results that a script may read go to standard output, everything else to standar
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from pydantic_core import to_json
@@ -19,10 +20,12 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
 from rods.config import FULL, SMALL, SynthesisSettings, keys
+from rods.config.bundled import is_missing_path, local_path
 from rods.config.load import no_setting
-from rods.errors import ConfigError
-from rods.infra.dotted import nearest, within
-from rods.registry import read_recipe, recipe_file, recipe_names
+from rods.errors import ConfigError, PolicyError, TaskError
+from rods.infra.dotted import flat, nearest, override, within
+from rods.infra.shards import HUB
+from rods.registry import load, read_recipe, recipe_file, recipe_names
 from rods.writers import LOCAL, VARYING, resampled
 
 HELP_NAMES = ["-h", "--help"]
@@ -32,6 +35,12 @@ EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
+REGISTRIES = {
+    **{"env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS"},
+    **{"reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS"},
+}
+FILES = ("env.tasks", "evaluation.files", "static.variants")
+PACKAGED = "smollm2"  # its home, `rods.trainers.packaged`, imports torch
 
 
 def profiles_of(recipe: str) -> list[str]:
@@ -239,3 +248,33 @@ def writers_of(settings: SynthesisSettings) -> str:
     if not share:
         return settings.writer
     return f"{settings.writer}, and resample for {share:.0%} of the candidates"
+
+
+def require_there(args: list[str], given: dict[str, Any]) -> str:
+    """What to say of a model that only a hub can have; raises `RodsError` for a missing name."""
+    data = {"synthesis": {"writer": given["writer"]}} if given.get("writer") else dict[str, Any]()
+    for key, equals, value in (word[2:].partition("=") for word in args if word[:2] == "--"):
+        if equals and "." in key:
+            override(data, f"{key.replace('-', '_')}={value}")
+    for key, value in (asked := flat(data)).items():
+        table = REGISTRIES.get("reward" if key.endswith(".reward") else key)
+        address = load(key, table).address(value) if table and isinstance(value, str) else ""
+        file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
+        if file.suffix == ".py" and not file.is_file():
+            raise ConfigError(f"{key}: {address!r} cannot be imported: there is no file {file}.")
+        for name in ([value] if isinstance(value, str) else value) if key in FILES else ():
+            folder = name.rpartition(":")[0] or name  # FOLDER:SPLIT
+            if not (name.startswith(HUB) or Path(name).exists() or Path(folder).is_dir()):
+                raise TaskError(f"{name}: there is no such file of tasks.")
+    place = args[0] if args and args[0][:2] != "--" else ""
+    model = asked.get("model.name") or given.get("model") or place
+    if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":
+        return ""
+    if is_missing_path(model) and model != place:  # what a place may be, the verb knows
+        raise PolicyError(
+            f"model {model!r}: there is no folder {model}, neither a model nor a run. Give a "
+            "folder, as `rods sft DATA --out FOLDER` writes one, or a Hugging Face name."
+        )
+    if is_missing_path(model) or given.get("trajectories") or "HF_HUB_OFFLINE" in os.environ:
+        return ""
+    return f"asking the model hub for {model}"

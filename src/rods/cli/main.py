@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rods.cli.chat import chat
 from rods.cli.check import check
-from rods.cli.common import EXTRA, HELP, HELP_NAMES, RESULTS, say
+from rods.cli.common import EXTRA, HELP, HELP_NAMES, RESULTS, require_there, say
 from rods.cli.convert import convert
 from rods.cli.demonstrate import demonstrate
 from rods.cli.doctor import doctor
@@ -34,7 +34,6 @@ from rods.cli.hosts.trl import trl
 from rods.cli.hosts.verl import verl
 from rods.cli.init import init
 from rods.cli.inspect import inspect
-from rods.cli.named import require_there
 from rods.cli.observe import observe
 from rods.cli.report import compare, report, view
 from rods.cli.serve_env import serve_env
@@ -157,7 +156,8 @@ class _Verb(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; with `--json`, standard output holds nothing but the results."""
-        require_there(ctx.args, ctx.params)
+        if asked := require_there(ctx.args, ctx.params):
+            say(asked)
         if not ctx.params.get("as_json"):
             return super().invoke(ctx)
         token = RESULTS.set(sys.stdout)

@@ -102,7 +102,7 @@ def view(
     ] = None,
     recipe: Recipe = "rods",
 ) -> None:
-    """Show runs in a browser, finished or in training, or seed tasks to be reviewed.
+    """Show runs in a browser, or seed tasks to review.
 
     A run in training grows as you look. Only this machine can open the printed address.
     With --seeds: --env.name NAME, as in rods synth.

@@ -206,7 +206,7 @@ def test_values_come_from_the_live_state(library: Environment, seeds: list[Task]
     [
         ("bfcle", "there is no environment 'bfcle'. Did you mean 'bfcl'"),
         ("examples.nowhere:library", "No module named"),
-        ("examples.library_loans.service:libary", "no attribute 'libary'"),
+        ("examples.library_loans.service:libary", "has no 'libary'. It has library"),
         ("examples.library_loans.tasks:MEMBERS", "expected an environment or a function"),
         (
             "examples.library_loans.tasks:seeds",
@@ -224,7 +224,7 @@ def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -
         original_tasks(EnvSettings(name=NAME))
     one = tmp_path / "one.jsonl"
     one.write_text(json.dumps(seeds[0].to_json()) + "\n")
-    with pytest.raises(ConfigError, match=r"1 tasks in 1 scenarios.*a split empty"):
+    with pytest.raises(ConfigError, match="you have 1 scenario; at least 2 are needed"):
         split_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
     one.write_text(json.dumps(dataclasses.replace(seeds[0], env="shop").to_json()) + "\n")
     with pytest.raises(ConfigError, match=r"environment 'shop'.*is called 'library'"):

@@ -204,7 +204,7 @@ def test_arguments_are_checked_by_name_type_and_enumeration() -> None:
         },
     )
     assert argument_faults(spec, {"color": "red", "coats": 2, "area": 3, "dry": True}) == []
-    for wrong in ({}, {"color": "green"}, {"color": "red", "coats": True}, {"color": "red"}):
+    for wrong in ({}, {"color": "green"}, {"color": "red", "coats": True}, {"shade": "red"}):
         assert argument_faults(spec, wrong)
     deep: Any = "red"
     for _ in range(600):
