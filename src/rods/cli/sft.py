@@ -83,17 +83,7 @@ def sft(
     asked = overrides_of(context.args, "sft", *READ)
     if resume is not None:
         resumed(target, resume)
-        sources = {name: context.get_parameter_source(name) for name in context.params}
-        others = [f"--{text}" for text in asked] + [
-            f"--{name.replace('_', '-')}".replace("--data", "DATA")
-            for name, source in sources.items()
-            if name not in ALSO and source and source.name != "DEFAULT"
-        ]
-        if others:
-            raise ConfigError(
-                f"--resume {resume} continues with its own settings; only --updates may change. "
-                f"Leave out {' '.join(others)}."
-            )
+        _require_nothing_else(context, resume, asked)
         _resume(resume, updates)
         return
     if not data or target is None or not model:
@@ -119,6 +109,21 @@ def sft(
     if gone := [path for path in data if not path.exists()]:  # before torch is imported
         raise StoreError(f"{gone[0]}: there is no such file, folder or run.")
     _begin(target, chosen)
+
+
+def _require_nothing_else(context: typer.Context, resume: Path, asked: list[str]) -> None:
+    """Raise `ConfigError` for options beside `--resume`."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    others = [f"--{text}" for text in asked] + [
+        f"--{name.replace('_', '-')}".replace("--data", "DATA")
+        for name, source in sources.items()
+        if name not in ALSO and source and source.name != "DEFAULT"
+    ]
+    if others:
+        raise ConfigError(
+            f"--resume {resume} continues with its own settings; only --updates may change. "
+            f"Leave out {' '.join(others)}."
+        )
 
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:
