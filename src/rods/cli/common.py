@@ -251,7 +251,7 @@ def writers_of(settings: SynthesisSettings) -> str:
 
 
 def require_there(args: list[str], given: dict[str, Any]) -> str:
-    """What to say of a model that only a hub can have; raises `RodsError` for a missing name."""
+    """Return a note on a model that only a hub can have; raise `RodsError` for a missing name."""
     data = {"synthesis": {"writer": given["writer"]}} if given.get("writer") else dict[str, Any]()
     for key, equals, value in (word[2:].partition("=") for word in args if word[:2] == "--"):
         if equals and "." in key:
