@@ -1,7 +1,7 @@
 """Data sets as folders that `datasets.load_dataset` reads: a Parquet file a split, and a card.
 
-Owns the columns (`columns.toml`) and the card (a template beside it), whose header names the files. The
-license is the owner's to choose, so the card names none. Never makes or judges a task.
+Owns the columns (`columns.toml`) and the card (a template beside it), whose header names the
+files. The license is the owner's to choose, so the card names none. Never makes or judges a task.
 
     write_task_folder(Path("variants"), "Variants", {"train": tasks}, "bfcl")
 """
