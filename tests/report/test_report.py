@@ -376,8 +376,10 @@ def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
     run = load_run(tmp_path)
     assert boundary_without_variance(run) == (2, 1)
     figures = mechanism_figures(run)
+    assert "Of 2 judgements on the boundary 1 (50%) have no variance" in figures[0].caption
+    note_lines(tmp_path, [json.dumps({**record, "step": 2, "synthesis": {"tried": 3}}) + "\n"])
+    figures = mechanism_figures(load_run(tmp_path))
     assert figures[0].chart is None and "No variant was visited" in figures[0].caption
-    assert "Of 2 judgements on the boundary 1 (50%) have no variance" in figures[1].caption
 
 
 def test_synthesis_reasons_add_up(finished: Path) -> None:

@@ -159,6 +159,8 @@ def test_candidates_and_tasks_of_a_run(tmp_path: Path) -> None:
     rejected, accepted = view.candidates
     assert rejected.variant is None and rejected.rejections == [["write", "schema"]]
     assert accepted.variant == variant and accepted.seed == seed.id
+    assert view.name_of(seed.id) == "multi_turn_base_1"
+    assert view.name_of(variant.id).startswith("multi_turn_base_1")
     view.close()
 
 

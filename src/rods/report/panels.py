@@ -178,8 +178,9 @@ def _stacked(
 
 
 def mechanism_figures(run: RunData) -> list[Figure]:
-    """Where variants land, variance against mean progress, regions over steps."""
-    return [_landing(run), _variance(run), _regions(run)]
+    """Where variants land (if any were tried), variance against mean progress, regions."""
+    landing = [_landing(run)] if first_visits(run) or run.made.tried else []
+    return [*landing, _variance(run), _regions(run)]
 
 
 def first_visits(run: RunData) -> list[JudgedGroup]:

@@ -85,6 +85,14 @@ class RunView:
         """The decoder of the run's tokenizer, if it is known."""
         return decoder_for(self.data)
 
+    def name_of(self, task_id: str) -> str:
+        """The name of a task for people: that of its original, and its id where it is a variant."""
+        task = self.tasks.get(task_id)
+        if task is None or not task.provenance.origin:
+            return task_id
+        origin = task.provenance.origin
+        return origin if task.is_original else f"{origin} \N{MIDDLE DOT} {task_id[:6]}"
+
     def close(self) -> None:
         """Release what the index holds."""
         self.index.close()
