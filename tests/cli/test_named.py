@@ -30,6 +30,7 @@ LINES = {
     "eval --model.dialect hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?",
     "train --stages.0.reward gone.py:mine": "there is no file",
     "train --stages.0.reward progres": "there is no reward 'progres'. Did you mean 'progress'?",
+    "demonstrate --out d --writer graph,resampel": "no writer 'resampel'. Did you mean 'resample'?",
     "train --writer grap": "there is no writer 'grap'. Did you mean 'graph'?",
     **{
         f"{verb} ./gone": "there is no"

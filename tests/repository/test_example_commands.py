@@ -113,7 +113,8 @@ def test_the_guide_runs(
     assert [words[:2] for words in asked] == [
         ["rods", "init"],
         ["python", "tasks.py"],
-        *(["rods", verb] for verb in ("check", "inspect", "synth", "train", "demonstrate", "sft")),
+        *(["rods", verb] for verb in ("check", "inspect", "synth", "inspect")),
+        *(["rods", verb] for verb in ("train", "demonstrate", "sft")),
         ["rods", "chat"],
     ]
     for words in asked:

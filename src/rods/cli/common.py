@@ -252,11 +252,15 @@ def writers_of(settings: SynthesisSettings) -> str:
 
 def require_there(args: list[str], given: dict[str, Any]) -> str:
     """Return a note on a model that only a hub can have; raise `RodsError` for a missing name."""
-    data = {"synthesis": {"writer": given["writer"]}} if given.get("writer") else dict[str, Any]()
+    data: dict[str, Any] = {}
     for key, equals, value in (word[2:].partition("=") for word in args if word[:2] == "--"):
         if equals and "." in key:
             override(data, f"{key.replace('-', '_')}={value}")
-    for key, value in (asked := flat(data)).items():
+    asked = flat(data)
+    writers = [
+        ("synthesis.writer", name) for name in (given.get("writer") or "").split(",") if name
+    ]
+    for key, value in (*asked.items(), *writers):
         table = REGISTRIES.get("reward" if key.endswith(".reward") else key)
         address = load(key, table).address(value) if table and isinstance(value, str) else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
