@@ -26,7 +26,7 @@ FILES = {
     "latin.jsonl": (b'{"caf\xe9": 1}\n', "latin.jsonl: not UTF-8 text (byte 5); expected a file"),
     "null.jsonl": (b"null\n", "null.jsonl:1: not a task row, but null. Expected an object with"),
     "list.jsonl": (b"[1]\n", "list.jsonl:1: not a task row, but a list. Expected"),
-    "torn.jsonl": (b'{"env": "bf', "torn.jsonl:1: not JSON"),
+    "torn.jsonl": (b'{"env": "bf', "torn.jsonl, row 1: not JSON"),
     "empty.jsonl": (b"", "empty.jsonl: holds no task."),
     "blank.jsonl": (b"\n\n", "blank.jsonl: holds no task."),
 }

@@ -352,7 +352,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
         (["--tasks", "broken.jsonl"], "broken.jsonl:10"),
         (["--tasks", "absent.jsonl"], "absent.jsonl"),
         (["--tasks", "held.jsonl"], "seeds are of held-out scenarios"),
-        (["--format", "csv"], "expected one of jsonl, verl, trl"),
+        (["--format", "csv"], "expected one of jsonl, datasets, verl, trl"),
         (["--writer", "nobody"], "synthesis.writer: there is no writer 'nobody'"),
         (["--out", "no/such/v.jsonl"], "there is no folder no/such"),
         (["--from-trajectories", "log.jsonl"], "log.jsonl:1: there is no task 'nobody'"),

@@ -143,7 +143,7 @@ def test_finished_runs_are_kept_and_others_are_run(
     # What a resume of one run may change would compare runs of other budgets or tasks.
     for key, value in (
         *(("train.lr", "0.5"), ("updates", "99"), ("trajectories", "99")),
-        *(("evaluation.tasks", "1"), ("env.tasks", "other.jsonl")),
+        *(("evaluation.tasks", "1"), ("env.tasks", __file__)),
     ):
         other = CliRunner().invoke(app, [*words, f"--{key}", value])
         assert isinstance(other.exception, StoreError) and key in str(other.exception)
