@@ -65,9 +65,14 @@ def scratch(
     ids=["own-state", "states", "bfcl"],
 )
 def test_seed_tasks_of_every_kind_of_environment(
-    words: list[str], environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    environment: Environment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     made = scratch(tmp_path, monkeypatch, *words)
+    assert "have none" not in capsys.readouterr().err, "a stage is no seed task"
     assert len({task.id for task in made}) == 5
     assert check_tasks(made, environment).ok
     shapes = {tuple(tuple(c.name for c in t.ground_truth) for t in task.turns) for task in made}

@@ -63,7 +63,7 @@ def split_address(url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         parts, usable = urlsplit(""), False
     pair, _, host = parts.netloc.rpartition("@")
     if not usable:

@@ -30,7 +30,7 @@ _COUNTED = re.compile(
 _by = "extend shorten prolong increase decrease reduce raise lower delay postpone"
 _BY = frozenset(_by.split())
 _TO = frozenset(("change", "set", "update", "adjust", "resize", "limit"))
-"""Verbs by which, and to which, an amount is said."""
+"""Verbs that take an amount with `by`, and with `to`."""
 _ALSO = {"euros": "|money", "dollars": "|money", "amount": "|payment", "percent": "|percentage"}
 """What a sentence calls that of which a number says how much."""
 _UNIT = re.compile(r"(?:^| )(km|kg|percent)$")
@@ -44,7 +44,7 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
 
     A value takes its place where the description names its thing: `Lend a book to a member` becomes
     `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`. What is not named there
-    follows behind the thing that it tells apart, else at the end.
+    follows the thing that it identifies, or stands at the end.
     """
     base, amounts = _RETURNED.sub("", order_of(spec)), ""
     then = _THEN.search(base)
@@ -59,8 +59,8 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
         place = re.compile(
             rf"(?<![\w{{]){_LEAD}?{_GIVEN}?(?:{also})(?![\w}}])(?! (?:{_PARTS})\b)", re.I
         )
-        told = name in spec.required and f"number of {what}" not in base
-        found = place.search(base, 1) if told else None
+        required = name in spec.required and f"number of {what}" not in base
+        found = place.search(base, 1) if required else None
         form, slot = _form(name, what, schema, found.group() if found else ""), f"{{{name}}}"
         named[name] = (form,)
         if found:
@@ -70,7 +70,7 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
         elif form.startswith("{} ") and not _UNIT.search(what):
             verb = base.partition(" ")[0]
             amounts += f" {'by' if verb in _BY else 'to' if verb in _TO else 'for'} {slot}"
-        elif told and (near := _owner(schema, base)):
+        elif required and (near := _owner(schema, base)):
             base = base[: near.end()] + f" with {slot}" + base[near.end() :]
         elif what in _WHEN and what not in base:
             base, named[name] = f"{base} {_WHEN[what]} {slot}", ("{}",)

@@ -171,7 +171,7 @@ def foreign(text: str) -> set[str]:
 def _ways(
     steps: Sequence[TraceStep], number: int, wording: Wording, referred: bool
 ) -> dict[str, str]:
-    """How each argument of a step is said, as a pattern.
+    """Patterns of the words for each argument of a step.
 
     `referred`: values may also be meant, by what showed them, or left open.
     """
@@ -179,8 +179,8 @@ def _ways(
     for name, value in steps[number].call.arguments.items():
         producers = _producers(steps[:number], value) if referred else ()
         said = ways(wording, name, value, producers) if referred else wording.said(name, value)
-        told = producers or (referred and _tells(steps[:number], value))
-        filled[name] = f"(?:{_one_of(said)}|{MEANING})" if told else _one_of(said)
+        meant = producers or (referred and _tells(steps[:number], value))
+        filled[name] = f"(?:{_one_of(said)}|{MEANING})" if meant else _one_of(said)
     return filled
 
 
