@@ -1,4 +1,4 @@
-"""The guide on own tools and its example: every command in them runs, in the order of the page."""
+"""The guides on own tools and their example: every command runs, in the order of its page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDES = ROOT / "docs" / "guides"
-GUIDE, FROM_PYTHON, COLD, USE, MCP_GUIDE = (
+GUIDE, TASKS, FROM_PYTHON, COLD, USE, MCP_GUIDE = (
     GUIDES / f"{name}.md"
-    for name in ("tools", "tools-python", "cold-start", "use-the-model", "mcp")
+    for name in ("tools", "tasks", "tools-python", "cold-start", "use-the-model", "mcp")
 )
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
@@ -104,12 +104,13 @@ def test_the_guide_on_seed_tasks_runs(place: Path, monkeypatch: pytest.MonkeyPat
 def test_the_guide_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pages = "".join(page.read_text(encoding="utf-8") for page in (GUIDE, FROM_PYTHON))
+    pages = "".join(page.read_text(encoding="utf-8") for page in (GUIDE, TASKS, FROM_PYTHON))
     blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     for name, block in zip(("desk.py", "tasks.py", "variants.py"), blocks, strict=True):
         (place / name).write_text(block)
     talks = [words for words in commands(USE) if words[:3] == ["rods", "chat", "cold"]]
-    asked = commands(GUIDE) + commands(COLD) + talks
+    init, *more = commands(GUIDE)
+    asked = [init, *commands(TASKS), *more, *commands(COLD), *talks]
     assert [words[:2] for words in asked] == [
         ["rods", "init"],
         ["python", "tasks.py"],
@@ -165,7 +166,8 @@ def test_a_language_model_starts_as_the_page_says(
     copied.mkdir(parents=True)
     for file in (*EXAMPLE.glob("*.py"), *EXAMPLE.glob("*.toml"), *EXAMPLE.glob("*.jsonl")):
         (copied / file.name).write_text(file.read_text(encoding="utf-8"))
-    desk, tasks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[:2]
+    pages = [guide.read_text(encoding="utf-8") for guide in (GUIDE, TASKS)]
+    desk, tasks = re.findall(r"```python\n(.*?)```", "".join(pages), re.S)
     (place / "desk.py").write_text(desk)
     (place / "tasks.py").write_text(tasks)
     assert forked.run(["tasks.py"], place).returncode == 0

@@ -221,8 +221,8 @@ HELD_OUT = re.compile(r"held-out progress (before|after): greedy (\d\.\d\d), sam
 
 
 def commands() -> list[str]:
-    """What docs/start/how-it-works.md says to run."""
-    guide = (PAGE.parents[1] / "docs" / "start" / "how-it-works.md").read_text(encoding="utf-8")
+    """Commands of docs/start/one-page.md."""
+    guide = (PAGE.parents[1] / "docs" / "start" / "one-page.md").read_text(encoding="utf-8")
     return re.findall(r"^    python (examples/one_page_loop\.py.*)$", guide, re.M)
 
 

@@ -28,6 +28,7 @@ from rods.evaluation.grid import (
     _File,  # pyright: ignore[reportPrivateUsage]
 )
 from rods.infra.checkpoints import LATEST
+from rods.infra.dotted import flat
 from rods.infra.lines import LineLog
 from rods.policy import Engine
 from rods.registry import require
@@ -243,6 +244,24 @@ def test_the_stages_of_the_guide_are_those_of_the_recipe() -> None:
         (a.name, a.reward, str(a.epochs), str(b.epochs), "yes" if a.expand else "no")
         for a, b in zip(full, small, strict=True)
     ]
+
+
+def test_the_ten_settings_of_the_guide_have_the_values_of_the_profiles() -> None:
+    text = (DOCS / "guides" / "first-settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)`: [^|]+ \| (\S+) \| (\S+)(?: \([^|]+\))? \|", text, re.M)
+    small, full = (flat(load_config("rods", p).model_dump(mode="json")) for p in ("small", "full"))
+    assert len(rows) == 10
+    for name, *values in rows:
+        assert [value.strip("`") for value in values] == [str(p[name]) for p in (small, full)], name
+
+
+def test_the_ten_settings_name_charts_and_sections_of_the_report() -> None:
+    text = (DOCS / "guides" / "first-settings.md").read_text(encoding="utf-8")
+    report = SOURCE / "report"
+    files = ("curves.toml", "panels.py", "templates/report.html.j2")
+    shown = "".join((report / name).read_text(encoding="utf-8") for name in files)
+    named = set(re.findall(r'"([A-Z][^"]+)"', text))
+    assert len(named) > 5 and not [title for title in named if title not in shown]
 
 
 def test_grid_files_of_the_page_have_the_keys_of_the_reader() -> None:

@@ -103,7 +103,7 @@ def prose(path: Path) -> str:
 
 
 GUIDES = sorted((SOURCE.parents[1] / "docs").rglob("*.md"))
-BOOKED = ("tools.md", "tool-classes.md", "seed-tasks.md")
+BOOKED = ("tools.md", "tasks.md", "tool-classes.md", "seed-tasks.md")
 """Their example books rooms."""
 
 

@@ -246,7 +246,8 @@ def test_an_episode_with_structured_calls(bundled: SearchEnvironment) -> None:
 
 
 def test_the_page_runs() -> None:
-    pages = [ROOT / "docs" / "guides" / name for name in ("search.md", "search-bundled.md")]
+    names = ("search.md", "search-corpus.md", "search-bundled.md")
+    pages = [ROOT / "docs" / "guides" / name for name in names]
     page = "".join(path.read_text(encoding="utf-8") for path in pages)
     blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 3
