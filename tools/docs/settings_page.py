@@ -21,8 +21,8 @@ START = """# Which settings are there?
 
 Every setting with its default, its allowed values and its meaning. Give one as an option
 (`--rollout.k 16`), or in a recipe of your own (`k = 16` under `[rollout]`).
-`rods settings NAME` prints a section or a setting. [Ten settings](../guides/first-settings.md) matter
-first.
+`rods settings NAME` prints a section or a setting. [Ten settings](../guides/first-settings.md)
+matter first.
 
 The first value is the default of the program. Where the recipe `rods` sets another one, it follows:
 `small` is what `rods train` uses, `full` is the paper's size. `rods settings --recipe NAME` prints
