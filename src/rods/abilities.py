@@ -88,9 +88,8 @@ class Knowing(Protocol):
     """An environment that says what its values mean."""
 
     knowledge: Path | None
-    """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
-    and `phrases/*.toml` (how people ask for each tool). Without them kinds of values are inferred
-    from tools and worlds, and messages are made from the tools' descriptions."""
+    """Folder of `domains.toml` (meaning of values) and `phrases/*.toml` (how people ask for tools).
+    Without a file, RODS infers kinds of values, or words messages by the tools' descriptions."""
 
 
 def knowledge_of(environment: object) -> Path | None:

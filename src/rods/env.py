@@ -11,9 +11,8 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
 trajectory is then invalid, it is not worth 0.
 
-What only some can do is an ability: a small protocol, asked by `rods.abilities.ability`. Those of
-worlds are here (`AnswerJudge`, `HintSource`, `Partner`, `Ending`, `Paced`), those of environments
-in `rods.abilities`.
+An ability is a small protocol that only some fulfil. Those of worlds are here; `rods.abilities` has
+those of environments.
 """
 
 from __future__ import annotations
@@ -227,8 +226,7 @@ def seconds_ran(world: World | None) -> float:
 class Environment(ABC):
     """Makes worlds for tasks. A class of yours defines `name` and `open`; the rest has defaults.
 
-    What only some environments can do is a protocol in `rods.abilities`, which a class fulfils or
-    does not.
+    `rods.abilities` has protocols for what only some environments can do.
     """
 
     name: str

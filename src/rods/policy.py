@@ -46,8 +46,7 @@ class Completion:
     """Natural log-probability of each id under the sampling distribution (after temperature)."""
     finish: FinishReason
     version: int
-    """Policy version that sampled the first of the ids. Where weights came in meanwhile and the
-    engine went on, later ids are of later versions; their log-probabilities say so."""
+    """Policy version that sampled the first id; new weights may have sampled later ones."""
 
 
 def joined(parts: Sequence[Completion]) -> Completion:

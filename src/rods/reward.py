@@ -8,8 +8,7 @@ offline and give the same numbers. Write one in any module and name it in the co
         return Score(2.0 * trajectory.solved)
 
 A class is called for a new object. A `GroupReward` compares the members of a group and may remember
-what it saw; `Rewards` holds those of a run, to be saved with it. Groups scored again in the order
-of the run, from the beginning, give the same numbers.
+what it saw: scored again from the beginning, in order, all groups get the same numbers.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ class Score:
     """Reward of a trajectory."""
 
     value: float
+    """The reward: any finite number."""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
     """Named components, for the log."""
     valid: bool = True
-    """False: infrastructure failed; the member enters neither baseline nor rbar."""
+    """False: infrastructure failed; the member enters neither baseline nor mean progress."""
     reason: str | None = None
     """Why it is invalid."""
     turns: tuple[float, ...] = ()

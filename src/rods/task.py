@@ -77,6 +77,7 @@ class Task:
     category: str
     """`base`, `miss_func`, `miss_param`, `long_context`, or what the environment names."""
     turns: tuple[Turn, ...]
+    """At least one, in order."""
     world: Mapping[str, Json]
     """Data from which the environment makes a new world; nothing else reads them."""
     provenance: Provenance = field(default=Provenance("", ""), compare=False)

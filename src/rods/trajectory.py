@@ -1,4 +1,4 @@
-"""Trajectories and groups: the one artifact that every room reads.
+"""Trajectories and groups: the one artifact that every package reads.
 
 A `Trajectory` is everything that happened in one attempt at a task: messages for people, spans for
 the trainer, steps and verdicts for rewards. A `Group` is K of them by one policy version.
@@ -45,23 +45,28 @@ class Trajectory:
     """Policy version at its start; later spans may have later versions (`Span.version`)."""
     seed: int
     messages: tuple[Message, ...]
+    """The conversation as people read it: system prompt, user, assistant and tool results."""
     steps: tuple[Step, ...]
+    """Generations of the policy, in order, each with its calls and their results."""
     verdicts: tuple[TurnVerdict, ...]
     """One for each turn that was begun; shorter than `n_turns` if the trajectory was cut."""
     n_turns: int
     """Turns of the task: the fixed denominator of the progress reward."""
     spans: tuple[Span, ...]
+    """Token ids in order, each span either read or sampled; `ledger` joins them."""
     stop: StopReason
     failure: str | None = None
     """Why infrastructure failed; such a trajectory is invalid, not worth 0."""
     seconds: float = 0.0
+    """Wall-clock seconds from its start to its end."""
     temperature: float = 1.0
+    """Sampling temperature, 0 (greedy) to 5."""
     cut_results: int = 0
     """Tool results that were shortened to fit (each says so in its text); never silent."""
 
     @property
     def valid(self) -> bool:
-        """True if it may enter rbar, a baseline or a loss."""
+        """True if it may enter the mean progress, a baseline or a loss."""
         return self.failure is None
 
     @cached_property
@@ -82,7 +87,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Group:
-    """K trajectories of one task, begun by one policy version."""
+    """K trajectories of one task (K is `rollout.k`), begun by one policy version."""
 
     task: Task
     trajectories: Sequence[Trajectory]

@@ -24,7 +24,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of one tool; arguments are always by name."""
+    """One call of one tool: the name of the tool, and each argument by name."""
 
     name: str
     arguments: Mapping[str, Value] = field(default_factory=dict[str, Value])
@@ -79,8 +79,7 @@ class ToolResult:
 
     content: str
     failed: bool = False
-    """The call ran and reported an error, or could not be run. That is the policy's business, not a
-    failure of infrastructure (which raises `EnvError`)."""
+    """The call failed, and the policy reads why. Infrastructure that fails raises `EnvError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,6 @@ class StopReason(StrEnum):
     STEPS = "steps"
     """A turn took all its steps without an answer, where that ends the conversation."""
     SECONDS = "seconds"
-    """The wall-clock budget was spent: a failure of infrastructure, and the trajectory is invalid;
-    but for one whose own programs ran for half of it or more (`rods.env.Paced`)."""
+    """No time was left: invalid, unless its own programs took half of it (`rods.env.Paced`)."""
     FAILURE = "failure"
     """The environment or the engine failed: the trajectory is invalid."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from api_page import definition
+from api_page import definition, entries, meanings
 from reference_pages import PAGES
 
 import rods
@@ -36,6 +36,8 @@ from rods.reward import score
 from rods.store import MANIFEST, METRICS
 from rods.synthesis.rejection import Rejection
 from rods.task import Task, Turn
+from rods.trajectory import Group
+from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
 from rollout_cases import play, script
 from worlds import NotesEnvironment, notes_task
@@ -125,11 +127,12 @@ def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
 def test_the_python_of_the_api_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Blocks share their names; the two that take minutes get a run and rows of another size."""
+    """Blocks share their names; the calls that take minutes return at once."""
     monkeypatch.chdir(tmp_path)
     row = {"greedy_progress": 0.5}
     monkeypatch.setattr("rods.assemble.train", lambda config: SimpleNamespace(path=tmp_path))
     monkeypatch.setattr("rods.assemble.library.evaluate", lambda config, path: [row, row])
+    monkeypatch.setattr("rods.assemble.library.synthesize", lambda config, n: [])
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in re.findall(r"```python\n(.*?)```", page("api"), re.S):
         exec(block, names)
@@ -137,13 +140,61 @@ def test_the_python_of_the_api_page_runs(
     assert names["progress"] == 0.5 and names["config"].updates == 10
     shown = capsys.readouterr().out.splitlines()
     called = '{"room_id": "R-3", "hours": 2} True'
-    assert shown == [f"['{task.id}']", called, "True 1.0", "42"]
+    rooms = "{'rooms': {'R-3': {}}}"
+    written = names["dialect"].write([names["book"]]).splitlines()
+    assert shown == [f"['{task.id}']", called, "1 True", rooms, "True 1.0", "ok 42", *written]
+    assert "book_room" in shown[-2]
     (tmp_path / MANIFEST).write_text('{"rods": "0.1.0", "digest": "", "config": {}}')
     LineLog(tmp_path / METRICS).append({"kind": "step", "reward_mean": 0.25})
     assert names["last_reward"](str(tmp_path)) == 0.25
     world = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
-    scored = names["progress_and_length"](world, play(world, script("[add(amount=2)]", "Done.")))
-    assert scored.value == 0.98
+    short, none = (
+        play(world, script(*texts)) for texts in (("[add(amount=2)]", "Done."), ("No.",))
+    )
+    long = play(world, script("[total()]", "[add(amount=2)]", "Done."))
+    assert names["progress_and_length"](world, short).value == 0.98
+    scores = names["ShortestSolution"]().score_group(Group(world, [short, none, long], 0))
+    assert [score.value for score in scores] == [1.0, 0.0, 0.5]
+    prompt, completion = names["prompt_and_completion"](short)
+    assert prompt + completion == short.ledger.ids[: len(prompt) + len(completion)]
+    (tmp_path / "trajectories").mkdir()
+    write_parquet(tmp_path / "trajectories" / "step-000001.parquet", [short, none])
+    assert names["share_solved"](str(tmp_path)) == 0.5
+    outcome = names["Bookings"]().score(world, short)
+    assert outcome.right and names["Bookings"]().tasks() == [task]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_loop_of_the_api_page_judges_tasks(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page("api"), re.S)
+    [block] = [block for block in blocks if "def judge_four_tasks" in block]
+    names: dict[str, Any] = {"rods": rods, "Path": Path, "Trajectory": object}
+    exec(block, names)
+    state = names["judge_four_tasks"](str(tmp_path / "run"))
+    assert json.loads(json.dumps(state)) == state
+
+
+def test_each_entry_of_the_api_page_is_in_an_example_of_its_section() -> None:
+    sections = page("api").split("\n## ")[1:]
+    for section in sections:
+        code = "\n".join(re.findall(r"```python\n(.*?)```", section, re.S))
+        for name, _ in entries(section):
+            word = name.rpartition(".")[2]
+            assert re.search(rf"\b{word}\b", code), f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", sorted(n for n in rods.__all__ if n.islower() and n[0] != "_"))
+def test_each_argument_of_a_public_function_has_a_meaning(name: str) -> None:
+    named = set(signature(getattr(rods, name)).parameters)
+    assert named == set(meanings(definition(f"rods.{name}")))
+
+
+def found(name: str) -> Any:
+    """The object at a dotted name."""
+    module, _, attribute = name.rpartition(".")
+    kind = module.rpartition(".")[2][:1].isupper()
+    return getattr(found(module) if kind else importlib.import_module(module), attribute)
 
 
 def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
@@ -151,9 +202,8 @@ def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
     assert len(named) == len({*named})
     for name in named:
         assert ast.get_docstring(definition(name)), name
-        module, _, attribute = name.rpartition(".")
-        if module != "rods.integrations.trl.trainer":  # that one needs TRL
-            assert getattr(importlib.import_module(module), attribute).__doc__, name
+        if not name.startswith("rods.integrations.trl.trainer."):  # that one needs TRL
+            assert found(name).__doc__, name
     public = {*rods.__all__} - {"__version__"}
     assert public <= {name.rpartition(".")[2] for name in named}
 
@@ -163,13 +213,11 @@ def test_the_list_of_the_api_has_every_argument_with_type_and_default() -> None:
     entries = dict(re.findall(r"^### `(\S+)`\n\n```text\n(.*?)```", page("api-list"), re.M | re.S))
     assert "rods.train" in entries and "…" not in page("api-list")
     for name, entry in entries.items():
-        module, _, attribute = name.rpartition(".")
-        if module == "rods.integrations.trl.trainer":  # that one needs TRL
+        if name.startswith("rods.integrations.trl.trainer."):  # that one needs TRL
             continue
-        found = getattr(importlib.import_module(module), attribute)
-        if not isfunction(found):
+        if not isfunction(found(name)) or found(name).__qualname__ != found(name).__name__:
             continue
-        for argument in signature(found).parameters.values():
+        for argument in signature(found(name)).parameters.values():
             written = re.search(rf"{argument.name}: ([^=\n]+?)(?: = (.+?))?(?:,\n|, |\))", entry)
             assert written, (name, argument)
             default = argument.default

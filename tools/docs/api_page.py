@@ -1,6 +1,7 @@
-"""The Python API without the site: signature, meaning, result and errors of each entry of api.md.
+"""The Python API without the site: arguments, meaning, result and errors of each entry of api.md.
 
-It is read from the source, so that no host trainer has to be installed.
+An entry may list the `members` that it shows, as on the site. All is read from the source, so that
+no host trainer has to be installed.
 
 print(page())
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -29,14 +31,22 @@ def page() -> str:
     blocks = [START.rstrip()]
     for part in re.split(r"^## ", API.read_text(encoding="utf-8"), flags=re.M)[1:]:
         blocks.append(f"## {part.partition(chr(10))[0]}")
-        for name in re.findall(r"^::: (\S+)$", part, re.M):
-            blocks += _entry(name)
-    return "\n\n".join(blocks) + "\n"
+        for name, options in entries(part):
+            blocks += _entry(name, options)
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def entries(text: str) -> list[tuple[str, str]]:
+    """Return each name that the site shows in a text, and the options of its entry."""
+    return re.findall(r"^::: (\S+)\n((?: .+\n)*)", text, re.M)
 
 
 def definition(name: str) -> ast.ClassDef | ast.FunctionDef:
     """Return the class or function, from the module that defines it or one that it imports."""
     module, _, attribute = name.rpartition(".")
+    if module.rpartition(".")[2][:1].isupper():
+        methods = [n for n in definition(module).body if isinstance(n, ast.FunctionDef)]
+        return next(node for node in methods if node.name == attribute)
     path = ROOT / "src" / module.replace(".", "/")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -60,21 +70,44 @@ def _fill(node: ast.ClassDef | ast.FunctionDef, tree: ast.Module) -> None:
             args.defaults = [values.get(ast.unparse(one), one) for one in args.defaults]
 
 
-def _entry(name: str) -> list[str]:
+def _entry(name: str, options: str) -> list[str]:
     """Return the blocks of one entry."""
     node = definition(name)
     blocks = [f"### `{name}`"]
     if isinstance(node, ast.FunctionDef):
-        return [*blocks, _code(_signature(name, node)), _meaning(node)]
+        return [*blocks, _code(_signature(name, node)), _meaning(node, whole=True), _table(node)]
     inits = [f for f in node.body if isinstance(f, Function) and f.name == "__init__"]
-    blocks.append(_code(_signature(name, inits[0]) if inits else _fields(name, node)))
-    blocks.append(_meaning(node) + (_raised(inits[0]) if inits else ""))
-    methods = [f for f in node.body if isinstance(f, Function) and not f.name.startswith("_")]
+    if "show_signature: false" not in options:
+        blocks.append(_code(_signature(name, inits[0]) if inits else _fields(name, node)))
+    blocks.append(_meaning(node, whole=True) + (_raised(inits[0]) if inits else ""))
+    if "show_signature: false" not in options:
+        blocks.append(_table(node, *inits))
     if node.name == "RunConfig":
         blocks.append("Each [setting or section of settings](settings.md) is an attribute.")
-    if methods:
-        blocks.append("\n".join(_method(function) for function in methods))
-    return blocks
+    shown = re.findall(r"[a-z_]+", options.partition("members: [")[2].partition("]")[0])
+    methods = [f for f in node.body if isinstance(f, Function) and not f.name.startswith("_")]
+    methods = [f for f in methods if f.name in shown or "members: [" not in options]
+    return [*blocks, "\n".join(_method(function) for function in methods)]
+
+
+def meanings(*nodes: ast.AST) -> dict[str, str]:
+    """Return the meaning of each argument or field, from `Args:` or from the text behind it."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
+        for row in _rows(text, "Args"):
+            name, _, words = " ".join(row.split()).partition(": ")
+            found[name] = words.rstrip(".")
+        body = node.body if isinstance(node, ast.ClassDef) else []
+        for field, after in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
+                found[ast.unparse(field.target)] = " ".join(ast.literal_eval(after.value).split())
+    return found
+
+
+def _table(*nodes: ast.AST) -> str:
+    rows = [f"| `{name}` | {text.rstrip('.')} |" for name, text in meanings(*nodes).items()]
+    return "\n".join(["| argument | meaning |", "|---|---|", *rows]) if rows else ""
 
 
 def _code(text: str) -> str:
@@ -139,11 +172,12 @@ def _method(node: Function) -> str:
     return f"* `{words}`: {_meaning(node)}".replace("( ", "(").replace(", )", ")").rstrip(": ")
 
 
-def _meaning(node: ast.AST) -> str:
-    """Return the first paragraph of a docstring, then what is returned and raised."""
+def _meaning(node: ast.AST, whole: bool = False) -> str:
+    """Return the first paragraph of a docstring or all, then what is returned and raised."""
     text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
-    first = " ".join(text.partition("\n\n")[0].split())
-    return first + _section(text, "Returns") + _raised(node)
+    text, *_ = re.split(r"\n\n(?=\w+:\n)" if whole else r"\n\n", text)
+    docs = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
+    return " ".join(text.split()) + _section(docs, "Returns") + _raised(node)
 
 
 def _raised(node: ast.AST) -> str:
@@ -153,7 +187,11 @@ def _raised(node: ast.AST) -> str:
 
 def _section(text: str, name: str) -> str:
     """Return a section of a docstring as a sentence; empty if there is none."""
-    found = re.search(rf"^{name}:\n((?: .*\n?|\n)+)", text, re.M)
-    rows = re.split(r"\n(?=    \S)", found[1].rstrip()) if found else []
-    words = "; ".join(" ".join(row.split()).rstrip(".") for row in rows)
+    words = "; ".join(" ".join(row.split()).rstrip(".") for row in _rows(text, name))
     return f" **{name}:** {words}." if words else ""
+
+
+def _rows(text: str, name: str) -> list[str]:
+    """Return the entries of a section of a docstring."""
+    found = re.search(rf"^{name}:\n((?: .*\n?|\n)+)", text, re.M)
+    return re.split(r"\n(?=    \S)", found[1].strip("\n")) if found else []

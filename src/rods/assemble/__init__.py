@@ -70,9 +70,10 @@ def train(
     """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
 
     Args:
+        config: settings; `load_config` makes them.
         folder: where the run goes; empty: a new folder under `runs`.
-        resume: a run to go on with; settings that decide what it does must be its own.
-        start: what the settings were read from.
+        resume: folder of a run to continue; its other settings must be the same.
+        start: recipe, profile and options that the settings came from, for the report.
         drift: a resume may change settings of learning, such as `train.lr` (`--allow-drift`).
         environment: replaces `env.name`; the value of a name at the top of a module or script.
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.

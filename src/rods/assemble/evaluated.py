@@ -86,10 +86,7 @@ async def examination_of(
 async def ready_policy(
     config: RunConfig, run: Path | None
 ) -> AsyncGenerator[tuple[Engine, ChatTemplate]]:
-    """Start the engine of a model or of a run's last checkpoint; yield it and its chat template.
-
-    Raises what `evaluation_of` raises.
-    """
+    """Yield the engine of a model or of a run's last checkpoint, and its chat template."""
     set_threads(config.model.threads)
     model, template = _evaluated(config, run)
     policy = engine_of(config, model, template)

@@ -56,7 +56,7 @@ def evaluate(
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Returns:
-        One row a task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
+        One row for each task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
 
     Raises:
         StoreError: the run has no checkpoint.
@@ -81,6 +81,7 @@ def synthesize(
 
     Args:
         config: settings; `synthesis` says which writer.
+        n: number of variants, at least 1.
         seeds: seed tasks; None: the training side in random order.
         seed: of everything random; the same seed gives the same variants.
         environment: replaces `env.name`; the value of a name at the top of a module or script.
@@ -118,8 +119,9 @@ def synthesize(
 def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
     """Make the run that another trainer drives by plain calls; each process of it makes one.
 
-    Settings of the update hold where that trainer takes them over. With `drift`, a checkpoint may
-    resume with other settings of learning (`--allow-drift`).
+    Args:
+        config: settings; those of the update hold where that trainer takes them over.
+        drift: a checkpoint may resume with other settings of learning (`--allow-drift`).
 
     Raises:
         ConfigError: they name something that there is not, or leave nothing to train on.

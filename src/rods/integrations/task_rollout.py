@@ -111,7 +111,11 @@ class TextEpisode:
     ) -> None:
         """Begin; `opening` is what the policy reads first.
 
-        After so many `steps`, texts of one turn, it ends without an answer.
+        Args:
+            environment: opens the world; `close` of the rollout closes it.
+            task: a task of this environment, without a user simulator.
+            dialect: how the policy writes calls, such as `structured("hermes")`.
+            steps: texts that one turn may have, at least 1; then it ends without an answer.
         """
         self.rollout = TaskRollout(environment, task)
         self._dialect, self._most, self._said = dialect, steps, 0
@@ -126,10 +130,7 @@ class TextEpisode:
         )
 
     def respond(self, text: str) -> tuple[Message, ...]:
-        """What comes back to a text of the policy: results, feedback, what the user says next.
-
-        Nothing comes back at the end (`rollout.over`).
-        """
+        """Return results, feedback and the user's next message; nothing at the end of the task."""
         played, turn, back = self.rollout, self.rollout.turn, list[Message]()
         if played.over:
             return ()

@@ -144,10 +144,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         return made[0]
 
     def _play(self, drawn: Sequence[Drawn], version: int) -> list[Group]:
-        """All groups, known to all processes.
-
-        Each plays its share with its own weights; before a server, the first one plays them all.
-        """
+        """Roll out all groups: each process its share, or the first one all of them by a server."""
         served = self._run.config.engine.traits.server
         players = 1 if served else self.accelerator.num_processes
         rank, mine = self.accelerator.process_index, list[Group]()
