@@ -296,7 +296,9 @@ def test_the_stages_of_the_guide_are_those_of_the_recipe() -> None:
 
 def test_the_ten_settings_of_the_guide_have_the_values_of_the_profiles() -> None:
     text = (DOCS / "guides" / "first-settings.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w.]+)`: [^|]+ \| (\S+) \| (\S+)(?: \([^|]+\))? \|", text, re.M)
+    rows = re.findall(
+        r"^\| `([\w.]+)`<br>[^|]+<br>(\S+); `full`: (\S+)(?: \([^|]+\))? \|", text, re.M
+    )
     small, full = (flat(load_config("rods", p).model_dump(mode="json")) for p in ("small", "full"))
     assert len(rows) == 10
     for name, *values in rows:

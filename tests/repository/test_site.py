@@ -118,6 +118,8 @@ def test_every_setting_verb_and_recipe_has_its_place(site: Path) -> None:
     settings = Links(site / "reference" / "settings.html").ids
     assert {key.replace("stages.0.", "stages.N.") for key in keys()} - {"stages"} <= settings
     commands = Links(site / "reference" / "cli.html").ids
+    api = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    assert "SynthesisSettings" in api and "__pydantic_extra__" not in api
     assert {"rods-train", "rods-eval", "rods-doctor", "rods-serve-env"} <= commands
     assert all((site / "recipes" / f"{name}.html").is_file() for name in recipe_names())
 

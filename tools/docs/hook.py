@@ -6,6 +6,7 @@ Owns which file of the repository is which page. It writes nothing into the repo
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 RECIPES, EXAMPLES = ROOT / "src" / "rods" / "recipes", ROOT / "examples"
 OTHERS = {"CONTRIBUTING.md": "developers/contributing.md", "CHANGELOG.md": "developers/changes.md"}
+INTERNAL = re.compile(
+    r"<li>(?:(?!</li>).)*?__pydantic_extra__.*?</li>|<p>Validators:</p>\s*<ul>.*?</ul>", re.DOTALL
+)
 HOME = {"README.md": "index.md"}
 """The site's home answers what the README answers."""
 
@@ -34,6 +38,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     pages = {f"docs/{file.src_uri}": file.src_uri for file in files} | _elsewhere()
     sources = {name: source for source, name in pages.items()}
     return rewrite(markdown, sources[page.file.src_uri], pages | HOME)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Leave out what only pydantic calls: the field of extra keys, and validators."""
+    return INTERNAL.sub("", html)
 
 
 def _elsewhere() -> dict[str, str]:
