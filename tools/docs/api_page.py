@@ -75,13 +75,14 @@ def _entry(name: str, options: str) -> list[str]:
     node = definition(name)
     blocks = [f"### `{name}`"]
     if isinstance(node, ast.FunctionDef):
-        return [*blocks, _code(_signature(name, node)), _meaning(node, whole=True), _table(node)]
+        blocks += [_code(_signature(name, node)), _text(node), _table(node)]
+        return [*blocks, (_returned(node) + _raised(node)).strip()]
     inits = [f for f in node.body if isinstance(f, Function) and f.name == "__init__"]
     if "show_signature: false" not in options:
         blocks.append(_code(_signature(name, inits[0]) if inits else _fields(name, node)))
-    blocks.append(_meaning(node, whole=True) + (_raised(inits[0]) if inits else ""))
+    blocks.append(_text(node))
     if "show_signature: false" not in options:
-        blocks.append(_table(node, *inits))
+        blocks += [_table(node, *inits), *(_raised(init).strip() for init in inits)]
     if node.name == "RunConfig":
         blocks.append("Each [setting or section of settings](settings.md) is an attribute.")
     shown = re.findall(r"[a-z_]+", options.partition("members: [")[2].partition("]")[0])
@@ -94,8 +95,7 @@ def meanings(*nodes: ast.AST) -> dict[str, str]:
     """Return the meaning of each argument or field, from `Args:` or from the text behind it."""
     found: dict[str, str] = {}
     for node in nodes:
-        text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
-        for row in _rows(text, "Args"):
+        for row in _rows(_docs(node), "Args"):
             name, _, words = " ".join(row.split()).partition(": ")
             found[name] = words.rstrip(".")
         body = node.body if isinstance(node, ast.ClassDef) else []
@@ -172,17 +172,27 @@ def _method(node: Function) -> str:
     return f"* `{words}`: {_meaning(node)}".replace("( ", "(").replace(", )", ")").rstrip(": ")
 
 
-def _meaning(node: ast.AST, whole: bool = False) -> str:
-    """Return the first paragraph of a docstring or all, then what is returned and raised."""
-    text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
-    text, *_ = re.split(r"\n\n(?=\w+:\n)" if whole else r"\n\n", text)
-    docs = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
-    return " ".join(text.split()) + _section(docs, "Returns") + _raised(node)
+def _meaning(node: ast.AST) -> str:
+    """Return the first paragraph of a docstring, then what is returned and raised."""
+    first = " ".join(_docs(node).partition("\n\n")[0].split())
+    return first + _returned(node) + _raised(node)
+
+
+def _text(node: ast.AST) -> str:
+    """Return a docstring without its sections."""
+    return " ".join(re.split(r"\n\n(?=\w+:\n)", _docs(node))[0].split())
+
+
+def _docs(node: ast.AST) -> str:
+    return ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
+
+
+def _returned(node: ast.AST) -> str:
+    return _section(_docs(node), "Returns")
 
 
 def _raised(node: ast.AST) -> str:
-    text = ast.get_docstring(node) or ""  # pyright: ignore[reportArgumentType]
-    return _section(text, "Raises") if not isinstance(node, ast.ClassDef) else ""
+    return _section(_docs(node), "Raises") if not isinstance(node, ast.ClassDef) else ""
 
 
 def _section(text: str, name: str) -> str:

@@ -81,9 +81,9 @@ def synthesize(
 
     Args:
         config: settings; `synthesis` says which writer.
-        n: number of variants, at least 1.
+        n: largest number of variants.
         seeds: seed tasks; None: the training side in random order.
-        seed: of everything random; the same seed gives the same variants.
+        seed: random seed; the same seed gives the same variants.
         environment: replaces `env.name`; the value of a name at the top of a module or script.
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
