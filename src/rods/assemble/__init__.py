@@ -67,7 +67,7 @@ def train(
     environment: Environment | None = None,
     tasks: Sequence[Task] | None = None,
 ) -> RunDirectory:
-    """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
+    """Train to the end, as `rods train` does, and return the run; its folder has `report.html`.
 
     Args:
         config: settings; `load_config` makes them.
@@ -79,6 +79,8 @@ def train(
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Raises:
+        ConfigError: a setting names something that does not exist, or leaves nothing to train on.
+        StoreError: the folder has a run already, or `resume` cannot continue.
         Interrupted: Ctrl-C; the message says how to resume.
     """
     config = with_objects(config, environment, tasks)

@@ -93,6 +93,7 @@ def synthesize(
     Raises:
         TaskError: every seed task is of a held-out scenario.
         SynthesisError: the writer cannot work; the message says why.
+        ConfigError: a setting names something that does not exist.
     """
     config = with_objects(config, environment, tasks)
     require_named(config)

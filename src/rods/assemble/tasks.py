@@ -47,10 +47,7 @@ class Splits(NamedTuple):
 
 
 def sides_of(config: RunConfig, environment: Any = None) -> Splits:
-    """The original tasks, split.
-
-    `environment` replays the tasks of `env.tasks`; those that do not are left out, counted.
-    """
+    """Split the original tasks; those that `environment` cannot replay are left out and counted."""
     split = split_tasks(config.env, config.evaluation.files)
     train, held_out = split.train, split.held_out
     skipped: list[CheckRow] = []
