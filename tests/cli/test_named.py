@@ -26,6 +26,20 @@ LINES = {
     "train --env.tasks gone:test": "gone:test: there is no such file of tasks",
     "eval --env.tasks=gone.jsonl": "gone.jsonl: there is no such file of tasks",
     'chat --evaluation.files ["gone.jsonl"]': "gone.jsonl: there is no such file of tasks",
+    **{
+        f"{verb} --recipe gone_tasks.toml": "env.tasks: gone.jsonl: there is no such file of tasks"
+        for verb in (
+            "train",
+            "eval",
+            "chat",
+            "trl",
+            "verl",
+            "synth --out v.jsonl",
+            "train --dry-run",
+        )
+    },
+    "train --recipe gone_tasks.toml --profile own": "held.jsonl: there is no such file of tasks",
+    "train --train.filter dapoo": "there is no filter 'dapoo'. Did you mean 'dapo'?",
     "train --env.name bfcll": "there is no environment 'bfcll'. Did you mean 'bfcl'?",
     "eval --model.dialect hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?",
     "train --stages.0.reward gone.py:mine": "there is no file",
@@ -67,6 +81,9 @@ print(json.dumps(said))
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, bool, str]]:
     """Status, whether torch is loaded, and the message of each line, in one process."""
     place = tmp_path_factory.mktemp("named")
+    (place / "gone_tasks.toml").write_text(
+        'env.tasks = ["gone.jsonl"]\n[profile.own]\nenv.tasks = ["held.jsonl"]\n'
+    )
     command = [sys.executable, "-c", PROGRAM, json.dumps([*LINES])]
     found = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr

@@ -241,7 +241,7 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
 ) -> None:
     words = ["synth", "--tasks", SEED_FILE, "--n", "5", *SMALL, "--writer", "resample"]
     assert rods(*words, "--out", "whole.jsonl", monkeypatch=monkeypatch) == 0
-    assert "seconds per accepted" in capsys.readouterr().out
+    assert "seconds per variant" in capsys.readouterr().out
     take = Collection._take  # pyright: ignore
 
     def interrupted(self: Collection, variant: Task | None) -> None:

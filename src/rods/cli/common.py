@@ -38,6 +38,7 @@ QUIET = 15.0
 REGISTRIES = {
     **{"env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS"},
     **{"reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS"},
+    "train.filter": "rods.rewards.filters:FILTERS",
 }
 FILES = ("env.tasks", "evaluation.files", "static.variants")
 PACKAGED = "smollm2"  # its home, `rods.trainers.packaged`, imports torch
@@ -250,17 +251,20 @@ def writers_of(settings: SynthesisSettings) -> str:
     return f"{settings.writer}, and resample for {share:.0%} of the candidates"
 
 
-def require_there(args: list[str], given: dict[str, Any]) -> str:
-    """Return a note on a model that only a hub can have; raise `RodsError` for a missing name."""
-    data: dict[str, Any] = {}
-    for key, equals, value in (word[2:].partition("=") for word in args if word[:2] == "--"):
-        if equals and "." in key:
-            override(data, f"{key.replace('-', '_')}={value}")
-    asked = flat(data)
-    writers = [
-        ("synthesis.writer", name) for name in (given.get("writer") or "").split(",") if name
-    ]
-    for key, value in (*asked.items(), *writers):
+def _of_file(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe's file and its named profile; none of a bundled recipe."""
+    recipe = Path(given.get("recipe") or "")
+    if recipe.suffix != ".toml" or not recipe.is_file():
+        return {}
+    data = read_recipe(recipe)
+    profiles = data.pop("profile", {})
+    chosen = profiles.get(given.get("profile")) if isinstance(profiles, dict) else {}
+    return flat(data) | flat(chosen or {})
+
+
+def _require_names(asked: Mapping[str, Any]) -> None:
+    """Raise `RodsError` for a file or a registered name of these settings that is not there."""
+    for key, value in asked.items():
         table = REGISTRIES.get("reward" if key.endswith(".reward") else key)
         address = load(key, table).address(value) if table and isinstance(value, str) else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
@@ -269,7 +273,19 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
         for name in ([value] if isinstance(value, str) else value) if key in FILES else ():
             folder = name.rpartition(":")[0] or name  # FOLDER:SPLIT
             if not (name.startswith(HUB) or Path(name).exists() or Path(folder).is_dir()):
-                raise TaskError(f"{name}: there is no such file of tasks.")
+                raise TaskError(f"{key}: {name}: there is no such file of tasks.")
+
+
+def require_there(args: list[str], given: dict[str, Any]) -> str:
+    """Return a note on a model that only a hub can have; raise `RodsError` for a missing name."""
+    data: dict[str, Any] = {}
+    for key, equals, value in (word[2:].partition("=") for word in args if word[:2] == "--"):
+        if equals and "." in key:
+            override(data, f"{key.replace('-', '_')}={value}")
+    asked = flat(data)
+    _require_names(_of_file(given) | asked)
+    for name in (given.get("writer") or "").split(","):
+        _require_names({"synthesis.writer": name} if name else {})
     place = args[0] if args and args[0][:2] != "--" else ""
     model = asked.get("model.name") or given.get("model") or place
     if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":

@@ -81,6 +81,7 @@ def sft(
       --train.local.microbatch_tokens (4096)
     """
     asked = overrides_of(context.args, "sft", *READ)
+    given: dict[str, Any] = {"train": {"schedule": "cosine", "local": {"microbatch_tokens": 4096}}}
     if resume is not None:
         resumed(target, resume)
         _require_nothing_else(context, resume, asked)
@@ -88,7 +89,8 @@ def sft(
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out, or --resume FOLDER.")
-    given: dict[str, Any] = {"train": {"schedule": "cosine", "local": {"microbatch_tokens": 4096}}}
+    if gone := [path for path in data if not path.exists()]:  # before torch is imported
+        raise StoreError(f"{gone[0]}: there is no such file, folder or run.")
     for text in (f"model.name={json.dumps(model)}", *asked):
         override(given, text)
     config = parse_config(given, "command line")
@@ -96,19 +98,15 @@ def sft(
     rate = config.train.lr if "lr" in given["train"] else 1e-3 if rank else 1e-5
     if adapter and not rank:
         raise ConfigError("--adapter needs adapters. Set --model.lora_rank, or leave it out.")
-    chosen: dict[str, Any] = {
-        "data": [str(path) for path in data],
-        "model": config.model.model_dump(exclude={"dialect"}),
-        "settings": {
-            **{"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens},
-            **{"warmup_share": warmup_share, "lr": rate, "schedule": config.train.schedule},
-            "microbatch_tokens": config.train.local.microbatch_tokens,
-        },
-        **{"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed},
+    settings = {
+        **{"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens},
+        **{"warmup_share": warmup_share, "lr": rate, "schedule": config.train.schedule},
+        "microbatch_tokens": config.train.local.microbatch_tokens,
     }
-    if gone := [path for path in data if not path.exists()]:  # before torch is imported
-        raise StoreError(f"{gone[0]}: there is no such file, folder or run.")
-    _begin(target, chosen)
+    model_settings = config.model.model_dump(exclude={"dialect"})
+    chosen = {"data": [*map(str, data)], "model": model_settings, "settings": settings}
+    others = {"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed}
+    _begin(target, {**chosen, **others})
 
 
 def _require_nothing_else(context: typer.Context, resume: Path, asked: list[str]) -> None:

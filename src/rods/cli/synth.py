@@ -49,6 +49,8 @@ QUEUE = "synthesis.sqlite"
 """File name of the queue, in the folder beside an unfinished data set."""
 ANSWERS = "answers.sqlite"
 """File name of a chat server's answers, beside the queue."""
+VARIANTS, SEEDS = "variants", "seed tasks"
+"""What is made."""
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""
 
@@ -112,8 +114,7 @@ def synth(
     if target is None:
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
-    what = "variants" if scratch is None else "seed tasks"
-    number = scratch or number
+    what = VARIANTS if scratch is None else SEEDS
     writer = scratch_writer(context.args, writer, scratch, states, seeds=tasks or log)
     asked = writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
@@ -130,19 +131,19 @@ def synth(
         chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
     chosen = _not_held_out(chosen, sources)
     with _claimed(folder):
-        made, counted = _make(config, sources, chosen, number, seed, folder, target)
+        made, counted = _make(config, sources, chosen, (scratch or number, what), seed, target)
         export(made, target, form, sources.environment, dialect=dialect)
         _clear(folder)
+    _tell(target, what, len(made), counted)
+
+
+def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:
+    """Print the results."""
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
-    data = {
-        "out": target,
-        what.replace(" ", "_"): len(made),
-        "candidates": counted.tried,
-        "rejected": rejected,
-    }
-    print_results({**data, "seconds": counted.seconds})
-    hint = f". Accept, edit or reject them: rods view --seeds {target}" if scratch else ""
-    say(f"{len(made)} {what} in {target}{hint}")
+    data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
+    print_results({**data, "rejected": rejected, "seconds": counted.seconds})
+    hint = f". Accept, edit or reject them: rods view --seeds {target}" if what == SEEDS else ""
+    say(f"{made} {what} in {target}{hint}")
 
 
 def queue_of(target: Path) -> Path:
@@ -287,9 +288,8 @@ def _make(
     config: RunConfig,
     sources: Sources,
     chosen: Sequence[Task],
-    number: int,
+    asked: tuple[int, str],
     seed: int,
-    folder: Path,
     target: Path,
 ) -> tuple[list[Task], Statistics]:
     from rods.envs import ENVIRONMENTS
@@ -301,21 +301,22 @@ def _make(
     address = ENVIRONMENTS.address(config.env.name)
     settings = WorkerSettings.of(config, PIPELINE, address, sources.training, sources.held_out)
     settings = replace(settings, rng_seed=seed)
+    (number, what), folder = asked, queue_of(target).parent
     keep = (folder / QUEUE).exists()
     try:
         with SynthesisWorker(folder / QUEUE, settings, {"seeds": ids(chosen)}) as worker:
             collection = Collection(worker, chosen, number)
             try:
-                _run(collection, target)
+                _run(collection, target, what)
             finally:
                 keep = bool(collection.accepted)
-            out().print(_table(collection))
+            out().print(_table(collection, what))
             counted = collection.statistics()
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
-            what = f"{answers} answers of the server are" if answers else "no file is"
-            say(f"{what} kept{f' in {folder / ANSWERS}' if answers else ''}.")
+            said = f"{answers} answers of the server are" if answers else "no file is"
+            say(f"{said} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; see the table.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
@@ -328,25 +329,25 @@ def _make(
     return collection.accepted, counted
 
 
-def _run(collection: Collection, target: Path) -> None:
+def _run(collection: Collection, target: Path, what: str) -> None:
     kept = collection.taken_over
     if kept:
-        say(f"{kept} variants exist already.")
+        say(f"{kept} {what} exist already.")
     if target.exists() and not collection.finished:
         raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
-        with progress("variants", collection.n, kept) as show:
+        with progress(what, collection.n, kept) as show:
             collection.run(_shown(show))
     except KeyboardInterrupt as stop:
-        raise Interrupted(f"interrupted. {_kept(collection, target)}") from stop
+        raise Interrupted(f"interrupted. {_kept(collection, target, what)}") from stop
     except RodsError:
-        say(_kept(collection, target))
+        say(_kept(collection, target, what))
         raise
 
 
-def _kept(collection: Collection, target: Path) -> str:
-    kept = f"{len(collection.accepted)} variants are kept. Continue with --resume {target}."
-    return kept if collection.accepted else "No variant was made yet."
+def _kept(collection: Collection, target: Path, what: str) -> str:
+    kept = f"{len(collection.accepted)} {what} are kept. Continue with --resume {target}."
+    return kept if collection.accepted else f"No {what.removesuffix('s')} was made yet."
 
 
 def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
@@ -368,7 +369,7 @@ def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
     return report
 
 
-def _table(collection: Collection) -> Table:
+def _table(collection: Collection, what: str) -> Table:
     counted = collection.statistics()
     tried, accepted = max(counted.tried, 1), max(counted.accepted, 1)
     table = Table("outcome", "count", "share")
@@ -376,7 +377,7 @@ def _table(collection: Collection) -> Table:
     table.add_row("accepted", str(counted.accepted), f"{counted.accepted / tried:.1%}")
     for (stage, reason), count in counted.rejected.most_common():
         table.add_row(f"{stage}: {reason}", str(count), f"{count / tried:.1%}")
-    table.add_row("seconds per accepted variant", f"{counted.seconds / accepted:.3f}", "")
+    table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         middle = sorted(counted.distances)[len(counted.distances) // 2]
         table.add_row("median profile distance", f"{middle:.3f}", "")

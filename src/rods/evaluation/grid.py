@@ -73,7 +73,8 @@ class Grid:
         try:
             return load_config(self.recipe, self.profile, overrides)
         except ConfigError as error:
-            raise ConfigError(f"experiment {self.name}, arm {cell.arm.name!r}: {error}") from error
+            why = str(error).removeprefix("command line: ")
+            raise ConfigError(f"experiment {self.name}, arm {cell.arm.name!r}: {why}") from error
 
 
 class _File(Settings):
@@ -114,8 +115,7 @@ def load_grid(
     try:
         found = _File.model_validate(read_recipe(path))
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise ConfigError(f"{path}: {'; '.join(faults)}.") from error
+        raise ConfigError(f"{path}: {_faults(error)}") from error
     shared = _overrides(found.settings)
     known = {name: _arm(path, name, table, shared, overrides) for name, table in found.arms.items()}
     asked, baseline = baseline, baseline or found.baseline or next(iter(known))
@@ -135,6 +135,18 @@ def load_grid(
     for arm in grid.arms:  # before hours of training, not in the middle of them
         grid.config(GridRun(arm, grid.seeds[0]))
     return grid
+
+
+def _faults(error: ValidationError) -> str:
+    said = {
+        "extra_forbidden": f"is no key. Known: {', '.join(_File.model_fields)}.",
+        "missing": "is missing. Write a table of settings for each arm: [arms.NAME].",
+        "tuple_type": "must be whole numbers, such as [0, 1, 2].",
+    }
+    return " ".join(
+        f"{'.'.join(map(str, fault['loc']))!r} {said.get(fault['type'], fault['msg'] + '.')}"
+        for fault in error.errors()
+    )
 
 
 def _arm(

@@ -303,7 +303,10 @@ def _results(found: Experiment) -> Table:
     table = _by_metric(found, title, caption + over)
     for part in (part for part in found.parts if not part.by):
         table.add_section()
-        table.add_row(Text(part.title), style="bold")
+        known = [arm.cells.get((part, metric)) for arm in found.arms for metric in found.metrics]
+        sizes = [cell.after.n for cell in known if cell and cell.after]
+        tasks = f" ({_range(sizes)} tasks)" if sizes else ""
+        table.add_row(Text(f"{part.title}{tasks}"), style="bold")
         for arm in found.arms:
             cells = [arm.cells.get((part, metric)) for metric in found.metrics]
             lines = ["  gain", f"  to {found.short}"] if arm.ahead else ["  gain"]
