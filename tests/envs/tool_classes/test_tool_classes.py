@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import enum
+import inspect
 import random
 import threading
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Dict, List, Literal, Optional, Union  # noqa: UP035
 
@@ -16,11 +17,20 @@ import pytest
 
 from rods.envs.hints import call_hint
 from rods.envs.tool_classes import ToolClasses
-from rods.envs.tool_classes.schema import read_docstring, tools_of
+from rods.envs.tool_classes.schema import Tool, Unfit, read_docstring, tools_of
 from rods.envs.tool_classes.state import StateError, copied, make, plain_state
 from rods.errors import ConfigError, TaskError
 from rods.synthesis.structure.typed import mistyped
 from rods.types import ToolCall
+
+
+def fault(tool: Tool, arguments: Any) -> str:
+    """What the agent reads of arguments, empty where the tool takes them."""
+    try:
+        tool.bound(arguments)
+    except Unfit as error:
+        return str(error)
+    return ""
 
 
 class Colour(enum.Enum):
@@ -122,12 +132,12 @@ def test_null_is_taken_where_the_hint_says_so(hint: Any, right: Any, wrong: Any)
 
     method.__annotations__["value"] = hint
     tool = tools_of(type("Box", (), {"method": method}))["method"]
-    assert tool.fault({"value": right}) == ""
-    assert tool.convert({"value": right}) == {"value": right}
-    assert "value" in tool.fault({"value": wrong})
+    assert fault(tool, {"value": right}) == ""
+    assert dict(tool.bound({"value": right}).arguments) == {"value": right}
+    assert "value" in fault(tool, {"value": wrong})
     spec = tool.spec
-    assert (mistyped(spec, {"value": None}) == []) is (tool.fault({"value": None}) == "")
-    if tool.fault({"value": None}) == "":
+    assert (mistyped(spec, {"value": None}) == []) is (fault(tool, {"value": None}) == "")
+    if fault(tool, {"value": None}) == "":
         assert call_hint(ToolCall("method", {"value": None}), {"method": spec}) == ""
 
 
@@ -135,7 +145,7 @@ def test_a_tuple_comes_as_a_tuple() -> None:
     def method(self: Any, value: tuple[float, ...]) -> None: ...
 
     tool = tools_of(type("Box", (), {"method": method}))["method"]
-    assert tool.convert({"value": [1, 2]}) == {"value": (1.0, 2.0)}
+    assert dict(tool.bound({"value": [1, 2]}).arguments) == {"value": (1.0, 2.0)}
 
 
 def google() -> None:
@@ -189,13 +199,16 @@ def plain() -> None:
 
 
 def test_a_docstring_without_sections_is_all_text() -> None:
-    assert read_docstring(plain) == ("Lend a book.\nThe clock stands still.\nThen: nothing.", {})
-    assert read_docstring(lambda: None) == ("", {})
+    assert read_docstring(inspect.getdoc(plain) or "") == (
+        "Lend a book.\nThe clock stands still.\nThen: nothing.",
+        {},
+    )
+    assert read_docstring("") == ("", {})
 
 
 @pytest.mark.parametrize("function", [google, sphinx, numpy], ids=lambda f: f.__name__)
 def test_docstrings_of_every_style(function: Any) -> None:
-    doc = read_docstring(function)
+    doc = read_docstring(inspect.getdoc(function) or "")
     assert doc.text == "Lend a book.\nThe clock stands still."
     assert doc.parameters == {"member": "Who takes it, by card.", "days": "How long."}
 
@@ -241,15 +254,16 @@ class Shop:
     ],
 )
 def test_wrong_arguments_are_explained(arguments: Any, said: str) -> None:
-    assert said in tools_of(Shop)["buy"].fault(arguments)
+    assert said in fault(tools_of(Shop)["buy"], arguments)
 
 
 def test_right_arguments_become_what_the_method_wants() -> None:
     tool = tools_of(Shop)["buy"]
     given: Any = {"name": "x", "price": 2, "colour": "blue", "size": None}
-    assert tool.fault(given) == ""
-    assert tool.convert(given) == {"name": "x", "price": 2.0, "colour": Colour.BLUE, "size": None}
-    assert type(tool.convert(given)["price"]) is float
+    assert fault(tool, given) == ""
+    taken = tool.bound(given).arguments
+    want = {"name": "x", "count": 1, "price": 2.0, "colour": Colour.BLUE, "size": None, "tags": []}
+    assert taken == want and type(taken["price"]) is float
     assert list(tools_of(Shop)) == ["buy", "rate"]
 
 
@@ -262,27 +276,21 @@ class Unreadable:
 
 
 class Unsayable:
-    def put(self, value: complex) -> None: ...
-
-
-class Row(typing.TypedDict):
-    x: int
-
-
-class Model(pydantic.BaseModel):
-    x: int
+    def put(self, value: range) -> None: ...
 
 
 class Starred:
-    def put(self, *values: int) -> None: ...
+    def put(self, *values, **more) -> None: ...  # type: ignore[no-untyped-def]
 
 
-class Mixed:
-    def put(self, value: Literal[1, "a"]) -> None: ...
+class Yielding:
+    def put(self, value: int) -> Iterator[int]:
+        yield value
 
 
-class Awaited:
-    async def put(self, value: int) -> None: ...
+class AwaitedYielding:
+    async def put(self, value: int) -> AsyncIterator[int]:
+        yield value
 
 
 class Silent:
@@ -326,10 +334,10 @@ class Broken:
             r"class NoHint, method put, parameter value: it has no type hint\. Write one: str",
         ),
         (Unreadable, "class Unreadable, method put: its type hints cannot be read.*Missing"),
-        (Unsayable, "class Unsayable, method put, parameter value: the hint .*complex.* Use str"),
-        (Starred, r"class Starred, method put, parameter values: \*args.*Write each parameter out"),
-        (Mixed, "class Mixed, method put.*one type"),
-        (Awaited, "class Awaited, method put.*plain method"),
+        (Unsayable, "class Unsayable, method put, parameter value: the hint .*range.* Use str"),
+        (Starred, r"method put, parameter values: .*no type hint(?s:.*)parameter more: .*no type"),
+        (Yielding, r"class Yielding, method put: it is a generator\. Return a list"),
+        (AwaitedYielding, "class AwaitedYielding, method put: it is a generator"),
         (Silent, "class Silent: it has no public methods"),
         (Circular, r"Circular\.rows\[0\]: it holds itself \(circular state\).*by an id"),
         (Locked, "class Locked, attribute _lock: a lock cannot be copied.*its own copy"),
@@ -346,19 +354,12 @@ def test_what_cannot_be_hosted_is_said_at_once(kind: type[Any], said: str) -> No
 @pytest.mark.parametrize(
     ("hint", "shown"),
     [
-        (Row, "Row"),
-        (Model, "Model"),
-        (datetime.date, "datetime.date"),
-        (list[datetime.date], "datetime.date"),
-        (Optional[datetime.datetime], "datetime.datetime"),  # noqa: UP045
-        (tuple[int, str], r"tuple\[int, str\]"),
-        (tuple, "tuple"),
-        (set[int], r"set\[int\]"),
-        (int | str, r"int \| str"),
         (Any, "Any"),
         (None, "None"),
-        (typing.NewType("Id", str), "Id"),
         (type("Point", (), {}), "Point"),
+        (list[type("Point", (), {})], "Point"),
+        (typing.Callable[[], int], "Callable"),
+        (typing.TypeVar("T"), "T"),
     ],
     ids=str,
 )
@@ -368,7 +369,7 @@ def test_a_hint_without_schema_is_refused_by_name(hint: Any, shown: str) -> None
         schema_of(hint)
 
 
-@pytest.mark.parametrize("default", [datetime.date(2026, 1, 1), {1, 2}, float("inf")], ids=str)
+@pytest.mark.parametrize("default", [object(), pydantic.Field(3), float("inf")], ids=str)
 def test_a_default_that_is_no_json_is_refused_by_name(default: Any) -> None:
     with pytest.raises(ConfigError, match=r"value: its default .* cannot be said in JSON"):
         schema_of(str, default)

@@ -1,38 +1,39 @@
-"""Methods as tools: JSON schemas from type hints and docstrings, and the check of arguments.
+"""Methods as tools: JSON schemas from type hints and docstrings, and arguments read by them.
 
 Owns which methods of a class are tools and what a hint means. Never calls a method.
 
     tools = tools_of(Library)
     tools["lend"].spec.parameters                           # {"type": "object", "properties": ...}
-    tools["lend"].fault({"member_id": 3})                   # "member_id must be a string, got 3"
+    tools["lend"].bound({"member_id": 3})                   # Unfit: member_id must be a string, ...
 """
 
 from __future__ import annotations
 
-import enum
+import copy
 import inspect
 import json
+import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
+import typing_extensions
 from docstring_parser import ParseError, parse
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from rods.dialects.base import nested
 from rods.envs.hints import has_type
 from rods.errors import ConfigError
 from rods.types import Json, ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
-_PLAIN: Mapping[Any, str] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    list: "array",
-    dict: "object",
-}
 _EXPECTED = {
     "string": "a string",
     "integer": "a whole number",
@@ -40,12 +41,23 @@ _EXPECTED = {
     "boolean": "true or false",
     "array": "a list",
     "object": "an object",
+    "null": "null",
 }
-_LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
-_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+_FORMS = {
+    "datetime": "must be a day with a time, such as 2026-05-08T19:30:00",
+    "date": "must be a day, such as 2026-05-08",
+    "time_delta": "must be a duration, such as PT1H30M",
+    "time": "must be a time, such as 19:30:00",
+    "uuid": "must be a UUID",
+}
+"""What a text must be, by the first words of pydantic's name for the fault."""
+_LISTS = (abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 _UNIONS = (Union, types.UnionType)
-KNOWN = "str, int, float, bool, list[...], dict, Optional[...], Literal[...] or an Enum"
-MAKE = "Take dates as str and objects as dict, and make them within the method."
+KNOWN = "str, int, float, bool, list[...], dict, X | None, Literal[...], an Enum or a dataclass"
+
+
+class Unfit(ValueError):
+    """Arguments that a tool does not take; states in a sentence what it expects."""
 
 
 @dataclass(frozen=True)
@@ -55,40 +67,64 @@ class Tool:
     spec: ToolSpec
     owner: str
     """Name of its class."""
-    hints: Mapping[str, object]
-    defaults: Mapping[str, object]
+    signature: inspect.Signature
+    readers: Mapping[str, TypeAdapter[Any]]
+    """What makes a parameter's value from JSON, by its name."""
+    awaited: bool
+    """It is `async def`."""
 
-    def fault(self, arguments: Mapping[str, Value]) -> str:
-        """What is wrong with these arguments, empty if nothing is."""
-        properties = self.spec.properties
-        for name in arguments:
-            if name not in properties:
-                known = ", ".join(properties) or "none"
-                return f"there is no parameter '{name[:80]}'; it takes: {known}"
-        for name in self.spec.required:
-            if name not in arguments:
-                return f"the required argument {name} is missing"
-        for name, value in arguments.items():
-            problem = _fault(value, properties[name], name)
-            if problem:
-                return problem
-        return ""
+    def bound(self, arguments: Mapping[str, Value]) -> inspect.BoundArguments:
+        """Arguments as the method takes them, with copies of its defaults.
 
-    def convert(self, arguments: Mapping[str, Value]) -> dict[str, Any]:
-        """Checked arguments as the method wants them: enumeration members, floats."""
-        return {name: _converted(value, self.hints[name]) for name, value in arguments.items()}
+        Raises:
+            Unfit: a name is missing or unknown, or a value is not what its hint says.
+        """
+        if call := next(islice(nested(ToolCall("", arguments)), 1, 2), None):
+            raise Unfit(f"an argument must be a value, not a call; call {call.name} first")
+        if fault := _fault(dict(arguments), self.spec.parameters, ""):
+            raise Unfit(fault)
+        found = self.signature.bind_partial()
+        for name, parameter in self.signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                more = {n: v for n, v in arguments.items() if n not in self.signature.parameters}
+                found.arguments[name] = {n: self._read(name, n, v) for n, v in more.items()}
+            elif name in arguments:
+                found.arguments[name] = self._read(name, name, arguments[name])
+            elif parameter.default is not parameter.empty:
+                found.arguments[name] = copy.deepcopy(parameter.default)
+        return found
+
+    def _read(self, parameter: str, name: str, value: Value) -> Any:
+        if parameter not in self.readers:  # its schema was written by hand
+            return copy.deepcopy(value)
+        try:
+            return self.readers[parameter].validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            raise Unfit(_unfit(error, name, value)) from error
 
 
-def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
+def tools_of(
+    kind: type[Any],
+    hidden: Collection[str] = (),
+    schemas: Mapping[str, Mapping[str, Json]] | None = None,
+) -> dict[str, Tool]:
     """The public methods of a class, in the order of their definition (base classes first).
 
+    Args:
+        kind: The class.
+        hidden: Methods that are no tools.
+        schemas: JSON schemas of all parameters of a tool, written by hand, by the tool's name.
+
     Raises:
-        ConfigError: there is none, or one has no hints, hints that no schema can say, or `*args`.
+        ConfigError: there is none, or some cannot be called with JSON. Names all of these.
     """
     found: dict[str, Tool] = {}
+    faults: list[str] = []
     for name, function in _methods(kind).items():
         if name not in hidden:
-            found[name] = _tool(kind, name, function)
+            found[name] = _tool(kind, name, function, (schemas or {}).get(name), faults)
+    if faults:
+        raise ConfigError("\n".join(faults))
     if not found:
         raise ConfigError(
             f"class {kind.__name__}: it has no public methods, so there is nothing to call. Give "
@@ -108,179 +144,273 @@ def loads(kind: type[Any]) -> bool:
 def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
     found: dict[str, Callable[..., object]] = {}
     for base in reversed(kind.__mro__[:-1]):
-        for name, member in vars(base).items():
+        for name, member in vars(base).items() if base is not BaseModel else ():
             plain = inspect.isfunction(member) or isinstance(member, staticmethod)
+            wrapper = callable(member) and hasattr(member, "__wrapped__")  # such as lru_cache
             if not name.startswith("_"):
                 found.pop(name, None)
-                if plain and not (name == "load" and loads(kind)):
+                if (plain or wrapper) and not (name == "load" and loads(kind)):
                     found[name] = getattr(kind, name)
     return found
 
 
-def _tool(kind: type[Any], name: str, function: Callable[..., object]) -> Tool:
+def _tool(
+    kind: type[Any],
+    name: str,
+    function: Callable[..., object],
+    written: Mapping[str, Json] | None,
+    faults: list[str],
+) -> Tool:
+    """One method as a tool; what prevents that is added to `faults`."""
     where = f"class {kind.__name__}, method {name}"
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        raise ConfigError(f"{where}: it is asynchronous or a generator. Write a plain method.")
-    parameters = list(inspect.signature(function).parameters.values())
+    inner = inspect.unwrap(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        faults.append(f"{where}: it is a generator. Return a list.")
+    signature = inspect.signature(function)
     if not isinstance(inspect.getattr_static(kind, name), staticmethod):
-        parameters = parameters[1:]
+        signature = signature.replace(parameters=[*signature.parameters.values()][1:])
+    hints: dict[str, Any] = {}
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{where}: its type hints cannot be read: {error}.") from error
-    doc = read_docstring(function)
-    properties: dict[str, Json] = {}
-    required: list[Json] = []
-    for parameter in parameters:
-        at = f"{where}, parameter {parameter.name}"
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise ConfigError(f"{at}: *args, **kwargs and positional-only parameters cannot be "
-                              "called by name. Write each parameter out.")  # fmt: skip
-        if parameter.name not in hints:
-            raise ConfigError(f"{at}: it has no type hint. Write one: {KNOWN}.")
-        schema = _schema(hints[parameter.name], at, nullable=parameter.default is None)
-        if parameter.name in doc.parameters:
-            schema["description"] = doc.parameters[parameter.name]
-        if parameter.default is parameter.empty:
-            required.append(parameter.name)
-        else:
-            schema["default"] = _default(parameter.default, at)
-        properties[parameter.name] = schema
-    spec = ToolSpec(
-        name,
-        doc.text or name.replace("_", " ").capitalize() + ".",
-        {"type": "object", "properties": properties, "required": required},
-    )
-    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    return Tool(spec, kind.__name__, {p.name: hints[p.name] for p in parameters}, defaults)
+        faults.append(f"{where}: its type hints cannot be read: {error}.")
+        signature = signature.replace(parameters=())
+    doc = read_docstring(inspect.getdoc(function) or "")
+    readers: dict[str, TypeAdapter[Any]] = {}
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
+    for parameter in signature.parameters.values():
+        if parameter.name not in hints and written is not None:
+            continue
+        try:
+            readers[parameter.name] = _parameter(parameter, hints, doc, schema)
+        except ConfigError as error:
+            faults.append(f"{where}, parameter {parameter.name}: {error}.")
+    if written is not None:
+        faults += (f"{where}: {fault}" for fault in _disagreements(written, schema, signature))
+    text = doc.text or name.replace("_", " ").capitalize() + "."
+    awaited = inspect.iscoroutinefunction(inner)
+    spec = ToolSpec(name, text, written or schema)
+    return Tool(spec, kind.__name__, signature, readers, awaited)
 
 
-def _schema(hint: Any, where: str, *, nullable: bool = False) -> dict[str, Json]:
-    """The schema of a hint; `nullable`: null is allowed whatever the hint says."""
-    bare, note, optional = _bare(hint)
-    found = _schema_of(bare, where)
-    if optional or nullable:
-        found["type"] = [found["type"], "null"]
-        if "enum" in found:
-            found["enum"] = [*cast("list[Json]", found["enum"]), None]
-    return {**found, "description": note} if note else found
+def _parameter(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, tool: dict[str, Any]
+) -> TypeAdapter[Any]:
+    """Put a parameter into the schema of its tool; what reads its values.
 
-
-def _schema_of(hint: Any, where: str) -> dict[str, Json]:
-    kind, inner = get_origin(hint) or hint, get_args(hint)
-    for plain, name in _PLAIN.items():
-        if hint is plain:
-            return {"type": name}
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return _options([member.value for member in hint], where)
-    if kind is Literal:
-        return _options(list(inner), where)
-    if kind in _LISTS or (kind is tuple and inner[1:] == (...,)):
-        items = {} if inner in ((), (Any,)) else {"items": cast("Json", _schema(inner[0], where))}
-        return {"type": "array", **items}
-    if kind in _MAPPINGS:
-        if inner and inner[0] is not str:
-            raise ConfigError(f"{where}: the keys of {hint} must be str, as in JSON.")
-        if not inner or inner[1] is Any:
-            return {"type": "object"}
-        values = cast("Json", _schema(inner[1], where))
-        return {"type": "object", "additionalProperties": values}
-    if kind in _UNIONS and set(inner) == {int, float}:
-        return {"type": "number"}
-    shown = inspect.formatannotation(hint)
-    raise ConfigError(f"{where}: the hint {shown} has no tool schema. Use {KNOWN}. {MAKE}")
-
-
-def _options(values: list[Any], where: str) -> dict[str, Json]:
-    kinds = {_PLAIN.get(type(value), "") for value in values}
-    if len(kinds) != 1 or "" in kinds:
-        raise ConfigError(f"{where}: options {values} must be of one type: str, int or bool.")
-    return {"type": kinds.pop(), "enum": values}
-
-
-def _bare(hint: Any) -> tuple[Any, str, bool]:
-    """A hint without `Annotated` and `None`; the first text in `Annotated`; whether None was in."""
-    note, nullable = "", False
-    while True:
-        kind, inner = get_origin(hint), get_args(hint)
-        if kind is Annotated:
-            hint = inner[0]
-            note = note or next((text for text in inner[1:] if isinstance(text, str)), "")
-        elif kind in _UNIONS and type(None) in inner:
-            nullable = True
-            hint = Union[tuple(arg for arg in inner if arg is not type(None))]  # noqa: UP007
-        elif kind is Literal and None in inner and len(inner) > 1:
-            nullable = True
-            hint = Literal[tuple(arg for arg in inner if arg is not None)]  # type: ignore[valid-type]
-        else:
-            return hint, note, nullable
-
-
-def _default(value: object, where: str) -> Json:
-    """A default as the schema says it."""
-
-    def member(value: object) -> object:
-        if isinstance(value, enum.Enum):
-            return value.value
-        raise TypeError(f"a {type(value).__name__} is no JSON")
-
+    Raises:
+        ConfigError: it has no hint, one without a schema, or a default that is no JSON.
+    """
+    name, default = parameter.name, parameter.default
+    if name not in hints:
+        raise ConfigError(f"it has no type hint. Write one: {KNOWN}")
+    why = ""
     try:
-        return json.loads(json.dumps(value, default=member, allow_nan=False))
-    except (TypeError, ValueError) as error:
+        hint = _readable(hints[name])
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            hint = tuple[hint, ...]
+        reader: TypeAdapter[Any] = TypeAdapter(Union[hint, None] if default is None else hint)  # noqa: UP007
+        made = reader.json_schema(schema_generator=_Schemas)
+    except (PydanticUserError, PydanticSerializationError, TypeError, NameError) as error:
+        reader, made, why = _ANY, {}, f" ({str(error).partition('. ')[0]})"
+    schema = _tidied(made, made.get("$defs", {}))
+    if not schema.keys() & {"type", "enum", "anyOf"} or schema.get("type") == "null":
+        shown = inspect.formatannotation(hints[name])
+        raise ConfigError(f"the hint {shown} has no tool schema{why}. Use {KNOWN}")
+    if name in doc.parameters:
+        schema["description"] = doc.parameters[name]
+    if parameter.kind is parameter.VAR_KEYWORD:
+        tool["additionalProperties"] = schema
+        return reader
+    tool["properties"][name] = schema
+    if default is parameter.empty:
+        tool["required"].append(name)
+    elif parameter.kind is not parameter.VAR_POSITIONAL:
+        schema["default"] = _default(default)
+    return reader
+
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+class _Schemas(GenerateJsonSchema):
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        """A number: one form of a value is enough."""
+        return super().decimal_schema(schema)["anyOf"][0]
+
+
+def _readable(hint: Any) -> Any:
+    """A hint as pydantic reads it: texts are descriptions, abstract lists are lists."""
+    if typing.is_typeddict(hint):
+        fields = typing.get_type_hints(hint, include_extras=True)
+        return typing_extensions.TypedDict(  # pydantic reads no other one before Python 3.12
+            hint.__name__, {n: _field(f, n in hint.__required_keys__) for n, f in fields.items()}
+        )
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind is Literal or kind is abc.Callable:
+        return hint
+    if kind is Annotated:
+        text = next((note for note in inner[1:] if isinstance(note, str)), None)
+        notes = [Field(description=text)] if text else []
+        return Annotated[(_readable(inner[0]), *notes, *inner[1:])]
+    parts = tuple(map(_readable, inner))
+    if kind in _UNIONS:
+        return Union[parts]  # noqa: UP007
+    kind = list if kind in _LISTS else dict if kind is abc.MutableMapping else kind
+    return kind[parts] if parts else kind
+
+
+def _field(hint: Any, required: bool) -> Any:
+    """A field of a TypedDict, marked as required or not."""
+    kind = get_origin(hint)
+    marked = kind in (typing.Required, typing.NotRequired)
+    bare = _readable(get_args(hint)[0] if marked else hint)
+    needed = kind is typing.Required or (required and kind is not typing.NotRequired)
+    return typing_extensions.Required[bare] if needed else typing_extensions.NotRequired[bare]
+
+
+def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ()) -> dict[str, Any]:
+    """A schema of pydantic without references, titles and empty parts, with null as a type."""
+    if reference := node.get("$ref", "").rpartition("/")[2]:
+        model = models[reference]
+        if reference in above:  # it holds itself
+            return {"type": model["type"]} if "type" in model else {}
+        node, above = {**model, **node}, (*above, reference)
+    inner = partial(_tidied, models=models, above=above)
+    found: dict[str, Any] = {k: node[k] for k in ("type", "enum") if k in node}
+    if "const" in node:
+        found["enum"] = [node["const"]]
+    if node.get("items"):
+        found["items"] = inner(node["items"])
+    if "prefixItems" in node:
+        found["prefixItems"] = [inner(item) for item in node["prefixItems"]]
+    if "properties" in node:
+        doc = read_docstring(node.get("description", ""))
+        fields = {name: inner(field) for name, field in node["properties"].items()}
+        for name in fields.keys() & doc.parameters.keys():
+            fields[name].setdefault("description", doc.parameters[name])
+        found |= {"properties": fields, "required": node.get("required", [])}
+        node = {**node, "description": doc.text}
+    more = node.get("additionalProperties")
+    if isinstance(more, Mapping) or (more and "properties" in node):
+        found["additionalProperties"] = more is True or inner(cast("Any", more))
+    found |= _united([inner(part) for part in node.get("anyOf") or node.get("oneOf") or ()])
+    kinds = {_NAMES.get(type(option), "") for option in found.get("enum", ())}
+    if "null" in kinds and len(kinds) == 2:
+        found = {"type": [*kinds - {"null"}, "null"], **found}
+    rest = {k: v for k, v in node.items() if k not in (*found, *_DROPPED) and v != ""}
+    return {**found, **rest}
+
+
+_NAMES = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+_DROPPED = ("$defs", "$ref", "title", "const", "oneOf", "anyOf", "discriminator", "items")
+_DROPPED = (*_DROPPED, "additionalProperties")
+
+
+def _united(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The schema of a union; if there is one type beside null, of that type."""
+    kinds = [part for part in parts if part.get("type") != "null"]
+    if sorted(kinds, key=str) == [{"type": "integer"}, {"type": "number"}]:
+        kinds = [{"type": "number"}]
+    if len(kinds) != 1 or not isinstance(kinds[0].get("type"), str):
+        return {"anyOf": parts} if parts else {}
+    found = kinds[0]
+    if {"type": "null"} in parts:
+        found = {**found, "type": [found["type"], "null"]}
+        found |= {"enum": [*found["enum"], None]} if "enum" in found else {}
+    return found
+
+
+def _default(value: object) -> Json:
+    """A default as the schema says it."""
+    try:
+        return json.loads(json.dumps(to_jsonable_python(value, by_alias=True), allow_nan=False))
+    except (PydanticSerializationError, ValueError) as error:
         raise ConfigError(
-            f"{where}: its default {value!r:.80} cannot be said in JSON: {error}. Make None the "
-            "default, and take this value within the method."
+            f"its default {value!r:.80} cannot be said in JSON: {error}. Make None the "
+            "default, and take this value within the method"
         ) from error
 
 
+def _disagreements(
+    written: Mapping[str, Any], read: Mapping[str, Any], signature: inspect.Signature
+) -> Iterator[str]:
+    """Where a schema by hand and the signature of its method differ."""
+    fields, hinted = written.get("properties") or {}, read["properties"]
+    starred = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for name in () if starred else fields.keys() - signature.parameters.keys():
+        yield f"the schema by hand has a property {name}, which is no parameter."
+    for name, parameter in signature.parameters.items():
+        needed = parameter.default is parameter.empty and parameter.kind.name[:3] != "VAR"
+        if needed and name not in (written.get("required") or ()):
+            yield f"parameter {name} has no default, so the schema by hand must require it."
+        kinds = [json_type(schema.get(name, {})) for schema in (fields, hinted)]
+        if all(kinds) and kinds[0] != kinds[1]:
+            yield f"parameter {name}: the schema by hand says {kinds[0]}, the hint {kinds[1]}."
+
+
 def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
+    """What is wrong with a value by its schema, in a sentence; empty if nothing is."""
     if value is None and allows_null(schema):
         return ""
-    if isinstance(value, ToolCall):
-        return f"{where} must be a value, not a call; call {value.name} first"
+    if "anyOf" in schema:
+        return _no_form(value, schema["anyOf"], where)
     kind = json_type(schema)
     if not has_type(value, kind):
-        return f"{where} must be {_EXPECTED[kind]}, got {str(value)[:80]!r}"
-    options = cast("Sequence[Value]", json_choices(schema))
+        return f"{where} must be {_EXPECTED.get(kind, kind)}, got {str(value)[:80]!r}"
+    if kind == "number" and isinstance(value, int) and abs(value) > sys.float_info.max:
+        return f"{where} is too large a number, got {str(value)[:80]!r}"
+    options = json_choices(schema)
     if options and value not in options:
         return f"{where} must be one of {', '.join(map(str, options))}, got {str(value)[:80]!r}"
-    key, parts = "additionalProperties", list[tuple[str, Value]]()
     if isinstance(value, list):
-        key, parts = "items", [(f"{where}[{i}]", item) for i, item in enumerate(value)]
-    elif isinstance(value, dict):
-        parts = [(f"{where}.{name}", item) for name, item in value.items()]
-    inner = cast("Mapping[str, Any] | None", schema.get(key))
-    for place, item in parts:
-        problem = _fault(item, inner, place) if inner else _plain(item, where)
-        if problem:
-            return problem
-    return ""
+        first, rest = schema.get("prefixItems") or (), schema.get("items") or {}
+        inner = [first[i] if i < len(first) else rest for i in range(len(value))]
+        faults = (_fault(v, inner[i], f"{where}[{i}]") for i, v in enumerate(value))
+        return next(filter(None, faults), "")
+    return _object_fault(value, schema, where) if isinstance(value, dict) else ""
 
 
-def _plain(value: Value, where: str) -> str:
-    """Values without a schema may be anything but a call."""
-    if isinstance(value, ToolCall):
-        return f"{where} must hold values, not calls; call {value.name} first"
-    inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    return next(filter(None, (_plain(item, where) for item in inner)), "")
+def _object_fault(value: Mapping[str, Value], schema: Mapping[str, Any], where: str) -> str:
+    fields, more = schema.get("properties"), schema.get("additionalProperties")
+    place, noun = (f"{where}.", f"in {where} no field") if where else ("", "no parameter")
+    unknown = [name for name in value if fields is not None and name not in fields and not more]
+    if unknown:
+        known = ", ".join(fields or ()) or "none"
+        return f"there is {noun} '{unknown[0][:80]}'; it takes: {known}"
+    for name in schema.get("required") or ():
+        if name not in value:
+            return f"the required {'field' if where else 'argument'} {place}{name} is missing"
+    other = more if isinstance(more, Mapping) else {}
+    faults = (_fault(v, (fields or {}).get(n, other), f"{place}{n}") for n, v in value.items())
+    return next(filter(None, faults), "")
 
 
-def _converted(value: Value, hint: Any) -> Any:
-    hint = _bare(hint)[0]
-    inner = get_args(hint)
-    if value is None:
-        return None
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return hint(value)
-    if hint is float and isinstance(value, int):
-        return float(value)
-    if isinstance(value, list):
-        items = [_converted(item, inner[0]) if inner else item for item in value]
-        return tuple(items) if get_origin(hint) is tuple else items
-    if isinstance(value, dict):
-        typed = len(inner) == 2
-        return {key: _converted(v, inner[1]) if typed else v for key, v in value.items()}
-    return value
+def _no_form(value: Value, forms: Sequence[Mapping[str, Any]], where: str) -> str:
+    """What is wrong with a value that may have several forms."""
+    if value is None and {"type": "null"} in forms:
+        return ""
+    forms = [form for form in forms if form != {"type": "null"}]
+    near = [form for form in forms if "anyOf" in form or has_type(value, json_type(form))]
+    faults = [_fault(value, form, where) for form in near]
+    if not faults:
+        kinds = dict.fromkeys(_EXPECTED.get(json_type(form), "another value") for form in forms)
+        return f"{where} must be {' or '.join(kinds)}, got {str(value)[:80]!r}"
+    return "" if "" in faults else faults[0]
+
+
+def _unfit(error: ValidationError, name: str, value: Any) -> str:
+    """The first fault that pydantic found, in a sentence."""
+    first = error.errors(include_url=False)[0]
+    for part in first["loc"]:  # names of forms stand among those of fields
+        if isinstance(value, dict) and part in value:
+            name, value = f"{name}.{part}", cast("Any", value)[part]
+        elif isinstance(value, list) and isinstance(part, int):
+            name, value = f"{name}[{part}]", cast("Any", value)[part]
+    said = first["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    said = said.replace("Input should be", "must be", 1)
+    form = next((text for kind, text in _FORMS.items() if first["type"].startswith(kind)), said)
+    return f"{name} {form}, got {str(value)[:80]!r}" if form[:4] == "must" else f"{name}: {form}"
 
 
 class Doc(NamedTuple):
@@ -291,9 +421,8 @@ class Doc(NamedTuple):
     parameters: dict[str, str]
 
 
-def read_docstring(function: Callable[..., object]) -> Doc:
-    """Part a function's docstring; empty where it has none."""
-    text = inspect.getdoc(function) or ""
+def read_docstring(text: str) -> Doc:
+    """Part the docstring of a function or class."""
     try:
         doc = parse(text)
     except ParseError:

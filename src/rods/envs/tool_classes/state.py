@@ -9,6 +9,7 @@ is compared. Never judges, never calls a tool.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import datetime
 import decimal
@@ -27,12 +28,15 @@ import zoneinfo
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from rods.envs.tool_classes.schema import loads
 from rods.errors import EnvError, RodsError, TaskError
@@ -68,6 +72,35 @@ class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
 
 
+class Awaiting:
+    """Runs what `async def` methods give to their end, in an event loop of its own for each."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def result(self, given: Any) -> Any:
+        """What a method gave, awaited where it can be; what it leaves running is cancelled."""
+        if not inspect.isawaitable(given):
+            return given
+
+        async def main() -> Any:
+            self._task = asyncio.current_task()
+            return await given
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(main())
+        with ThreadPoolExecutor(1) as beside:  # within a notebook's own loop
+            return beside.submit(asyncio.run, main()).result()
+
+    def cancel(self) -> None:
+        """Cancel what is awaited, from any thread."""
+        if self._task is not None and not self._task.done():
+            with suppress(RuntimeError):  # its loop has ended meanwhile
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
 def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
     """An object in the state of a configuration.
 
@@ -83,7 +116,7 @@ def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
     try:
         if loads(kind):
             made = kind()
-            made.load(own)
+            Awaiting().result(made.load(own))
             return made
         accepted = inspect.signature(kind).parameters
         every = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
@@ -141,8 +174,12 @@ def attributes(made: object) -> dict[str, Any]:
 
 
 def public(made: object) -> dict[str, Any]:
-    """Public attributes of an object."""
-    return {name: value for name, value in attributes(made).items() if name[0] != "_"}
+    """Public attributes of an object, without what a `cached_property` has computed."""
+    return {
+        name: value
+        for name, value in attributes(made).items()
+        if name[0] != "_" and not isinstance(getattr(type(made), name, None), cached_property)
+    }
 
 
 def copied(made: Any) -> Any:
@@ -249,7 +286,13 @@ def _scalar(value: Any) -> Any:
         base = next(kind for kind in _TEXTS if isinstance(value, kind))
         value = datetime.timezone(value.utcoffset(None)) if base is datetime.timezone else value
         # A class of the user's may show less; one of a library may hold more.
-        return str(value) if _installed(type(value)) else base.__str__(value)
+        if type(value) is not base and _installed(type(value)):
+            return str(value)
+        if base is datetime.timedelta:  # pydantic reads `-1 day, 23:30:00` as another one
+            return to_jsonable_python(value)
+        if base is decimal.Decimal and decimal.Decimal(repr(float(value))) == value:
+            return float(value)  # 1.5 and 1.50 are equal
+        return base.__str__(value)
     if isinstance(value, bytes | bytearray):
         return value.hex()
     if isinstance(value, str):
@@ -296,7 +339,7 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
         return inner(value.item(), where)
     if isinstance(value, re.Pattern):
         return {"pattern": inner(value.pattern, where), "flags": value.flags}
-    shown: dict[str, Any] = dict(value) if isinstance(value, BaseModel) else public(value)
+    shown = _fields(value) if isinstance(value, BaseModel) else public(value)
     foreign = _installed(type(value)) and package_of(value) != home
     hidden = {} if isinstance(value, BaseModel) or (shown and not foreign) else _private(value)
     # Two that differ in what is hidden would be equal.
@@ -310,6 +353,12 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
         "your own classes with public attributes; other things belong in an attribute with a "
         "leading underscore."
     )
+
+
+def _fields(value: BaseModel) -> dict[str, Any]:
+    """The fields of a model by the names that its JSON has."""
+    known = type(value).model_fields
+    return {(n in known and known[n].serialization_alias) or n: held for n, held in value}
 
 
 def _private(value: object) -> set[str]:

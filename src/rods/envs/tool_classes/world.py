@@ -24,6 +24,7 @@ from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, State, re
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     OUTAGES,
+    Awaiting,
     StateError,
     attributes,
     copied,
@@ -51,19 +52,21 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         classes: Sequence[type[Any]],
         *,
         hidden: Sequence[str] = (),
+        schemas: Mapping[str, Mapping[str, Json]] | None = None,
         knowledge: Path | None = None,
     ):
-        """Read the classes; what cannot be hosted is said now.
+        """Read the classes; all that cannot be hosted is said now, in one message.
 
         Args:
             name: Short name; `task.env` must be equal to it.
             classes: Their public methods are the tools, their public attributes the state.
             hidden: Public methods that are not tools.
+            schemas: JSON schemas of all parameters of a tool, written by hand, by its name.
             knowledge: Folder of what the values mean and how people ask (`rods.abilities.Knowing`).
 
         Raises:
-            ConfigError: no classes, a method without hints, a name that stands twice, state that
-                cannot be copied or compared.
+            ConfigError: no classes, methods that JSON cannot call, a name that stands twice, state
+                that cannot be copied or compared.
         """
         super().__init__()
         if not classes:
@@ -77,8 +80,13 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             raise ConfigError(f"environment {name!r}: two classes have one name; rename one.")
         self._tools: dict[str, dict[str, Tool]] = {}
         owners: dict[str, str] = {}
+        faults: list[str] = []
         for kind in classes:
-            self._tools[kind.__name__] = tools_of(kind, hidden)
+            try:
+                self._tools[kind.__name__] = tools_of(kind, hidden, schemas)
+            except ConfigError as error:
+                faults.append(str(error))
+                continue
             for tool in self._tools[kind.__name__]:
                 if tool in owners:
                     raise ConfigError(
@@ -87,12 +95,18 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
                         "`hidden`."
                     )
                 owners[tool] = kind.__name__
-            _try_out(kind)
-        unknown = [method for method in hidden if not any(hasattr(k, method) for k in classes)]
-        if unknown:
-            raise ConfigError(
-                f"environment {name!r}: hidden: no class has a method {unknown[0]!r}."
-            )
+            try:
+                _try_out(kind)
+            except ConfigError as error:
+                faults.append(str(error))
+        self.blocking = any(t.awaited for found in self._tools.values() for t in found.values())
+        for setting, methods in (("hidden", hidden), ("schemas", schemas or ())):
+            for method in methods:
+                if not any(hasattr(kind, method) for kind in classes):
+                    what = f"no class has a method {method!r}"
+                    faults.append(f"environment {name!r}: {setting}: {what}.")
+        if faults:
+            raise ConfigError("\n".join(faults))
 
     def open(self, task: Task) -> ToolWorld:
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
@@ -180,6 +194,8 @@ class Objects:
         self._prepared = prepared
         self._live: dict[str, Any] = {}
         self.version: dict[str, int] = {}
+        self._awaiting = Awaiting()
+        self.cancel = self._awaiting.cancel
 
     def initial(self) -> Mapping[str, State]:
         """State of each class at the start."""
@@ -207,17 +223,12 @@ class Objects:
             return _failure(said(error) if " " in said(error) else shown(error))
 
     def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
-        fault = tool.fault(call.arguments)
-        if fault:
-            return _failure(fault)
-        arguments = tool.convert(copy.deepcopy(dict(call.arguments)))
-        for name, default in tool.defaults.items():  # a mutable default must not be shared
-            if isinstance(default, list | dict | set) and name not in arguments:
-                arguments[name] = copy.deepcopy(cast("object", default))
+        bound = tool.bound(call.arguments)
         method = getattr(self._live[tool.owner], call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         where, home = f"the result of {tool.owner}.{call.name}", package_of(self._live[tool.owner])
-        result = plain(method(**arguments), where, home)
+        given = self._awaiting.result(method(*bound.args, **bound.kwargs))
+        result = plain(given, where, home)
         failed = isinstance(result, dict) and "error" in result
         return ToolResult(json.dumps(result, ensure_ascii=False), failed)
 
