@@ -12,19 +12,32 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import re
 import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Required,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import typing_extensions
 from docstring_parser import ParseError, parse
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -41,7 +54,6 @@ _EXPECTED = {
     "boolean": "true or false",
     "array": "a list",
     "object": "an object",
-    "null": "null",
 }
 _FORMS = {
     "datetime": "must be a day with a time, such as 2026-05-08T19:30:00",
@@ -103,17 +115,8 @@ class Tool:
             raise Unfit(_unfit(error, name, value)) from error
 
 
-def tools_of(
-    kind: type[Any],
-    hidden: Collection[str] = (),
-    schemas: Mapping[str, Mapping[str, Json]] | None = None,
-) -> dict[str, Tool]:
+def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
     """The public methods of a class, in the order of their definition (base classes first).
-
-    Args:
-        kind: The class.
-        hidden: Methods that are no tools.
-        schemas: JSON schemas of all parameters of a tool, written by hand, by the tool's name.
 
     Raises:
         ConfigError: there is none, or some cannot be called with JSON. Names all of these.
@@ -122,7 +125,7 @@ def tools_of(
     faults: list[str] = []
     for name, function in _methods(kind).items():
         if name not in hidden:
-            found[name] = _tool(kind, name, function, (schemas or {}).get(name), faults)
+            found[name] = _tool(kind, name, function, faults)
     if faults:
         raise ConfigError("\n".join(faults))
     if not found:
@@ -154,13 +157,7 @@ def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
     return found
 
 
-def _tool(
-    kind: type[Any],
-    name: str,
-    function: Callable[..., object],
-    written: Mapping[str, Json] | None,
-    faults: list[str],
-) -> Tool:
+def _tool(kind: type[Any], name: str, function: Callable[..., object], faults: list[str]) -> Tool:
     """One method as a tool; what prevents that is added to `faults`."""
     where = f"class {kind.__name__}, method {name}"
     inner = inspect.unwrap(function)
@@ -179,17 +176,13 @@ def _tool(
     readers: dict[str, TypeAdapter[Any]] = {}
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
     for parameter in signature.parameters.values():
-        if parameter.name not in hints and written is not None:
-            continue
         try:
             readers[parameter.name] = _parameter(parameter, hints, doc, schema)
         except ConfigError as error:
             faults.append(f"{where}, parameter {parameter.name}: {error}.")
-    if written is not None:
-        faults += (f"{where}: {fault}" for fault in _disagreements(written, schema, signature))
     text = doc.text or name.replace("_", " ").capitalize() + "."
     awaited = inspect.iscoroutinefunction(inner)
-    spec = ToolSpec(name, text, written or schema)
+    spec = ToolSpec(name, text, schema)
     return Tool(spec, kind.__name__, signature, readers, awaited)
 
 
@@ -211,7 +204,13 @@ def _parameter(
             hint = tuple[hint, ...]
         reader: TypeAdapter[Any] = TypeAdapter(Union[hint, None] if default is None else hint)  # noqa: UP007
         made = reader.json_schema(schema_generator=_Schemas)
-    except (PydanticUserError, PydanticSerializationError, TypeError, NameError) as error:
+    except (
+        PydanticUserError,
+        PydanticSerializationError,
+        TypeError,
+        NameError,
+        RecursionError,
+    ) as error:
         reader, made, why = _ANY, {}, f" ({str(error).partition('. ')[0]})"
     schema = _tidied(made, made.get("$defs", {}))
     if not schema.keys() & {"type", "enum", "anyOf"} or schema.get("type") == "null":
@@ -241,32 +240,35 @@ class _Schemas(GenerateJsonSchema):
 
 def _readable(hint: Any) -> Any:
     """A hint as pydantic reads it: texts are descriptions, abstract lists are lists."""
-    if typing.is_typeddict(hint):
-        fields = typing.get_type_hints(hint, include_extras=True)
-        return typing_extensions.TypedDict(  # pydantic reads no other one before Python 3.12
-            hint.__name__, {n: _field(f, n in hint.__required_keys__) for n, f in fields.items()}
-        )
+    if typing.is_typeddict(hint):  # pydantic reads that of `typing` only from Python 3.12 on
+        needed, fields = hint.__required_keys__, typing.get_type_hints(hint, include_extras=True)
+        marked = {
+            name: field
+            if get_origin(field) in (Required, NotRequired)
+            else (Required if name in needed else NotRequired)[field]
+            for name, field in fields.items()
+        }
+        made = {name: _readable(field) for name, field in marked.items()}
+        return typing_extensions.TypedDict(hint.__name__, made)
     kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind is Literal and None in inner and len(inner) > 1:
+        return Union[Literal[tuple(option for option in inner if option is not None)], None]
     if kind is Literal or kind is abc.Callable:
         return hint
     if kind is Annotated:
         text = next((note for note in inner[1:] if isinstance(note, str)), None)
         notes = [Field(description=text)] if text else []
+        by_hand = next((n.json_schema for n in inner[1:] if isinstance(n, WithJsonSchema)), None)
+        read = by_hand and _tidied(TypeAdapter(_readable(inner[0])).json_schema(), {})
+        if read and json_type(by_hand) != json_type(read):
+            kinds = f"{json_type(by_hand)}, the hint is {json_type(read)}"
+            raise ConfigError(f"its schema by hand says {kinds}")
         return Annotated[(_readable(inner[0]), *notes, *inner[1:])]
     parts = tuple(map(_readable, inner))
     if kind in _UNIONS:
         return Union[parts]  # noqa: UP007
     kind = list if kind in _LISTS else dict if kind is abc.MutableMapping else kind
-    return kind[parts] if parts else kind
-
-
-def _field(hint: Any, required: bool) -> Any:
-    """A field of a TypedDict, marked as required or not."""
-    kind = get_origin(hint)
-    marked = kind in (typing.Required, typing.NotRequired)
-    bare = _readable(get_args(hint)[0] if marked else hint)
-    needed = kind is typing.Required or (required and kind is not typing.NotRequired)
-    return typing_extensions.Required[bare] if needed else typing_extensions.NotRequired[bare]
+    return kind[parts if len(parts) > 1 else parts[0]] if parts else kind
 
 
 def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ()) -> dict[str, Any]:
@@ -295,14 +297,10 @@ def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ())
     if isinstance(more, Mapping) or (more and "properties" in node):
         found["additionalProperties"] = more is True or inner(cast("Any", more))
     found |= _united([inner(part) for part in node.get("anyOf") or node.get("oneOf") or ()])
-    kinds = {_NAMES.get(type(option), "") for option in found.get("enum", ())}
-    if "null" in kinds and len(kinds) == 2:
-        found = {"type": [*kinds - {"null"}, "null"], **found}
     rest = {k: v for k, v in node.items() if k not in (*found, *_DROPPED) and v != ""}
     return {**found, **rest}
 
 
-_NAMES = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
 _DROPPED = ("$defs", "$ref", "title", "const", "oneOf", "anyOf", "discriminator", "items")
 _DROPPED = (*_DROPPED, "additionalProperties")
 
@@ -332,29 +330,12 @@ def _default(value: object) -> Json:
         ) from error
 
 
-def _disagreements(
-    written: Mapping[str, Any], read: Mapping[str, Any], signature: inspect.Signature
-) -> Iterator[str]:
-    """Where a schema by hand and the signature of its method differ."""
-    fields, hinted = written.get("properties") or {}, read["properties"]
-    starred = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    for name in () if starred else fields.keys() - signature.parameters.keys():
-        yield f"the schema by hand has a property {name}, which is no parameter."
-    for name, parameter in signature.parameters.items():
-        needed = parameter.default is parameter.empty and parameter.kind.name[:3] != "VAR"
-        if needed and name not in (written.get("required") or ()):
-            yield f"parameter {name} has no default, so the schema by hand must require it."
-        kinds = [json_type(schema.get(name, {})) for schema in (fields, hinted)]
-        if all(kinds) and kinds[0] != kinds[1]:
-            yield f"parameter {name}: the schema by hand says {kinds[0]}, the hint {kinds[1]}."
-
-
 def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
     """What is wrong with a value by its schema, in a sentence; empty if nothing is."""
     if value is None and allows_null(schema):
         return ""
     if "anyOf" in schema:
-        return _no_form(value, schema["anyOf"], where)
+        return ""  # pydantic knows which one is meant
     kind = json_type(schema)
     if not has_type(value, kind):
         return f"{where} must be {_EXPECTED.get(kind, kind)}, got {str(value)[:80]!r}"
@@ -386,31 +367,21 @@ def _object_fault(value: Mapping[str, Value], schema: Mapping[str, Any], where: 
     return next(filter(None, faults), "")
 
 
-def _no_form(value: Value, forms: Sequence[Mapping[str, Any]], where: str) -> str:
-    """What is wrong with a value that may have several forms."""
-    if value is None and {"type": "null"} in forms:
-        return ""
-    forms = [form for form in forms if form != {"type": "null"}]
-    near = [form for form in forms if "anyOf" in form or has_type(value, json_type(form))]
-    faults = [_fault(value, form, where) for form in near]
-    if not faults:
-        kinds = dict.fromkeys(_EXPECTED.get(json_type(form), "another value") for form in forms)
-        return f"{where} must be {' or '.join(kinds)}, got {str(value)[:80]!r}"
-    return "" if "" in faults else faults[0]
-
-
 def _unfit(error: ValidationError, name: str, value: Any) -> str:
-    """The first fault that pydantic found, in a sentence."""
-    first = error.errors(include_url=False)[0]
-    for part in first["loc"]:  # names of forms stand among those of fields
-        if isinstance(value, dict) and part in value:
-            name, value = f"{name}.{part}", cast("Any", value)[part]
-        elif isinstance(value, list) and isinstance(part, int):
-            name, value = f"{name}[{part}]", cast("Any", value)[part]
-    said = first["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    said = said.replace("Input should be", "must be", 1)
-    form = next((text for kind, text in _FORMS.items() if first["type"].startswith(kind)), said)
-    return f"{name} {form}, got {str(value)[:80]!r}" if form[:4] == "must" else f"{name}: {form}"
+    """What pydantic found wrong with a value, in a sentence; of a union, with each of its forms."""
+    found: list[str] = []
+    for fault in error.errors(include_url=False):
+        place, inner = name, value
+        for part in fault["loc"]:  # names of forms stand among those of fields
+            with suppress(KeyError, IndexError, TypeError):
+                inner = inner[part]
+                place += f"[{part}]" if isinstance(part, int) else f".{part}"
+        said = re.sub("^(Value error|Assertion failed), ", "", fault["msg"])
+        said = said.replace("Input should be", "must be", 1)
+        said = next((form for kind, form in _FORMS.items() if fault["type"].startswith(kind)), said)
+        got = f" {said}, got {str(inner)[:80]!r}" if said.startswith("must") else f": {said}"
+        found.append(place + got)
+    return "; ".join(dict.fromkeys(found[:3]))
 
 
 class Doc(NamedTuple):

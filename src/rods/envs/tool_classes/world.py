@@ -52,7 +52,6 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         classes: Sequence[type[Any]],
         *,
         hidden: Sequence[str] = (),
-        schemas: Mapping[str, Mapping[str, Json]] | None = None,
         knowledge: Path | None = None,
     ):
         """Read the classes; all that cannot be hosted is said now, in one message.
@@ -61,7 +60,6 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             name: Short name; `task.env` must be equal to it.
             classes: Their public methods are the tools, their public attributes the state.
             hidden: Public methods that are not tools.
-            schemas: JSON schemas of all parameters of a tool, written by hand, by its name.
             knowledge: Folder of what the values mean and how people ask (`rods.abilities.Knowing`).
 
         Raises:
@@ -83,7 +81,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         faults: list[str] = []
         for kind in classes:
             try:
-                self._tools[kind.__name__] = tools_of(kind, hidden, schemas)
+                self._tools[kind.__name__] = tools_of(kind, hidden)
             except ConfigError as error:
                 faults.append(str(error))
                 continue
@@ -100,11 +98,9 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             except ConfigError as error:
                 faults.append(str(error))
         self.blocking = any(t.awaited for found in self._tools.values() for t in found.values())
-        for setting, methods in (("hidden", hidden), ("schemas", schemas or ())):
-            for method in methods:
-                if not any(hasattr(kind, method) for kind in classes):
-                    what = f"no class has a method {method!r}"
-                    faults.append(f"environment {name!r}: {setting}: {what}.")
+        unknown = [method for method in hidden if not any(hasattr(k, method) for k in classes)]
+        if unknown:
+            faults.append(f"environment {name!r}: hidden: no class has a method {unknown[0]!r}.")
         if faults:
             raise ConfigError("\n".join(faults))
 
