@@ -21,8 +21,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
+from rods.abilities import ability
 from rods.env import World
 from rods.errors import EnvError
 from rods.infra.interrupt import shown, unless_ctrl_c
@@ -42,6 +43,14 @@ deadlines of their own, which are shorter; this one holds for any code."""
 
 class Late(Exception):
     """The world has used up its seconds in a call that goes on."""
+
+
+@runtime_checkable
+class Cancels(Protocol):
+    """A world whose running call can be cancelled from another thread."""
+
+    def cancel(self) -> None:
+        """Cancel the call that runs."""
 
 
 class _Thread:
@@ -152,8 +161,7 @@ class Owner:
 
         if self._thread is None:
             return timed()
-        limits = self._limits
-        left = limits.seconds - self.spent
+        left = self._limits.seconds - self.spent
         try:
             return await self._ended(self._thread.submit(timed), min(left, most), unwanted)
         except Late:
@@ -175,22 +183,15 @@ class Owner:
                 return done.result()
         finally:
             if not done.done() or done.cancelled():
-                self._leave(call, done, unwanted)
+                done.cancel()
+                if not call.cancel():  # nobody waits for it any more; it is counted until it ends
+                    _hanging.add(call)
+                    call.add_done_callback(_hanging.discard)
+                    if self._thread and self._computes:  # others may hold locks or connections
+                        self._thread.interrupt()
+                    if unwanted is not None:
+                        call.add_done_callback(unwanted)
         raise Late
-
-    def _leave(
-        self, call: Future[T], done: asyncio.Future[T], unwanted: Callable[[Future[T]], None] | None
-    ) -> None:
-        """Nobody waits for a call any more; if it runs, it is counted until it ends."""
-        done.cancel()
-        if call.cancel():
-            return
-        _hanging.add(call)
-        call.add_done_callback(_hanging.discard)
-        if self._thread and self._computes:  # others may hold what an exception would not give back
-            self._thread.interrupt()
-        if unwanted is not None:
-            call.add_done_callback(unwanted)
 
     async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same, not counted: this world is not at fault where others keep a judge busy.
@@ -201,20 +202,19 @@ class Owner:
         work = partial(_contained, partial(method, *args, **kwargs))
         if self._thread is None:
             return work()
-        call = self._thread.submit(work)
         try:
-            return await self._ended(call, LONGEST_REPLY)
+            return await self._ended(self._thread.submit(work), LONGEST_REPLY)
         except Late:
             raise EnvError(
                 f"the judge or the user model has not answered after {LONGEST_REPLY:g} seconds"
             ) from None
 
     def close(self, world: World | None) -> None:
-        """Close the world on its own thread without waiting for a call that hangs."""
+        """Cancel a call that hangs, if it can be, and close the world without waiting for it."""
+        if cancels := ability(world, Cancels):
+            cancels.cancel()
+        close = world.close if world is not None else lambda: None
         if self._thread is None:
-            if world is not None:
-                world.close()
-            return
-        if world is not None:
-            self._thread.submit(world.close)
+            return close()
+        self._thread.submit(close)
         self._thread.end()

@@ -40,12 +40,13 @@ from docstring_parser import ParseError, parse
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from rods.dialects.base import nested
 from rods.envs.hints import has_type
+from rods.envs.tool_classes.state import StateError, loads, plain
 from rods.errors import ConfigError
-from rods.types import Json, ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
+from rods.types import ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
 _EXPECTED = {
     "string": "a string",
@@ -136,14 +137,6 @@ def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
     return found
 
 
-def loads(kind: type[Any]) -> bool:
-    """Whether a class has a method `load(self, config)`, which takes an initial state."""
-    loader = getattr(kind, "load", None)
-    return inspect.isfunction(loader) and list(inspect.signature(loader).parameters)[1:] == [
-        "config"
-    ]
-
-
 def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
     found: dict[str, Callable[..., object]] = {}
     for base in reversed(kind.__mro__[:-1]):
@@ -222,10 +215,16 @@ def _parameter(
         tool["additionalProperties"] = schema
         return reader
     tool["properties"][name] = schema
-    if default is parameter.empty:
-        tool["required"].append(name)
+    if default is not parameter.empty:
+        try:
+            schema["default"] = plain(default, name)
+        except StateError as error:
+            raise ConfigError(
+                f"its default {default!r:.80} cannot be said in JSON. Make None the default, and "
+                "take this value within the method"
+            ) from error
     elif parameter.kind is not parameter.VAR_POSITIONAL:
-        schema["default"] = _default(default)
+        tool["required"].append(name)
     return reader
 
 
@@ -252,7 +251,7 @@ def _readable(hint: Any) -> Any:
         return typing_extensions.TypedDict(hint.__name__, made)
     kind, inner = get_origin(hint) or hint, get_args(hint)
     if kind is Literal and None in inner and len(inner) > 1:
-        return Union[Literal[tuple(option for option in inner if option is not None)], None]
+        return Union[Literal[tuple(option for option in inner if option is not None)], None]  # noqa: UP007
     if kind is Literal or kind is abc.Callable:
         return hint
     if kind is Annotated:
@@ -317,17 +316,6 @@ def _united(parts: list[dict[str, Any]]) -> dict[str, Any]:
         found = {**found, "type": [found["type"], "null"]}
         found |= {"enum": [*found["enum"], None]} if "enum" in found else {}
     return found
-
-
-def _default(value: object) -> Json:
-    """A default as the schema says it."""
-    try:
-        return json.loads(json.dumps(to_jsonable_python(value, by_alias=True), allow_nan=False))
-    except (PydanticSerializationError, ValueError) as error:
-        raise ConfigError(
-            f"its default {value!r:.80} cannot be said in JSON: {error}. Make None the "
-            "default, and take this value within the method"
-        ) from error
 
 
 def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:

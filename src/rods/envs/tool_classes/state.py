@@ -38,7 +38,6 @@ import numpy as np
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from rods.envs.tool_classes.schema import loads
 from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
 from rods.infra.interrupt import said, shown, unless_ctrl_c
@@ -132,6 +131,12 @@ def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
         unless_ctrl_c(error)
         raise TaskError(f"{here} cannot be loaded: {shown(error)}.") from error
     return made
+
+
+def loads(kind: type[Any]) -> bool:
+    """Whether a class has a method `load(self, config)`, which takes an initial state."""
+    loader = getattr(kind, "load", None)
+    return inspect.isfunction(loader) and [*inspect.signature(loader).parameters][1:] == ["config"]
 
 
 def _known(made: object, name: str, here: str) -> None:
@@ -290,7 +295,8 @@ def _scalar(value: Any) -> Any:
             return str(value)
         if base is datetime.timedelta:  # pydantic reads `-1 day, 23:30:00` as another one
             return to_jsonable_python(value)
-        if base is decimal.Decimal and decimal.Decimal(repr(float(value))) == value:
+        exact = base is decimal.Decimal and value.is_finite()
+        if exact and decimal.Decimal(repr(float(value))) == value:
             return float(value)  # 1.5 and 1.50 are equal
         return base.__str__(value)
     if isinstance(value, bytes | bytearray):

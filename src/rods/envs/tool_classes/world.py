@@ -190,8 +190,7 @@ class Objects:
         self._prepared = prepared
         self._live: dict[str, Any] = {}
         self.version: dict[str, int] = {}
-        self._awaiting = Awaiting()
-        self.cancel = self._awaiting.cancel
+        self.awaiting = Awaiting()
 
     def initial(self) -> Mapping[str, State]:
         """State of each class at the start."""
@@ -223,7 +222,7 @@ class Objects:
         method = getattr(self._live[tool.owner], call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         where, home = f"the result of {tool.owner}.{call.name}", package_of(self._live[tool.owner])
-        given = self._awaiting.result(method(*bound.args, **bound.kwargs))
+        given = self.awaiting.result(method(*bound.args, **bound.kwargs))
         result = plain(given, where, home)
         failed = isinstance(result, dict) and "error" in result
         return ToolResult(json.dumps(result, ensure_ascii=False), failed)
@@ -253,4 +252,8 @@ def _failure(text: str) -> ToolResult:
 class ToolWorld(MachineWorld[PreparedObjects]):
     """One single-use world of one task."""
 
-    __slots__ = ()
+    __slots__ = ("cancel",)
+
+    def __init__(self, prepared: PreparedObjects):
+        super().__init__(prepared)
+        self.cancel = cast("Objects", self._machine).awaiting.cancel
