@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from rods.envs.tool_classes import ToolClasses
 from rods.task import Provenance, Task, Turn
-from rods.types import Json, ToolCall
+from rods.types import Json, ToolCall, Value
 
 
 class Service(Enum):
@@ -155,9 +155,9 @@ class Courier:
 
 courier = ToolClasses("courier", [Courier])
 
-ELM = {"street": "Elm Street 4", "city": "Leeds", "zip_code": "10117"}
-OAK = {"street": "Oak Lane 12", "city": "Bristol", "zip_code": "20095"}
-MILL = {"street": "Mill Road 7", "city": "York", "zip_code": "30159"}
+ELM: Any = {"street": "Elm Street 4", "city": "Leeds", "zip_code": "10117"}
+OAK: Any = {"street": "Oak Lane 12", "city": "Bristol", "zip_code": "20095"}
+MILL: Any = {"street": "Mill Road 7", "city": "York", "zip_code": "30159"}
 PARCELS: dict[str, Json] = {
     "P-101": {"recipient": "Ada Brook", "to": ELM, "weight": 2.5, "service": "express"},
     "P-102": {"recipient": "Jon Weir", "to": OAK, "weight": 0.8, "day": "2026-03-05"},
@@ -168,11 +168,14 @@ PARCELS: dict[str, Json] = {
 
 def _task(number: int, category: str, *turns: Turn) -> Task:
     name = f"courier_{number}"
-    world = {"classes": ["Courier"], "initial_config": {"Courier": {"parcels": PARCELS}}}
+    world: dict[str, Json] = {
+        "classes": ["Courier"],
+        "initial_config": {"Courier": {"parcels": PARCELS}},
+    }
     return Task("courier", category, turns, world, Provenance(origin=name, scenario=name))
 
 
-def _call(name: str, **arguments: Json) -> ToolCall:
+def _call(name: str, **arguments: Value) -> ToolCall:
     return ToolCall(name, arguments)
 
 
