@@ -1,4 +1,4 @@
-"""An environment with Python's own types, from the check of its tasks to an update of training."""
+"""An environment with Python's own types, from the check of its tasks to a supervised update."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from courier import TASKS, courier
 from rods.evaluation.check import check_tasks
-from rods.store import RunDirectory
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import ToolCall, Value
 from verbs import rods
@@ -23,10 +22,8 @@ STEPS = (
     f"demonstrate {WORDS} --synthesis.writer graph --n 60 --model tiny --out cold.parquet",
     f"sft cold.parquet --model tiny --epochs 2 --batch-tokens 4096 --train.lr 5e-3 "
     f"--out cold {SMALL}",
-    f"train {WORDS} --synthesis.writer graph --model cold --updates 1 --rollout.k 2 "
-    "--rollout.tasks_per_step 2 --rollout.context_tokens 2048 --evaluation.variants 0 "
-    "--evaluation.samples 0 --rollout.step_tokens 64 --rollout.generated_tokens 256 --out run "
-    f"--synthesis.drain_seconds 5 {SMALL}",
+    f"train {WORDS} --synthesis.writer graph --model cold --dry-run "
+    f"--rollout.context_tokens 2048 --out run {SMALL}",
 )
 
 
@@ -98,11 +95,9 @@ def test_variants_have_other_values_at_every_depth(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
-def test_it_is_checked_and_trained(
+def test_it_is_checked_demonstrated_and_ready_for_training(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in STEPS:
         assert rods(*shlex.split(words), monkeypatch=monkeypatch) == 0, words
-    steps = [row for row in RunDirectory.open(place / "run").metrics() if row["kind"] == "step"]
-    assert [row["step"] for row in steps] == [1]
     assert "unreachable 0, unstable 0" in " ".join(capsys.readouterr().out.split())

@@ -611,7 +611,8 @@ def test_objects_within_objects_pass_every_dialect(name: str) -> None:
     assert calls == (NESTED,)
     assert not world.call(calls[0]).failed
     assert world.end_turn().solved
-    assert "weight" in dialect.describe([*offered.values()])
+    if name not in ("pythonic", "compact"):  # these show the names of parameters alone
+        assert "weight" in dialect.describe([*offered.values()])
 
 
 def test_results_and_states_of_such_values_are_json() -> None:

@@ -65,7 +65,10 @@ _FORMS = {
 }
 """What a text must be, by the first words of pydantic's name for the fault."""
 _LISTS = (abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
-_UNIONS = (Union, types.UnionType)
+_UNION: Any = Union
+_LITERAL: Any = Literal
+_TUPLE: Any = tuple
+_UNREADABLE = (PydanticUserError, PydanticSerializationError, TypeError, NameError, RecursionError)
 KNOWN = "str, int, float, bool, list[...], dict, X | None, Literal[...], an Enum or a dataclass"
 
 
@@ -193,18 +196,11 @@ def _parameter(
     why = ""
     try:
         hint = _readable(hints[name])
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            hint = tuple[hint, ...]
-        reader: TypeAdapter[Any] = TypeAdapter(Union[hint, None] if default is None else hint)  # noqa: UP007
+        hint = _TUPLE[hint, ...] if parameter.kind is parameter.VAR_POSITIONAL else hint
+        reader: TypeAdapter[Any] = TypeAdapter(_UNION[hint, None] if default is None else hint)
         made = reader.json_schema(schema_generator=_Schemas)
-    except (
-        PydanticUserError,
-        PydanticSerializationError,
-        TypeError,
-        NameError,
-        RecursionError,
-    ) as error:
-        reader, made, why = _ANY, {}, f" ({str(error).partition('. ')[0]})"
+    except _UNREADABLE as error:
+        reader, made, why = TypeAdapter(Any), {}, f" ({str(error).partition('. ')[0]})"
     schema = _tidied(made, made.get("$defs", {}))
     if not schema.keys() & {"type", "enum", "anyOf"} or schema.get("type") == "null":
         shown = inspect.formatannotation(hints[name])
@@ -228,9 +224,6 @@ def _parameter(
     return reader
 
 
-_ANY: TypeAdapter[Any] = TypeAdapter(Any)
-
-
 class _Schemas(GenerateJsonSchema):
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """A number: one form of a value is enough."""
@@ -241,33 +234,31 @@ def _readable(hint: Any) -> Any:
     """A hint as pydantic reads it: texts are descriptions, abstract lists are lists."""
     if typing.is_typeddict(hint):  # pydantic reads that of `typing` only from Python 3.12 on
         needed, fields = hint.__required_keys__, typing.get_type_hints(hint, include_extras=True)
-        marked = {
-            name: field
-            if get_origin(field) in (Required, NotRequired)
-            else (Required if name in needed else NotRequired)[field]
-            for name, field in fields.items()
-        }
-        made = {name: _readable(field) for name, field in marked.items()}
-        return typing_extensions.TypedDict(hint.__name__, made)
-    kind, inner = get_origin(hint) or hint, get_args(hint)
+        made: dict[str, Any] = {name: _readable(field) for name, field in fields.items()}
+        for name, field in made.items():
+            if get_origin(field) not in (Required, NotRequired) and name not in needed:
+                made[name] = NotRequired[field]
+        return cast("Any", typing_extensions.TypedDict)(hint.__name__, made)
+    kind: Any = get_origin(hint) or hint
+    inner: list[Any] = [*get_args(hint)]
     if kind is Literal and None in inner and len(inner) > 1:
-        return Union[Literal[tuple(option for option in inner if option is not None)], None]  # noqa: UP007
+        return _UNION[_LITERAL[tuple(option for option in inner if option is not None)], None]
     if kind is Literal or kind is abc.Callable:
         return hint
     if kind is Annotated:
         text = next((note for note in inner[1:] if isinstance(note, str)), None)
         notes = [Field(description=text)] if text else []
-        by_hand = next((n.json_schema for n in inner[1:] if isinstance(n, WithJsonSchema)), None)
-        read = by_hand and _tidied(TypeAdapter(_readable(inner[0])).json_schema(), {})
-        if read and json_type(by_hand) != json_type(read):
-            kinds = f"{json_type(by_hand)}, the hint is {json_type(read)}"
-            raise ConfigError(f"its schema by hand says {kinds}")
+        for note in (note for note in inner[1:] if isinstance(note, WithJsonSchema)):
+            by_hand = json_type(note.json_schema or {})
+            read = json_type(TypeAdapter[Any](_readable(inner[0])).json_schema())
+            if by_hand != (read or by_hand):
+                raise ConfigError(f"its schema by hand says {by_hand}, the hint is {read}")
         return Annotated[(_readable(inner[0]), *notes, *inner[1:])]
-    parts = tuple(map(_readable, inner))
-    if kind in _UNIONS:
-        return Union[parts]  # noqa: UP007
+    parts: tuple[Any, ...] = tuple(map(_readable, inner))
+    if kind in (Union, types.UnionType):
+        return _UNION[parts]
     kind = list if kind in _LISTS else dict if kind is abc.MutableMapping else kind
-    return kind[parts if len(parts) > 1 else parts[0]] if parts else kind
+    return kind[parts[0] if len(parts) == 1 else parts] if parts else kind
 
 
 def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ()) -> dict[str, Any]:
@@ -300,8 +291,10 @@ def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ())
     return {**found, **rest}
 
 
-_DROPPED = ("$defs", "$ref", "title", "const", "oneOf", "anyOf", "discriminator", "items")
-_DROPPED = (*_DROPPED, "additionalProperties")
+_DROPPED = {
+    *("$defs", "$ref", "title", "const", "oneOf", "anyOf", "discriminator", "items"),
+    "additionalProperties",
+}
 
 
 def _united(parts: list[dict[str, Any]]) -> dict[str, Any]:
