@@ -122,6 +122,11 @@ def test_the_guide_runs(
         run(words, monkeypatch)
     made = forked.run(["variants.py"], place)
     assert made.stdout == "3\n", made.stderr
+    [reader] = re.findall(r"```python\n(.*?)```", COLD.read_text(encoding="utf-8"), re.DOTALL)
+    (place / "read.py").write_text(reader)
+    read = forked.run(["read.py"], place).stdout.splitlines()
+    assert sum(line.startswith("system: ") for line in read) == 5
+    assert [line for line in read if line.startswith("assistant: [book_room(room_id=")]
     shown = capsys.readouterr().out
     assert "you: Book room R-1 for 2 hours." in shown
     assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in " ".join(shown.split())
