@@ -2,9 +2,11 @@
 
 import math
 import random
+import re
 
 import pytest
 
+from places import ROOT
 from rods.evaluation.stats import mean_ci, paired_difference, t_quantile
 
 
@@ -101,3 +103,11 @@ def test_the_interval_covers_the_truth_about_95_times_in_100() -> None:
         assert interval is not None
         covered += interval.low <= 0.3 <= interval.high
     assert 0.925 <= covered / 600 <= 0.975
+
+
+def test_the_guide_says_how_wide_an_interval_over_few_scenarios_is() -> None:
+    page = (ROOT / "docs" / "guides" / "evaluate.md").read_text(encoding="utf-8")
+    [paragraph] = re.findall(r"\*\*Hold out enough scenarios\.\*\*.*?\n\n", page, re.DOTALL)
+    stated = [float(number) for number in re.findall(r"\b\d+\.\d\b", paragraph)]
+    expected = [round(t_quantile(0.975, scenarios - 1), 1) for scenarios in (2, 4, 8)]
+    assert stated == [*expected, 0.5], "and the option"
