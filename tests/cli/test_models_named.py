@@ -78,3 +78,17 @@ def test_other_verbs_name_it_alike(
 ) -> None:
     assert rods(*verb.split(), name, monkeypatch=monkeypatch) == 2
     assert NOTHING[name] in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["eval", "chat"])
+def test_only_a_profile_that_nobody_chose_is_called_unfit_for_an_own_model(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The guide's own commands name a profile, and a model that was trained from its policy."""
+    unfit = "For another model, --profile full may fit better."
+    assert rods(verb, "half", monkeypatch=monkeypatch) == 2
+    assert unfit in " ".join(capsys.readouterr().err.split())
+    for profile in ("small", "smollm2"):
+        assert rods(verb, "half", "--profile", profile, monkeypatch=monkeypatch) == 2
+        assert unfit not in " ".join(capsys.readouterr().err.split())

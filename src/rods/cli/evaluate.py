@@ -30,7 +30,7 @@ from rods.config.bundled import BUNDLED, is_missing_path
 from rods.dialects import structured
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
-from rods.store import MANIFEST
+from rods.store import MANIFEST, RunDirectory
 from rods.task import Task
 from rods.trajectory import Group
 
@@ -89,8 +89,6 @@ def chosen(
     Raises:
         ConfigError: the policy is named twice, or a setting is wrong.
     """
-    from rods.store import RunDirectory
-
     words = list(context.args)
     path = words.pop(0) if words and not words[0].startswith("--") else ""
     named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
@@ -101,13 +99,14 @@ def chosen(
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]
+    default = [source is not None and source.name == "DEFAULT" for source in sources]
     config = load_config(recipe, profile, asked)
     own = trained_with(Path(config.model.name))
-    if own is not None and all(source and source.name == "DEFAULT" for source in sources):
+    if own is not None and all(default):
         # Adapters that it trained are part of the model that is named.
         return with_overrides(own, ["model.lora_rank=0", *asked]), None
     made_for, name = load_config(recipe, profile).model.name, config.model.name
-    if made_for in BUNDLED and name not in BUNDLED:
+    if default[1] and made_for in BUNDLED and name not in BUNDLED:
         say(
             f"profile {profile} is made for the bundled policy {made_for} (model.dialect = "
             f'"{config.model.dialect}"). For another model, --profile {FULL} may fit better.'
@@ -117,8 +116,6 @@ def chosen(
 
 def trained_with(model: Path) -> RunConfig | None:
     """Return the settings that made a checkpoint of a run or of TRL; None: another model."""
-    from rods.store import RunDirectory
-
     if (model / "rods.pt").is_file():
         from rods.trainers.hosted import read_state
 
