@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
@@ -49,33 +50,40 @@ def named(origin: str) -> Task:
 
 
 def accepted(count: int = 30) -> tuple[tuple[Task, Task], ...]:
-    """(seed, variant) pairs of the resample writer, over all categories."""
-    return _accepted(count)
+    """(seed, variant) pairs of the resample writer, over all categories.
+
+    More of them begin with those of a smaller count, which are not made again.
+    """
+    made, following = _resampled()
+    made += itertools.islice(following, max(0, count - len(made)))
+    return tuple(made[:count])
 
 
 def walked(step: int = 14) -> tuple[tuple[Task, Task], ...]:
     """(seed, variant) pairs of the graph writer, where one of each `step` seeds has a variant."""
-    return _walked(step)
-
-
-@functools.cache  # of what is called with one number alone: a default would be another key
-def _accepted(count: int) -> tuple[tuple[Task, Task], ...]:
-    rng = random.Random(11)
-    pairs: list[tuple[Task, Task]] = []
-    number = 0
-    while len(pairs) < count:
-        seed = rng.choice(sides().train)
-        outcome = synthesize(seed, writer(), keeper(), number, 3)
-        number += 1
-        if outcome.variant is not None:
-            pairs.append((seed, outcome.variant))
-    return tuple(pairs)
+    seeds = range(0, len(sides().train), step)
+    made = [(sides().train[number], _walked(number)) for number in seeds]
+    return tuple((seed, variant) for seed, variant in made if variant is not None)
 
 
 @functools.cache
-def _walked(step: int) -> tuple[tuple[Task, Task], ...]:
-    made = [(s, synthesize(s, graph_writer(), keeper(), 5, 3)) for s in sides().train[::step]]
-    return tuple((s, outcome.variant) for s, outcome in made if outcome.variant is not None)
+def _resampled() -> tuple[list[tuple[Task, Task]], Iterator[tuple[Task, Task]]]:
+    """Pairs that were made, and the following ones."""
+
+    def following() -> Iterator[tuple[Task, Task]]:
+        rng = random.Random(11)
+        for number in itertools.count():
+            seed = rng.choice(sides().train)
+            outcome = synthesize(seed, writer(), keeper(), number, 3)
+            if outcome.variant is not None:
+                yield seed, outcome.variant
+
+    return [], following()
+
+
+@functools.cache
+def _walked(number: int) -> Task | None:
+    return synthesize(sides().train[number], graph_writer(), keeper(), 5, 3).variant
 
 
 def renamed() -> list[tuple[Task, Task]]:

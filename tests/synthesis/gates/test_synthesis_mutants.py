@@ -15,7 +15,7 @@ from synthesis_cases import ENVIRONMENT, accepted, verdict, walked
 def subjects(count: int) -> tuple[Subject, ...]:
     """Accepted variants of all categories, half of them by each writer."""
     half = count // 2
-    found = walked(14 if half <= 15 else 2)
+    found = walked(14 if half <= 15 else 4)
     pairs = [*accepted(max(half, 30))[:half], *found[:: len(found) // half][:half]]
     assert len(pairs) == count
     return tuple(Subject(seed, Facts(ENVIRONMENT, made)) for seed, made in pairs)
@@ -40,14 +40,6 @@ def test_there_are_ten_breaks() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CERTAIN)
-def test_every_break_of_execution_is_caught(name: str) -> None:
-    missed, total = passed(name, 20)
-    assert total >= 7
-    assert not missed
-
-
-@pytest.mark.slow
 def test_wrong_values_in_messages_are_nearly_always_caught() -> None:
     missed, total = passed("wrong value in a message", 30)
     assert total >= 22
@@ -63,7 +55,7 @@ def test_half_of_the_contradictory_turns_are_caught() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CERTAIN)
-def test_every_break_of_many_variants_is_caught(name: str) -> None:
-    missed, total = passed(name, 300)
-    assert total >= 110
+def test_every_break_of_execution_is_caught(name: str) -> None:
+    missed, total = passed(name, 120)
+    assert total >= 44
     assert not missed
