@@ -15,14 +15,17 @@ from places import BENCHMARKS
 from scripted_author import ScriptedAuthor
 from synthesis_cases import ENVIRONMENT, sides
 
+UPDATES = 3
 SMALL = [
-    *("--updates", "5", "--rollout.k", "2", "--rollout.tasks-per-step", "3"),
-    *("--env.train-tasks", "6", "--evaluation.tasks", "2", "--evaluation.variants", "1"),
-    *("--evaluation.samples", "1", "--model.threads", "1", "--stages.0.tasks", "3"),
+    *("--updates", str(UPDATES), "--rollout.k", "2", "--rollout.tasks-per-step", "3"),
+    *("--env.train-tasks", "3", "--evaluation.tasks", "2", "--evaluation.variants", "1"),
+    *("--evaluation.samples", "1", "--model.threads", "1"),
+    *("--stages", "[{name='all', epochs=9, expand=true}]"),
     *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
     *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
     *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48"),
 ]
+"""An epoch is an update until the second one has variants; `kill_resume.py` has three stages."""
 
 
 def rods(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -42,7 +45,7 @@ def test_invariant_9_the_same_seed_is_the_same_run_and_other_verbs_take_it(tmp_p
         assert made.returncode == 0, made.stderr
         assert "progress" in made.stdout and "report.html" in made.stderr
         run = tmp_path / name
-        assert len(records(run, "step")) == 5
+        assert len(records(run, "step")) == UPDATES
         assert [r["when"] for r in records(run, "eval")] == ["before", "after"]
         page = (run / "report.html").read_text()
         assert "<figure" in page and "http://" not in page and "https://" not in page
@@ -72,7 +75,7 @@ def test_invariant_9_the_same_seed_is_the_same_run_and_other_verbs_take_it(tmp_p
 @pytest.mark.slow
 def test_invariant_8_the_real_run_survives_kills(tmp_path: Path) -> None:
     script = BENCHMARKS / "kill_resume.py"
-    words = [sys.executable, str(script), "--kills", "2", "--updates", "8"]
+    words = [sys.executable, str(script), "--kills", "2", "--updates", "6"]
     played = subprocess.run(words, capture_output=True, text=True, timeout=580)
     assert played.returncode == 0, played.stdout + played.stderr
 
@@ -82,7 +85,7 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
     author = ScriptedAuthor(sides().train, ENVIRONMENT)
     with Loopback(author) as server:
         made = rods(
-            *("train", "--out", "run", *SMALL, "--updates", "6", "--curriculum", "rods"),
+            *("train", "--out", "run", *SMALL, "--curriculum", "rods"),
             *("--writer", "llm", "--writer-url", server.url, "--synthesis.llm.planner", "graph"),
             *("--synthesis.resample.share", "0.0", "--synthesis.drain-seconds", "60"),
             folder=tmp_path,
@@ -106,5 +109,5 @@ def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> 
     assert "synthesis pauses" in made.stderr
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["finished"]
     gaps = [float(str(row["gap_p99"])) for row in records(tmp_path / "run", "step")]
-    assert len(gaps) == 5
+    assert len(gaps) == UPDATES
     assert max(gaps) < 1e-4  # the weights of each update reach the processes
