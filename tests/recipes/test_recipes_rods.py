@@ -35,7 +35,8 @@ PLAYED = [(name, "small") for name in GROWING] + [
 ]
 SMALL = (
     *("curriculum=rods", "updates=2", "model.threads=1", "model.device=cpu"),
-    *("rollout.k=4", "rollout.tasks_per_step=2", "env.train_tasks=2"),
+    *("rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=2"),
+    *("rollout.generated_tokens=96", "rollout.step_tokens=48"),
     *("boundary.low=0.0", "boundary.high=1.0", "replay.inject=1.0", "replay.retire=[]"),
     *("evaluation.tasks=1", "evaluation.samples=0", "evaluation.variants=0"),
     *("synthesis.drain_seconds=60", "synthesis.variants_per_seed=1"),
