@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from examples.library_loans.service import Library, library
 
+import forked
 import rods
-from places import ROOT, SOURCE
+from places import ROOT
 from rods.assemble.objects import with_objects
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError
@@ -19,6 +18,9 @@ from rods.task import read_tasks, write_tasks
 
 TASKS = list(read_tasks(ROOT / "examples" / "library_loans" / "tasks.jsonl"))
 SCRIPT = """
+import sys
+
+sys.path.insert(0, {root!r})
 import rods
 from examples.library_loans.service import Library
 from rods.envs.tool_classes import ToolClasses
@@ -75,15 +77,11 @@ def test_what_no_module_holds_is_refused() -> None:
 def test_a_script_synthesizes_with_its_own_environment(tmp_path: Path) -> None:
     tasks = str(tmp_path / "tasks.jsonl")
     write_tasks(tasks, TASKS)
-    where = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SOURCE.parent}"}
 
     def run(guard: str) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "script.py"
-        script.write_text(SCRIPT.format(tasks=tasks, guard=guard))
-        words = [sys.executable, str(script)]
-        return subprocess.run(
-            words, cwd=tmp_path, env=where, capture_output=True, text=True, timeout=120, check=False
-        )
+        script.write_text(SCRIPT.format(root=str(ROOT), tasks=tasks, guard=guard))
+        return forked.run([str(script)], tmp_path)
 
     done = run('if __name__ == "__main__":\n    ')
     assert done.stdout == "3 {'library'}\n", done.stderr
