@@ -180,7 +180,11 @@ def test_a_language_model_starts_as_the_page_says(
     if "R=" in block:
         named, _, block = block.partition("\n")
         block = block.replace("$R", named.removeprefix("R="))
-    small = {"demonstrate": ["--n", "4"], "sft": ["--updates", "1"], "train": ["--dry-run"]}
+    small = {
+        "demonstrate": ["--n", "4"],
+        "sft": ["--updates", "1", "--batch-tokens", "1024"],
+        "train": ["--dry-run"],
+    }
     asked = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
     for verb, *words in asked:
         assert not rods(verb, *words, *small[verb], monkeypatch=monkeypatch), words
