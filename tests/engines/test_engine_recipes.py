@@ -20,6 +20,7 @@ SMALL = (
     *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu", "model.lora_rank=4"),
     *("evaluation.variants=0", "evaluation.samples=0"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
+    *("rollout.generated_tokens=96", "rollout.step_tokens=48"),
 )
 RECIPES = {"rods": "small", "torl": "small", "otc_grpo": "small"}
 HELD_OUT = {"rods": 1, "torl": 4, "otc_grpo": 4}

@@ -339,6 +339,7 @@ FEW = "evaluation.variants=1"
 SMALL = (
     *("updates=1", "model.threads=1", "model.device=cpu"),
     *("rollout.k=4", "rollout.tasks_per_step=2"),
+    *("rollout.generated_tokens=96", "rollout.step_tokens=48"),
     *("evaluation.tasks=1", "evaluation.samples=0", "env.train_tasks=8"),
 )
 """One small update of a small profile."""
