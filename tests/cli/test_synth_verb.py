@@ -506,11 +506,11 @@ def test_cost_and_the_longest_answer_are_settings() -> None:
 @pytest.mark.slow
 def test_a_killed_synth_is_resumed_to_the_same_bytes(folder: Path) -> None:
     command = [sys.executable, "-m", "rods.cli.main", "synth", *SMALL]
-    command += ["--n", "60", "--writer", "resample"]
+    command += ["--n", "40", "--writer", "resample"]
     assert subprocess.run([*command, "--out", "whole.jsonl"], check=False).returncode == 0
     again = [*command, "--resume", "v.jsonl"]
     queue = folder / "v.jsonl.synthesis" / "synthesis.sqlite"
-    for wanted, words in ((2, [*command, "--out", "v.jsonl"]), (30, again)):
+    for wanted, words in ((2, [*command, "--out", "v.jsonl"]), (20, again)):
         process = subprocess.Popen(words)
         while outcomes(queue) <= wanted:
             assert process.poll() is None, "it ended before it could be killed"

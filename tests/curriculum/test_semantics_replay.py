@@ -269,7 +269,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
     assert sum(e.injected for e in again.buffer.reports) > 0
 
 
-KILLS = 8
+KILLS = 5
 
 
 @pytest.mark.slow

@@ -182,11 +182,11 @@ def test_invariant_8_kills_lose_and_double_nothing(
 ) -> None:
     rng = random.Random(4)
     worker = SynthesisWorker(tmp_path / "q.sqlite", SETTINGS)
-    orders = [(f"r{i}", SEEDS[i % 6], 3 * (i // 6), 3, float(i), 1) for i in range(60)]
+    orders = [(f"r{i}", SEEDS[i % 6], 3 * (i // 6), 3, float(i), 1) for i in range(30)]
     ids = [order[0] for order in orders]
     seen: set[tuple[str, int, str]] = set()
     for kill in range(3):  # a worker may be killed as often as it is started again
-        for order in orders[20 * kill : 20 * kill + 20]:  # an order starts a dead worker again
+        for order in orders[10 * kill : 10 * kill + 10]:  # an order starts a dead worker again
             worker.submit(*order)
         time.sleep(0.7 + rng.random())
         os.kill(worker._process.pid, signal.SIGKILL)  # pyright: ignore
