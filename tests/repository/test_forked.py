@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
@@ -17,7 +18,11 @@ class Interrupted(BaseException):
 
 
 @pytest.mark.slow
-def test_a_program_that_a_timeout_interrupts_gives_no_answer_to_the_next(tmp_path: Path) -> None:
+def test_a_program_that_a_timeout_interrupts_gives_no_answer_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forked, "IMPORTED", "import sys")  # the usual ones take ten seconds
+    monkeypatch.setattr(forked, "_server", functools.cache(forked._start))
     (tmp_path / "long.py").write_text("import time\ntime.sleep(5)\n")
     (tmp_path / "short.py").write_text("import sys\nprint('mine')\nsys.exit(3)\n")
 

@@ -22,10 +22,16 @@ from pathlib import Path
 from typing import NoReturn
 
 IMPORTED = """
-import torch, transformers.modeling_utils, peft, rods.assemble, rods.cli.main, sys
+import pandas, torch, transformers.models.qwen3.modeling_qwen3, peft, sys
+import rods.assemble, rods.cli.main
+from rods.envs.bfcl.tasks import load_tasks
+load_tasks()
 del sys.modules["rods.cli.main"]
 """
-"""The program itself is run as `__main__`, where `runpy` warns of one that was imported before."""
+"""And the tasks that most programs read.
+
+The program itself is run as `__main__`, where `runpy` warns of one that was imported before.
+"""
 
 
 def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.CompletedProcess[str]:
@@ -49,17 +55,19 @@ def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.Comp
     return subprocess.CompletedProcess(words, status, out, err)
 
 
-@functools.cache
-def _server() -> subprocess.Popen[str]:
+def _start() -> subprocess.Popen[str]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    words = [sys.executable, __file__]
+    words = [sys.executable, __file__, IMPORTED]
     server = subprocess.Popen(words, start_new_session=True, **pipes)  # type: ignore[call-overload]
     atexit.register(server.communicate)
     return server
 
 
+_server = functools.cache(_start)
+
+
 def _serve() -> None:
-    exec(IMPORTED)
+    exec(sys.argv[1])
     gc.freeze()
     for line in sys.stdin:
         asked = json.loads(line)
