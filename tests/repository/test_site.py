@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from links import rewrite
 
+from once import made_once
 from places import ROOT, SOURCE
 from rods.config import keys
 from rods.registry import recipe_names
@@ -69,7 +70,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
     pytest.importorskip("griffe_pydantic")
-    folder = tmp_path_factory.mktemp("site")
+    return made_once(tmp_path_factory, "site", build)
+
+
+def build(folder: Path) -> None:
+    """Write the site; a warning is an error."""
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
@@ -79,7 +84,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return folder
 
 
 def broken(page: Path, pages: Mapping[Path, Links]) -> list[str]:
