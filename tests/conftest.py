@@ -35,8 +35,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-LONG = ("test_packaged.py", "test_main_job.py")
-"""Files whose tests take minutes. They begin first, so that no worker has one left at the end."""
+LONG = (
+    *("test_packaged.py", "test_main_job.py", "test_experiment.py", "test_init.py"),
+    "test_engine_recipes.py",
+)
+"""Files with tests that take a minute. They begin, so that no worker has one left at the end."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
