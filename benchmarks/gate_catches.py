@@ -228,13 +228,16 @@ def unbroken(name: str, count: int, seed: int) -> list[mutants.Subject]:
     return made
 
 
-def by_words(count: int, breaks: int, show: int, first: int) -> None:
-    """Messages made wrong by a word: how many of each kind are caught, by who worded them."""
+def by_words(counts: tuple[int, int], breaks: int, show: int, first: int) -> None:
+    """Messages made wrong by a word: how many of each kind are caught, by who worded them.
+
+    `counts` are variants of each writer, and originals.
+    """
     found: dict[str, list[mutants.Subject]] = {}
     row: list[str] = []
     for name in ("resample", "graph", "llm", "human"):
         # all originals: one in four of them is the same scenario in another category
-        subjects = unbroken(name, 400 if name == "human" else count, first)
+        subjects = unbroken(name, counts[name == "human"], first)
         good = [
             s
             for s in subjects
@@ -277,15 +280,16 @@ def by_words(count: int, breaks: int, show: int, first: int) -> None:
 
 def main() -> None:
     """Break, ask, print the table."""
-    parser = Options(__doc__, {"variants": 6})
+    parser = Options(__doc__, {"variants": 6, "originals": 40})
     parser.add_argument("--variants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="breaks that pass, to show for each")
     parser.add_argument("--breaks", type=int, default=0, help="breaks without a trace, a class")
     parser.add_argument("--words", type=int, default=0, help="wrong wordings, a kind and writer")
+    parser.add_argument("--originals", type=int, default=400, help="with human messages, of them")
     args = parser.parse_args()
     if args.words:
-        by_words(args.variants, args.words, args.show, args.seed)
+        by_words((args.variants, args.originals), args.words, args.show, args.seed)
         return
     if args.breaks:
         without_trace(args.variants, args.breaks, args.show, args.seed)

@@ -34,7 +34,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shared import Options
+from shared import FEW_TOKENS, Options
 
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
@@ -183,6 +183,7 @@ def measured(episodes: int, mode: str, options: argparse.Namespace) -> dict[str,
         f"rollout.k={K}", f"rollout.tasks_per_step={episodes // K}",
         f"rollout.concurrency={episodes}", f"rollout.schedule={mode}", "train.lr=1e-9",
         "rollout.max_invalid=1.0", f"train.epochs={options.passes}",
+        *(FEW_TOKENS if options.quick else ()),
     ])  # fmt: skip
     first = mode != "synchronous"  # it overlaps nothing: its first update is like any other
     rows = asyncio.run(run(config, 1 + first * options.updates, options.turns))
