@@ -359,11 +359,11 @@ def episode(environment: RepoEnvironment, number: int, mark: str, solved: list[b
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_episodes_leave_nothing(kind: str, tmp_path: Path) -> None:
-    """Sized 40 and 20 in each other wrap, 16 at a time; half of them are solved."""
+    """Twenty in each wrap, 16 at a time; half of them are solved."""
     environment = environment_as(kind, tmp_path)
     environment.open(tasks()[0]).close()
     mark, solved, before = f"97{secrets.randbelow(10**9)}", list[bool](), traces()
-    numbers = iter(range(40 if kind == "sized" else 20))
+    numbers = iter(range(20))
     lock = threading.Lock()
 
     def play() -> None:
@@ -379,7 +379,7 @@ def test_many_episodes_leave_nothing(kind: str, tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(solved) == (40 if kind == "sized" else 20)
+    assert len(solved) == 20
     assert sum(solved) == len(solved) // 2
     assert alive(mark) == []
     assert traces() == before
