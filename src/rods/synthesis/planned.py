@@ -15,8 +15,12 @@ from typing import NamedTuple
 
 from rods.synthesis.base import Unit
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.trace import field_of, read_result
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall, ToolSpec
+
+LOOSE = frozenset({"", "id", "ident", "body"})
+"""Kinds of which two values may be about quite different things."""
 
 
 class Producer(NamedTuple):
@@ -116,6 +120,7 @@ def with_gap(
     turn: PlannedTurn,
     earlier: Sequence[PlannedTurn],
     may_blur: Callable[[str, str], bool],
+    kind_of: Callable[[str, str], str],
     rng: random.Random,
 ) -> PlannedTurn | Rejection:
     """The turn with the gap that a unit of a task has, or why it cannot have it.
@@ -126,7 +131,7 @@ def with_gap(
         return turn
     if task.turns[unit.first].withheld:
         return missing_function(turn, earlier, rng)
-    return missing_value(turn, earlier, may_blur, rng)
+    return missing_value(turn, earlier, may_blur, kind_of, rng)
 
 
 def missing_function(
@@ -145,11 +150,13 @@ def missing_value(
     turn: PlannedTurn,
     earlier: Sequence[PlannedTurn],
     may_blur: Callable[[str, str], bool],
+    kind_of: Callable[[str, str], str],
     rng: random.Random,
 ) -> PlannedTurn | Rejection:
     """Leave one required value open that nothing before it tells, in this turn or earlier.
 
-    `may_blur` says of a tool and its argument whether words can leave it open.
+    `may_blur` says of a tool and its argument whether words can leave it open, `kind_of` of what
+    kind it is (`Domains.parameter`).
     """
     texts = [str(request.call) for other in earlier for request in other.requests]
     known = "\n".join([*texts, *(text for other in earlier for text in other.results)]).lower()
@@ -166,10 +173,34 @@ def missing_value(
         and str(value).lower() not in known
         and not any(str(value).lower() in text.lower() for text in turn.results[:index])
         and sum(str(value) in call for call in calls) == 1
+        and not _has_rival(turn, earlier[-1:], index, name, kind_of)
     ]
     if not places:
         return Rejection("augment", ErrorClass.QUERY_GEN_FAILED, "no value can be left open")
     return dataclasses.replace(turn, left_open=rng.choice(places))
+
+
+def _has_rival(
+    turn: PlannedTurn,
+    before: Sequence[PlannedTurn],
+    index: int,
+    name: str,
+    kind_of: Callable[[str, str], str],
+) -> bool:
+    """Tell whether another value of an open one's kind stands in its turn or the one before.
+
+    An honest agent takes that one: `Fetch tweet 3, and add a comment` speaks of one tweet.
+    """
+    kind = kind_of(turn.requests[index].call.name, name)
+    others = [request.call for i, request in enumerate(turn.requests) if i != index]
+    others += [request.call for other in before for request in other.requests]
+    shown = [*turn.results[:index], *(text for other in before for text in other.results)]
+    fields = {field_of(leaf.path) for text in shown for leaf in read_result(text)[1]}
+    return bool(fields & {name, name.rpartition("_")[2]}) or any(
+        other == name or (kind not in LOOSE and kind_of(call.name, other) == kind)
+        for call in others
+        for other in call.arguments
+    )
 
 
 def assemble(planned: Sequence[PlannedTurn], texts: Sequence[TurnTexts]) -> tuple[Turn, ...]:

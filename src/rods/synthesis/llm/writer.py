@@ -29,6 +29,7 @@ from rods.synthesis.llm.prompting import prompts_hash
 from rods.synthesis.llm.rewrite import cohere, write
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.writer import Groundwork, Writer, WriterOptions
 from rods.task import Task, Turn
 
@@ -184,8 +185,9 @@ class LlmWriter(Writer):
             return list(planned)
         result: list[PlannedTurn] = []
         units = [unit for unit in base.units if base.task.turns[unit.last].ground_truth]
+        kind_of = domains_of(base.environment).parameter
         for unit, turn in zip(units, planned, strict=True):
-            made = with_gap(base.task, unit, turn, result, self._ground.may_blur, rng)
+            made = with_gap(base.task, unit, turn, result, self._ground.may_blur, kind_of, rng)
             if isinstance(made, Rejection):
                 return made
             result.append(made)

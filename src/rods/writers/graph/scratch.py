@@ -132,7 +132,9 @@ class ScratchWalk(Walk):
             made = (
                 missing_function(turn, before, self._rng)
                 if category == MISS_FUNC
-                else missing_value(turn, before, self._may_blur, self._rng)
+                else missing_value(
+                    turn, before, self._may_blur, self._planner.domains.parameter, self._rng
+                )
             )
             if isinstance(made, PlannedTurn):
                 return [*before, made, *turns[place + 1 :]]

@@ -138,7 +138,8 @@ class Walk:
                 detail = f"turn {unit.last}: nothing fits in the place of {call.name}"
                 return Rejection("execute", ErrorClass.FUNC_SAMPLE_FAILED, detail)
         turn = self._planned(before)
-        return with_gap(self._base.task, unit, turn, turns, self._planner.may_blur, self._rng)
+        may_blur, kind_of = self._planner.may_blur, self._planner.domains.parameter
+        return with_gap(self._base.task, unit, turn, turns, may_blur, kind_of, self._rng)
 
     def _planned(self, before: int) -> PlannedTurn:
         """The calls since a step as a turn."""

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import TurnFacts
-from rods.synthesis.planned import Producer
+from rods.synthesis.planned import LOOSE, Producer
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
@@ -30,9 +30,6 @@ from rods.types import ToolCall, Value
 from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import Phrases, frame_words
 from rods.writers.templates.wording import Wording, ways
-
-LOOSE = frozenset({"", "id", "ident", "body"})
-"""Kinds of which two values may be about quite different things."""
 
 
 def clear_producer(
