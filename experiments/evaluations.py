@@ -28,6 +28,8 @@ def rows_of(path: str) -> Rows:
 
 def main() -> None:
     """Print a line for each figure."""
+    if {"-h", "--help"}.intersection(sys.argv):
+        sys.exit(__doc__)
     pairs = sys.argv[1:2] == ["--pairs"]
     found = [rows_of(path) for path in sys.argv[1 + pairs :]]
     if len(found) < 2 or (pairs and len(found) % 2):

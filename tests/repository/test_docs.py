@@ -195,8 +195,8 @@ def test_the_readme_s_class_and_task_pass_the_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "desk.py").write_text(DESK)
-    [row] = re.findall(r"^    (\{.*\})$", README, re.M)
-    (tmp_path / "tasks.jsonl").write_text(f"{row}\n{row.replace('R-3', 'R-4')}\n")
+    row, other = re.findall(r"^    (\{.*\})$", README, re.M)
+    (tmp_path / "tasks.jsonl").write_text(f"{row}\n{other}\n")
     [command] = re.findall(r"^    rods (check --env.name .*)$", README, re.M)
     monkeypatch.chdir(tmp_path)
     assert rods(*shlex.split(command, comments=True), monkeypatch=monkeypatch) == 0
@@ -215,7 +215,7 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
 ) -> None:
     """They have no provenance: each is its own scenario."""
     (tmp_path / "desk.py").write_text(DESK)
-    [row] = re.findall(r"^    (\{.*\})$", README, re.M)
+    row, _ = re.findall(r"^    (\{.*\})$", README, re.M)
     rooms = ", ".join(f'"R-{number}": {{}}' for number in range(3, 11))
     world = row.replace('"rooms": {"R-3": {}}', f'"rooms": {{{rooms}}}')
     rows = [world.replace('R-3 for', f"R-{n} for").replace('"R-3", "h', f'"R-{n}", "h')

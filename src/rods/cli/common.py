@@ -148,7 +148,8 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
     found: list[str] = []
     for word in args:
         if not word.startswith("--"):
-            raise ConfigError(f"argument {word!r}: expected --section.key value.")
+            near = f" Did you mean --recipe {word}?" if word.endswith(".toml") else ""
+            raise ConfigError(f"argument {word!r}: expected --section.key value.{near}")
         key, equals, value = word[2:].partition("=")
         name = key.replace("-", "_")
         if not equals:
@@ -286,7 +287,7 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
     _require_names(_of_file(given) | asked)
     for name in (given.get("writer") or "").split(","):
         _require_names({"synthesis.writer": name} if name else {})
-    place = args[0] if args and args[0][:2] != "--" else ""
+    place = args[0] if args and args[0][:2] != "--" and "=" not in args[0] else ""
     model = asked.get("model.name") or given.get("model") or place
     if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":
         return ""

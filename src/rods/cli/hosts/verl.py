@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, overrides, resumed
+from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, overrides, resumed, say
 from rods.cli.hosts import left_off, require_meant, started
 from rods.config import Start
 from rods.errors import PrerequisiteError
@@ -63,6 +63,8 @@ def verl(
         cfg = compose(config, folder, words, nodes, gpus, drift)
     except PrerequisiteError:
         if dry_run:  # what verl would get beside its own defaults
+            if words:
+                say(f"verl is not installed: {' '.join(words)} is neither checked nor applied.")
             out().print_json(data=for_engine(given_to(config, folder, nodes, gpus), words))
         raise
     if dry_run:
