@@ -369,7 +369,9 @@ def test_a_hint_without_schema_is_refused_by_name(hint: Any, shown: str) -> None
         schema_of(hint)
 
 
-@pytest.mark.parametrize("default", [object(), pydantic.Field(3), iter("a")], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "default", [object(), pydantic.Field(3), iter("a")], ids=lambda v: type(v).__name__
+)
 def test_a_default_that_is_no_json_is_refused_by_name(default: Any) -> None:
     with pytest.raises(ConfigError, match=r"value: its default .* cannot be said in JSON"):
         schema_of(str, default)
