@@ -27,7 +27,7 @@ class BoundarySettings(Settings):
     cooldown_epochs: float = Field(default=1.0, ge=0)
     """Epochs until the same seed task can be chosen again."""
     signal: Literal["progress", "binary"] = "progress"
-    """Reward that places a task. `binary` is an ablation: it reads only solved or not."""
+    """Measure that places a task. `binary` is an ablation: it reads only solved or not."""
 
 
 class ReplaySettings(Settings):
