@@ -89,8 +89,6 @@ def sft(
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out, or --resume FOLDER.")
-    if gone := [path for path in data if not path.exists()]:  # before torch is imported
-        raise StoreError(f"{gone[0]}: there is no such file, folder or run.")
     for text in (f"model.name={json.dumps(model)}", *asked):
         override(given, text)
     config = parse_config(given, "command line")
@@ -126,6 +124,9 @@ def _require_nothing_else(context: typer.Context, resume: Path, asked: list[str]
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:
     """Make the folder and train from the start; a failed start leaves no folder."""
+    for path in chosen["data"]:  # before torch is imported
+        if not Path(path).exists():
+            raise StoreError(f"{path}: there is no such file, folder or run.")
     require_free(target)  # before the model is loaded; two that start at once meet at the claim
     trainer, examples = _open(chosen)
     run = RunDirectory.begin(

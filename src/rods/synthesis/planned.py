@@ -189,7 +189,7 @@ def _has_rival(
 ) -> bool:
     """Tell whether another value of an open one's kind stands in its turn or the one before.
 
-    An honest agent takes that one: `Fetch tweet 3, and add a comment` speaks of one tweet.
+    An honest agent takes that one: `Fetch item 3, and add a note` speaks of one item.
     """
     kind = kind_of(turn.requests[index].call.name, name)
     others = [request.call for i, request in enumerate(turn.requests) if i != index]

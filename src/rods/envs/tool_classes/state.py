@@ -9,7 +9,6 @@ is compared. Never judges, never calls a tool.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import datetime
 import decimal
@@ -28,8 +27,6 @@ import zoneinfo
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -38,6 +35,7 @@ import numpy as np
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+from rods.envs.tool_classes.awaiting import Awaiting
 from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
 from rods.infra.interrupt import said, shown, unless_ctrl_c
@@ -69,35 +67,6 @@ MemoryError: an agent gets one by asking for too much."""
 
 class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
-
-
-class Awaiting:
-    """Runs what `async def` methods give to their end, in an event loop of its own for each."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[Any] | None = None
-
-    def result(self, given: Any) -> Any:
-        """What a method gave, awaited where it can be; what it leaves running is cancelled."""
-        if not inspect.isawaitable(given):
-            return given
-
-        async def main() -> Any:
-            self._task = asyncio.current_task()
-            return await given
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(main())
-        with ThreadPoolExecutor(1) as beside:  # within a notebook's own loop
-            return beside.submit(asyncio.run, main()).result()
-
-    def cancel(self) -> None:
-        """Cancel what is awaited, from any thread."""
-        if self._task is not None and not self._task.done():
-            with suppress(RuntimeError):  # its loop has ended meanwhile
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
 def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:

@@ -21,10 +21,10 @@ from typing import Any, cast
 
 from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
 from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, State, refusal
+from rods.envs.tool_classes.awaiting import Awaiting
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     OUTAGES,
-    Awaiting,
     StateError,
     attributes,
     copied,
