@@ -482,11 +482,11 @@ class Arguments:
         return 3
 
     @functools.cached_property
-    def total(self) -> int:
+    def _total(self) -> int:
         return len(self.seen)
 
     def look(self) -> int:
-        return self.total
+        return self._total
 
 
 @pytest.mark.parametrize(
@@ -733,3 +733,35 @@ def test_an_async_tool_that_never_ends_is_cancelled_at_its_deadline(wrapper: Any
 
     _world, ended = asyncio.run(rollout())
     assert ended.wait(10)
+
+
+class Account:
+    """Keeps what it owns in a `cached_property`."""
+
+    @functools.cached_property
+    def balances(self) -> dict[str, int]:
+        return {"a": 100}
+
+    def pay(self, amount: int) -> dict[str, int]:
+        """Pay."""
+        self.balances["a"] -= amount
+        return {}
+
+
+def test_a_changed_cached_property_is_compared() -> None:
+    call = ToolCall("pay", {"amount": 5})
+    world = ToolClasses("box", [Account]).open(task_of("Account", call=call))
+    world.begin_turn(0)
+    world.call(ToolCall("pay", {"amount": 95}))
+    assert not world.end_turn().solved
+
+
+def test_half_a_character_is_refused_in_words() -> None:
+    spelled = tools_of(type("Spelled", (), {"spell": spell}))["spell"]
+    with pytest.raises(Unfit, match=r"^word must be whole characters, without an unpaired"):
+        spelled.bound({"word": "a\ud800"})
+
+
+def spell(self: object, word: str) -> str:
+    """Spell a word."""
+    return word

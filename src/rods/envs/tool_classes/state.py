@@ -27,7 +27,7 @@ import zoneinfo
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
-from functools import cached_property, partial
+from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
@@ -148,12 +148,8 @@ def attributes(made: object) -> dict[str, Any]:
 
 
 def public(made: object) -> dict[str, Any]:
-    """Public attributes of an object, without what a `cached_property` has computed."""
-    return {
-        name: value
-        for name, value in attributes(made).items()
-        if name[0] != "_" and not isinstance(getattr(type(made), name, None), cached_property)
-    }
+    """Public attributes of an object."""
+    return {name: value for name, value in attributes(made).items() if name[0] != "_"}
 
 
 def copied(made: Any) -> Any:

@@ -54,7 +54,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         hidden: Sequence[str] = (),
         knowledge: Path | None = None,
     ):
-        """Read the classes; all that cannot be hosted is said now, in one message.
+        """Read the classes, and refuse all that cannot be hosted in one message.
 
         Args:
             name: Short name; `task.env` must be equal to it.
