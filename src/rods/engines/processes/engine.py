@@ -251,6 +251,7 @@ class Replica:
                 answer.set_result(said.result)
             else:
                 answer.set_exception(PolicyError(said.fault))
+        self._writer.close()  # also of one that ended by itself
         waiting = [answer for answer in self._asked.values() if not answer.done()]
         if waiting or self.open:
             _LOG.warning("a process of the engine ended with %d sessions; %s", self.open, _WHY)
