@@ -73,13 +73,16 @@ def _rows(cells: Cells) -> list[dict[str, Any]]:
 
 def compare(
     runs: Annotated[
-        list[Path],
-        typer.Argument(help="Two or more: folders of runs, summaries, eval --json > a.json."),
+        list[str],
+        typer.Argument(help="Runs, summaries, eval --json > a.json; arms: NAME=PATH,PATH."),
     ],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs: results with paired intervals, and curves."""
+    """Compare runs: results with paired intervals, and curves.
+
+    Several seeds of an arm: rods compare fixed='runs/fixed-*' rods='runs/rods-*'
+    """
     from rods.report.compare import compare_runs
 
     comparison = compare_runs(runs)

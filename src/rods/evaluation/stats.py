@@ -15,6 +15,9 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+
+from mpmath import betainc, findroot  # pyright: ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,7 @@ def paired_difference(
 def t_quantile(probability: float, df: int) -> float:
     """Quantile of Student's t with `df` degrees of freedom, to about 1e-12 relative.
 
-    Inverts the finite series of the distribution function (Abramowitz and Stegun 26.7.3, 26.7.4)
-    by bisection on the angle atan(t / sqrt(df)).
+    P(|T| > t) is the regularized incomplete beta function at df / (df + t^2), which is inverted.
 
     Raises:
         ValueError: `df` is below 1 or `probability` is not within (0, 1).
@@ -113,20 +115,9 @@ def t_quantile(probability: float, df: int) -> float:
         raise ValueError(f"t_quantile({probability}, {df}): expected 0 < p < 1 and df >= 1.")
     if probability < 0.5:
         return -t_quantile(1 - probability, df)
-    target, low, high = 2 * probability - 1, 0.0, math.pi / 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _two_sided(middle, df) < target else (low, middle)
-    return math.tan((low + high) / 2) * math.sqrt(df)
 
+    def above(x: Any) -> Any:
+        return betainc(df / 2, 0.5, 0, x, regularized=True) - 2 * (1 - probability)
 
-def _two_sided(theta: float, df: int) -> float:
-    """P(|T| <= t) for t = tan(theta) * sqrt(df)."""
-    sine, square = math.sin(theta), math.cos(theta) ** 2
-    odd = df % 2
-    term = math.cos(theta) if odd else 1.0
-    total = 0.0
-    for k in range((df - 1) // 2 if odd else df // 2):
-        total += term
-        term *= square * ((2 * k + 2) / (2 * k + 3) if odd else (2 * k + 1) / (2 * k + 2))
-    return (theta + sine * total) * 2 / math.pi if odd else sine * total
+    found = findroot(above, (0, 1), solver="illinois", tol=1e-24)
+    return math.sqrt(df * (1 - found) / found)

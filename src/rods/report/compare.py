@@ -1,9 +1,9 @@
-"""Two runs or more, side by side. Owns what may be compared, and says where it is not fair.
+"""Runs side by side, or arms of several runs each. Owns what may be compared, and what is not fair.
 
-The first run is the baseline. Differences after training are paired task by task, over the tasks
-that both runs evaluated; without common tasks there is no difference, and the reader is told.
+The first is the baseline. Differences after training are paired task by task, over the tasks that
+both evaluated; without common tasks there is no difference, and the reader is told.
 
-    comparison = compare_runs([Path("runs/static"), Path("runs/rods")])
+    comparison = compare_runs(["fixed=runs/fixed-*", "rods=runs/rods-*"])
     Console().print(comparison.table(), *comparison.notes)
     comparison.write(Path("compare.html"))
 """
@@ -11,8 +11,11 @@ that both runs evaluated; without common tasks there is no difference, and the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from glob import glob
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
+from typing import Any
 
 from rods.errors import StoreError
 from rods.report import heldout
@@ -35,29 +38,66 @@ SHOWN = 3
 """Ids that are named of tasks which only one run has."""
 
 
-def compare_runs(paths: Sequence[Path]) -> Experiment:
+def compare_runs(named: Sequence[str | Path]) -> Experiment:
     """Set runs, summaries and evaluations side by side; the first is the baseline.
 
+    Args:
+        named: paths, each run of which stands for itself, and arms: `NAME=PATH,PATH`, where a path
+            may be a pattern. Arms are paired by the seeds of their runs; evaluations, whose seeds
+            are not known, by their order.
+
     Raises:
-        StoreError: fewer than two runs were given, or one cannot be read.
+        StoreError: fewer than two were given, one cannot be read, or arms cannot be paired.
     """
-    runs = [run for path in paths for run in runs_at(path)]
-    if len(runs) < 2:
-        raise StoreError(f"a comparison needs two runs or more, got {len(runs)}.")
-    letters = (f"{ascii_uppercase[i % 26]}{i // 26 or ''}" for i in range(len(runs)))
-    labels = [f"{letter}: {run.name}" for letter, run in zip(letters, runs, strict=True)]
-    differing = _differing(runs)
-    arms = [
+    arms = _arms(named)
+    if len(arms) < 2:
+        raise StoreError(f"a comparison needs two runs or more, got {len(arms)}.")
+    labels, seeds = [*arms], _seeds(arms)
+    arms = {name: [runs[seed] for seed in sorted(runs)] for name, runs in seeds.items()}
+    differing = _differing([runs[0] for runs in arms.values()])
+    results = [
         ArmResult.of(
             label,
             [f"{key}={values[i]}" for key, values in differing.items()],
-            {0: run},
-            {0: runs[0]} if i else {},
+            seeds[label],
+            seeds[labels[0]] if i else {},
         )
-        for i, (label, run) in enumerate(zip(labels, runs, strict=True))
+        for i, label in enumerate(labels)
     ]
-    notes = _warnings(runs, labels, differing)
-    return Experiment(f"{len(runs)} runs", labels[0], tuple(arms), tuple(notes))
+    notes = _warnings(arms, differing)
+    what = "runs" if all(len(runs) == 1 for runs in arms.values()) else "arms"
+    return Experiment(f"{len(arms)} {what}", labels[0], tuple(results), tuple(notes))
+
+
+def _arms(named: Sequence[str | Path]) -> dict[str, list[RunData]]:
+    arms: dict[str, list[RunData]] = {}
+    for argument in map(str, named):
+        name, is_arm, patterns = argument.partition("=")
+        if is_arm and not Path(argument).exists():
+            paths = [p for text in patterns.split(",") for p in sorted(glob(text)) or [text]]
+            arms[name] = [run for path in paths for run in runs_at(Path(path))]
+            continue
+        for run in runs_at(Path(argument)):
+            letter = f"{ascii_uppercase[len(arms) % 26]}{len(arms) // 26 or ''}"
+            arms[f"{letter}: {run.name}"] = [run]
+    return arms
+
+
+def _seeds(arms: Mapping[str, Sequence[RunData]]) -> dict[str, dict[int, RunData]]:
+    """Each arm's runs by seed, or by their order; one run alone stands against every other."""
+    known = {name: [_value(run, "seed") for run in runs] for name, runs in arms.items()}
+    most, sizes = max(map(len, arms.values())), {name: len(runs) for name, runs in arms.items()}
+    told = all(None not in seeds and len({*seeds}) == len(seeds) for seeds in known.values())
+    if told and most > 1 and set.intersection(*map(set, known.values())):
+        return {name: dict(zip(known[name], runs, strict=True)) for name, runs in arms.items()}
+    if not {*sizes.values()} <= {1, most}:
+        raise StoreError(f"arms are paired run by run; expected as many runs of each, got {sizes}.")
+    return {name: dict(enumerate([*runs] * (most // len(runs)))) for name, runs in arms.items()}
+
+
+def _value(run: RunData, name: str) -> Any:
+    """Return a value of the manifest or a setting; `None` where it is not known."""
+    return run.manifest.get(name, run.setting(name))
 
 
 def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
@@ -70,31 +110,35 @@ def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
 
 
 def _warnings(
-    runs: Sequence[RunData], labels: Sequence[str], differing: Mapping[str, Sequence[str]]
+    arms: Mapping[str, Sequence[RunData]], differing: Mapping[str, Sequence[str]]
 ) -> list[str]:
     found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
-    trained = [[run] for run in runs if run.manifest] or [runs]
+    runs = [runs[0] for runs in arms.values()]
+    trained = [mine for mine in arms.values() if mine[0].manifest] or [runs]
     found += heldout.uneven_budgets("runs", trained, [""] * len(trained))
     if any(key.startswith("stages.") for key in differing):
         found.append("the stages of the curriculum differ.")
     for name in ("seed", "profile", "split_hash", "template_hash", "rods"):
-        values = [str(r.manifest.get(name, r.setting(name))) for r in runs if r.manifest]
+        values = [str(_value(r, name)) for r in runs if r.manifest]
         if len(set(values)) > 1:
             found.append(f"{name.replace('_', ' ')} differs: {', '.join(values)}.")
     if any(key.startswith("evaluation.") for key in differing):
         found.append("the runs were evaluated differently.")
-    found += _not_shared(runs, labels)
-    notes: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels, strict=True):
-        for note in run.notes:
-            notes.setdefault(note, []).append(label)
+    found += _not_shared([(label, run) for label, mine in arms.items() for run in mine])
+    notes: dict[str, dict[str, None]] = {}
+    for label, mine in arms.items():
+        inside = sorted(_differing(mine).keys() - {"seed"})
+        found += [f"{label}: its runs differ in {', '.join(inside)}."] if inside else []
+        for note in chain.from_iterable(run.notes for run in mine):
+            notes.setdefault(note, {})[label] = None
     return found + [f"{', '.join(who)}: {note}" for note, who in notes.items()]
 
 
-def _not_shared(runs: Sequence[RunData], labels: Sequence[str]) -> list[str]:
+def _not_shared(runs: Sequence[tuple[str, RunData]]) -> list[str]:
     """Which runs have which held-out tasks, where they are not those of the first run."""
-    first, found = heldout.by_key(runs[0].last_evaluation), dict[tuple[int, str, str], list[str]]()
-    for run, label in zip(runs[1:], labels[1:], strict=True):
+    (start, base), *others = runs
+    first, found = heldout.by_key(base.last_evaluation), dict[tuple[int, str, str], list[str]]()
+    for label, run in others:
         theirs = heldout.by_key(run.last_evaluation)
         if not first or not theirs or first.keys() == theirs.keys():
             continue  # one that was not evaluated says so itself
@@ -102,9 +146,9 @@ def _not_shared(runs: Sequence[RunData], labels: Sequence[str]) -> list[str]:
         mine, other = (_named(a.keys() - b.keys()) for a, b in ((first, theirs), (theirs, first)))
         found.setdefault((common, mine, other), []).append(label)
     return [
-        f"{labels[0]} and {(who := ', '.join(those))} have {common} of {len(first)} evaluated "
-        f"tasks in common; only those have a difference. {labels[0]} alone has {mine}; {who} alone "
-        f"has {other}."
+        f"{start} and {(who := ', '.join(dict.fromkeys(those)))} have {common} of {len(first)} "
+        f"evaluated tasks in common; only those have a difference. {start} alone has {mine}; {who} "
+        f"alone has {other}."
         for (common, mine, other), those in found.items()
     ]
 

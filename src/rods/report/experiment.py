@@ -229,7 +229,10 @@ def _by_seed(
 ) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for seed in sorted(mine.keys() & base.keys()):
-        rows = heldout.result_rows(base[seed].last_evaluation, mine[seed].last_evaluation)
+        ends = [heldout.by_key(of[seed].last_evaluation) for of in (base, mine)]
+        both = [key for key in ends[0] if key in ends[1]]
+        common = (EvaluationPass("after", tuple(end[key] for key in both)) for end in ends)
+        rows = heldout.result_rows(*common)
         for metric in heldout.measured(rows):
             cell = rows[0].cells[metric]
             if cell.before and cell.after:

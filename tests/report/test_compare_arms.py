@@ -1,0 +1,76 @@
+"""Arms of `rods compare`: several runs of each, with intervals over scenarios and over seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from report_runs import write_run
+from rods.errors import StoreError
+from rods.report.compare import compare_runs
+from rods.report.heldout import TaskSubset
+
+
+def evaluation(path: Path, values: list[float]) -> str:
+    """A file of evaluations with a task in each scenario."""
+    rows = [
+        {"set": "original", "task_id": f"t{i}", "scenario": f"s{i}", "category": "base"}
+        | {key: [value] for key in ("greedy_progress", "progress", "greedy_solved", "solved")}
+        for i, value in enumerate(values)
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return str(path)
+
+
+def test_an_arm_has_an_interval_over_scenarios_and_one_over_seeds(tmp_path: Path) -> None:
+    evaluation(tmp_path / "a0.json", [0.0, 0.5])
+    evaluation(tmp_path / "a1.json", [0.0, 0.5])
+    plus = [
+        evaluation(tmp_path / "b0.json", [0.2, 0.7]),
+        evaluation(tmp_path / "b1.json", [0.4, 0.9]),
+    ]
+    found = compare_runs([f"base={tmp_path}/a?.json", f"plus={','.join(plus)}"])
+    assert [arm.name for arm in found.arms] == ["base", "plus"] and found.baseline == "base"
+    against = found.arms[1].cells[TaskSubset("original"), "progress"].against
+    assert against is not None and (against.n, against.clusters) == (2, 2)
+    assert (against.mean, against.half_width) == pytest.approx((0.3, 0.0))
+    over = found.arms[1].over_seeds("progress")
+    assert over is not None and over.n == 2
+    assert (over.mean, over.half_width) == pytest.approx((0.3, 12.7062 * 0.1), abs=1e-5)
+    assert found.arms[1].by_seed["progress"] == pytest.approx((0.2, 0.4))
+
+
+def test_one_run_stands_against_each_of_an_arm(tmp_path: Path) -> None:
+    start = evaluation(tmp_path / "start.json", [0.0, 0.5, 1.0])
+    runs = [
+        evaluation(tmp_path / "r0.json", [0.2, 0.7]),
+        evaluation(tmp_path / "r1.json", [0.0, 0.5]),
+    ]
+    found = compare_runs([f"start={start}", f"rods={','.join(runs)}"])
+    assert found.arms[1].by_seed["progress"] == pytest.approx((0.2, 0.0))
+    assert any("start and rods have 2 of 3 evaluated tasks" in note for note in found.notes)
+
+
+def test_runs_are_paired_by_seed_and_not_by_order(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_run(tmp_path / f"a-{seed}", seed=seed, after=True)
+        write_run(tmp_path / f"b-{1 - seed}", seed=seed, steps=20 + seed)
+    found = compare_runs([f"a={tmp_path}/a-*", f"b={tmp_path}/b-*"])
+    for arm in found.arms:
+        assert [run.manifest["seed"] for run in arm.runs.values()] == [*arm.runs]
+    assert {len(arm.runs) for arm in found.arms} == {2}
+    assert not any("seed differs" in note for note in found.notes)
+
+
+def test_arms_that_cannot_be_paired_and_runs_that_differ_are_named(tmp_path: Path) -> None:
+    files = [evaluation(tmp_path / f"{i}.json", [0.0, 1.0]) for i in range(5)]
+    with pytest.raises(StoreError, match=r"expected as many runs of each, got .'a': 3, 'b': 2"):
+        compare_runs([f"a={','.join(files[:3])}", f"b={','.join(files[3:])}"])
+    with pytest.raises(StoreError, match="two runs or more"):
+        compare_runs([f"a={','.join(files)}"])
+    for seed, curriculum in enumerate(("static", "rods")):
+        write_run(tmp_path / f"m-{seed}", seed=seed, curriculum=curriculum)
+    found = compare_runs([f"mixed={tmp_path}/m-*", f"same={tmp_path}/m-0,{tmp_path}/m-1"])
+    assert "mixed: its runs differ in curriculum." in found.notes
