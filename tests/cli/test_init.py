@@ -21,10 +21,10 @@ FILES = {"README.md", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
 VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "chat", "export")
 SMALL = {
     "demonstrate": "--n 60 --model tiny",
-    "sft": "--model tiny --epochs 2 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
+    "sft": "--model tiny --epochs 4 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
     "train": "--updates 2 --rollout.k 2 --rollout.tasks_per_step 2 --evaluation.variants 0 "
-    "--evaluation.samples 0 --rollout.generated_tokens 128 --rollout.step_tokens 64 "
-    "--model.dtype float32 --model.threads 1 --synthesis.drain_seconds 5",
+    "--evaluation.samples 0 --rollout.temperature 0.5 --rollout.generated_tokens 128 "
+    "--rollout.step_tokens 64 --model.dtype float32 --model.threads 1 --synthesis.drain_seconds 5",
 }
 """What makes the commands of the README small: the bundled policy, a few conversations."""
 
