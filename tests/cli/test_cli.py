@@ -194,6 +194,7 @@ PPO = (
         ),
         (["train", "--resmue"], "there is no setting or option --resmue. Did you mean '--resume'?"),
         (["trl", "--modle", "x"], "there is no setting or option --modle. Did you mean '--model'?"),
+        (["train", "--variants", "4"], "--variants. Did you mean '--evaluation.variants'?"),
         (["eval", "--rnu", "x"], "there is no setting or option --rnu. Did you mean '--run'?"),
         (["verl", "--profil", "x", "a=b"], "there is no setting or option --profil. Did you mean"),
         (["synth", "--out", "v", "--witer", "llm"], "Did you mean '--writer'?"),
