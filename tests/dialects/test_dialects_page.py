@@ -10,7 +10,7 @@ from places import ROOT
 from rods.dialects import DIALECTS, structured
 from rods.types import ToolCall
 
-PAGE = (ROOT / "docs" / "guides" / "dialects.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "models.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \| .* \| (`.*`) \|$", PAGE, re.MULTILINE))
 CALL = ToolCall("book_room", {"room_id": "R-3", "hours": 2})
 

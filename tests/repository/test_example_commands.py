@@ -28,9 +28,9 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDES = ROOT / "docs" / "guides"
-GUIDE, TASKS, FROM_PYTHON, COLD, USE, MCP_GUIDE = (
+GUIDE, TASKS, CLASSES, COLD, USE, MCP_GUIDE = (
     GUIDES / f"{name}.md"
-    for name in ("tools", "tasks", "tools-python", "cold-start", "use-the-model", "mcp")
+    for name in ("tools", "tasks", "tool-classes", "cold-start", "use-the-model", "mcp")
 )
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
@@ -104,13 +104,13 @@ def test_the_guide_on_seed_tasks_runs(place: Path, monkeypatch: pytest.MonkeyPat
 def test_the_guide_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pages = "".join(page.read_text(encoding="utf-8") for page in (GUIDE, TASKS, FROM_PYTHON))
+    pages = "".join(page.read_text(encoding="utf-8") for page in (GUIDE, TASKS, CLASSES))
     blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     for name, block in zip(("desk.py", "tasks.py", "variants.py"), blocks, strict=True):
         (place / name).write_text(block)
     talks = [words for words in commands(USE) if words[:3] == ["rods", "chat", "cold"]]
     init, *more = commands(GUIDE)
-    asked = [init, *commands(TASKS), *more, *commands(COLD), *talks]
+    asked = [init, *commands(TASKS), *more, *commands(COLD)[:2], *talks]
     assert [words[:2] for words in asked] == [
         ["rods", "init"],
         ["python", "tasks.py"],
@@ -160,7 +160,7 @@ def test_the_example_runs(
 @pytest.mark.usefixtures("worker_thread")
 @pytest.mark.parametrize(
     "page",
-    [EXAMPLE / "README.md", ROOT / "src/rods/recipes/torl/README.md", GUIDES / "smollm2.md"],
+    [EXAMPLE / "README.md", ROOT / "src/rods/recipes/torl/README.md", COLD],
     ids=["library", "torl", "own tools"],
 )
 def test_a_language_model_starts_as_the_page_says(

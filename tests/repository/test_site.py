@@ -132,4 +132,4 @@ def test_every_setting_verb_and_recipe_has_its_place(site: Path) -> None:
 def test_the_search_knows_the_pages(site: Path) -> None:
     index: Any = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = [row["location"] for row in index["docs"] if "train.correction.method" in row["text"]]
-    assert any(place.startswith("guides/mismatch.html") for place in found)
+    assert any(place.startswith("guides/engines.html") for place in found)

@@ -119,7 +119,7 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
                 f"other tools than those of env.name = {config.env.name!r} "
                 f"({', '.join(unknown[:3])}), so it would never call them. Name your own model "
                 "(--model FOLDER_OR_HUB_NAME), or teach smollm2-bfcl these tools on this machine "
-                "(docs/guides/smollm2.md)."
+                "(docs/guides/cold-start.md)."
             )
 
 

@@ -246,11 +246,9 @@ def test_an_episode_with_structured_calls(bundled: SearchEnvironment) -> None:
 
 
 def test_the_page_runs() -> None:
-    names = ("search.md", "search-corpus.md", "search-bundled.md")
-    pages = [ROOT / "docs" / "guides" / name for name in names]
-    page = "".join(path.read_text(encoding="utf-8") for path in pages)
+    page = (ROOT / "docs" / "guides" / "search.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 3
+    assert len(blocks) == 2
     for _, code in blocks:
         exec(compile(textwrap.dedent(code), "search.md", "exec"), {})
 
