@@ -105,6 +105,8 @@ PARSED_PAGES = [
 ]
 PARSED = "\n".join([README, *(path.read_text(encoding="utf-8") for path in PARSED_PAGES)])
 COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n…]+)(?:#|$)", PARSED, re.M)
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", PARSED, re.M | re.S)
+COMMANDS += re.findall(r"^ *rods ([^#\n]+)$", "\n".join(BLOCKS).replace("$recipe", "torl"), re.M)
 SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
 COMMANDS += sorted(f"train {words}" for words in SETTINGS)
 
@@ -125,7 +127,7 @@ def program() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) -> None:
-    verb, *words = shlex.split(command.partition(" > ")[0])
+    verb, *words = shlex.split(command.partition(" > ")[0].replace("$seed", "0"))
     if words[-1:] in (["--profile"], ["--model"]):
         words.append("x")
     context = program().commands[verb].make_context(verb, words, resilient_parsing=False)

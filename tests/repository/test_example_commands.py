@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from typer.main import get_command
 
@@ -28,9 +30,12 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDES = ROOT / "docs" / "guides"
-GUIDE, TASKS, CLASSES, COLD, USE, MCP_GUIDE = (
+GUIDE, TASKS, CLASSES, COLD, USE, MCP_GUIDE, COMPARE, VERL = (
     GUIDES / f"{name}.md"
-    for name in ("tools", "tasks", "tool-classes", "cold-start", "use-the-model", "mcp")
+    for name in (
+        *("tools", "tasks", "tool-classes", "cold-start", "use-the-model", "mcp"),
+        *("compare", "verl"),
+    )
 )
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
@@ -189,6 +194,76 @@ def test_a_language_model_starts_as_the_page_says(
     for verb, *words in asked:
         assert not rods(verb, *words, *small[verb], monkeypatch=monkeypatch), words
     assert {verb for verb, *_ in asked} == set(small)
+
+
+def script(page: Path) -> str:
+    """The only script of a page."""
+    [block] = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    return block
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_script_that_compares_recipes_prints_intervals_over_seeds(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its loop in small: two seeds, one update, six held-out tasks."""
+    convert, *lines, compare = [line.strip() for line in script(COMPARE).splitlines()]
+    assert rods(*shlex.split(convert)[1:], monkeypatch=monkeypatch) == 0
+    held_out = place / "held_out.jsonl"
+    rows = held_out.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert len(rows) == 100
+    held_out.write_text("".join(rows[:6]), encoding="utf-8")
+    loops = dict(re.findall(r"^for (\w+) in (.*); do$", "\n".join(lines), re.M))
+    small = {
+        "train": ["--updates", "1", "--rollout.tasks_per_step", "2", "--evaluation.tasks", "2"]
+    }
+    small["train"] += ["--rollout.generated_tokens", "64", "--model.threads", "1"]
+    for seed in loops["seed"].split()[:2]:
+        for recipe in loops["recipe"].split():
+            for line in [line for line in lines if line.startswith("rods ")]:
+                line = line.replace("$seed", seed).replace("$recipe", recipe)
+                command, _, out = line.partition(" > ")
+                verb, *words = shlex.split(command)[1:]
+                capsys.readouterr()
+                words += small.get(verb, [])
+                assert rods(verb, *words, monkeypatch=monkeypatch) == 0, words
+                if out:
+                    (place / out).write_text(capsys.readouterr().out, encoding="utf-8")
+    program, *words = shlex.split(compare)[1:]
+    pairs = [word for word in words if "-2." not in word]
+    shown = forked.run([str(ROOT / program), *pairs], place).stdout
+    assert shown.startswith("6 of 6 tasks are in all files") and "over seeds (2: " in shown
+
+
+@pytest.mark.slow
+def test_the_script_of_a_verl_user_converts_and_checks_files_of_verl(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """verl itself is asked for nothing: its command has valid settings."""
+    for name in ("train", "test"):
+        rows = [
+            {
+                "data_source": "mine/math",
+                "prompt": [{"role": "user", "content": f"How much is {n} + {len(name)}?"}],
+                "ability": "math",
+                "reward_model": {"style": "rule", "ground_truth": str(n + len(name))},
+                "extra_info": {"index": n, "split": name},
+            }
+            for n in range(8)
+        ]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), f"{name}.parquet")
+    *before, train, resume = [shlex.split(line)[1:] for line in script(VERL).splitlines()]
+    for words in before:
+        assert rods(*words, monkeypatch=monkeypatch) == 0, words
+    assert "8 tasks, 0 calls" in " ".join(capsys.readouterr().out.split())
+    group: Any = get_command(app)
+    context = group.commands["verl"].make_context("verl", train[1:])
+    ours = [word for word in context.args if not re.match(r"\w[\w.]*=", word)]
+    config = load_config("torl", "full", overrides(ours))
+    assert list(config.env.tasks) == ["tasks.jsonl"] and config.updates == 100
+    assert len(list(read_tasks(place / "tasks.jsonl"))) == 8
+    assert resume == ["verl", "--resume", "runs/verl"]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -45,6 +46,29 @@ PAGES = {
 )
 def test_a_link_of_the_repository_becomes_one_of_the_site(text: str, there: str) -> None:
     assert rewrite(text, "docs/a/x.md", PAGES) == there
+
+
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+
+
+def test_guides_are_few_and_have_one_title_in_the_navigation_and_on_the_page() -> None:
+    """An entry without a title of its own has that of its page."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    part = text.partition("  - Guides:")[2].partition("  - Recipes:")[0]
+    groups = re.findall(r"^      - ([A-Z][\w ]*):$", part, re.M)
+    pages = re.findall(r"^          - guides/([\w-]+\.md)$", part, re.M)
+    entries = [line for line in part.splitlines()[1:] if line.strip()]
+    assert len(groups) <= 6 and len(pages) <= 30 and len(entries) == len(groups) + len(pages)
+    assert sorted(pages) == [path.name for path in GUIDES]
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_a_guide_is_short_and_its_headings_are_phrases(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    text = re.sub(r"```.*?```", "", "\n".join(lines), flags=re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    assert len(lines) <= 80
+    assert headings and not [title for title in headings if title.endswith("?")]
 
 
 class Links(HTMLParser):
