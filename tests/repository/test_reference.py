@@ -22,6 +22,7 @@ import rods
 from places import ROOT, SOURCE
 from rods import errors
 from rods.config import RunConfig, load_config
+from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.replay import METRICS as POOL
 from rods.evaluation.grid import (
     OFFLINE,
@@ -175,6 +176,24 @@ def test_the_loop_of_the_api_page_judges_tasks(tmp_path: Path) -> None:
     assert json.loads(json.dumps(state)) == state
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_examples_of_another_loop_draw_and_return_tasks(tmp_path: Path) -> None:
+    text = "\n".join(re.findall(r"```python\n(.*?)```", page("api"), re.S))
+    tree = ast.parse(text)
+    wanted = ("first_task", "give_back")
+    code = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    names: dict[str, Any] = {"rods": rods, "Path": Path}
+    names |= {"OnlineCurriculum": OnlineCurriculum, "Task": Task}
+    exec("\n".join(map(ast.unparse, code)), names)
+    assert names["first_task"](str(tmp_path / "run")).env == "bfcl"
+    with rods.hosted(load_config("rods", "small", ["updates=2"])) as run:
+        run.open(tmp_path / "again")
+        names["give_back"](run.curriculum, 3)
+        first = [lease.task.id for lease in run.curriculum.draw(3)]
+        assert len(set(first)) == 3
+
+
 def test_each_entry_of_the_api_page_is_in_an_example_of_its_section() -> None:
     sections = page("api").split("\n## ")[1:]
     for section in sections:
@@ -198,7 +217,7 @@ def found(name: str) -> Any:
 
 
 def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
-    named = re.findall(r"^::: (\S+)$", page("api"), re.M)
+    named = [name for name, _ in entries(page("api"))]
     assert len(named) == len({*named})
     for name in named:
         assert ast.get_docstring(definition(name)), name
@@ -208,11 +227,27 @@ def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
     assert public <= {name.rpartition(".")[2] for name in named}
 
 
-def test_the_list_of_the_api_has_every_argument_with_type_and_default() -> None:
-    """`inspect` reads the imported code; the list is made from the source's text."""
-    entries = dict(re.findall(r"^### `(\S+)`\n\n```text\n(.*?)```", page("api-list"), re.M | re.S))
-    assert "rods.train" in entries and "…" not in page("api-list")
-    for name, entry in entries.items():
+SHOWN = re.compile(
+    r"^### <a id=\"[^\"]+\"></a>`(\S+)`\n\n```text\n(.*?)```(.*?)<!-- end", re.M | re.S
+)
+"""An entry of the API page: name, signature, and the text behind it."""
+
+
+EXAMPLE = re.compile(
+    r"<!-- ::: rods\.(\w+)\n((?!<!-- end).)*?<!-- end of the entry -->\n\n\*\*Example", re.S
+)
+
+
+def test_each_public_name_has_an_example_of_its_own() -> None:
+    shown = {found[1] for found in EXAMPLE.finditer(page("api"))}
+    assert shown == {*rods.__all__} - {"__version__"}
+
+
+def test_the_api_page_has_every_argument_with_type_and_default() -> None:
+    """`inspect` reads the imported code; the page is made from the source's text."""
+    shown = SHOWN.findall(page("api"))
+    assert len(shown) > 30 and shown[0][0] == "rods.train" and "…" not in page("api")
+    for name, entry, text in shown:
         if name.startswith("rods.integrations.trl.trainer."):  # that one needs TRL
             continue
         if not isfunction(found(name)) or found(name).__qualname__ != found(name).__name__:
@@ -220,6 +255,9 @@ def test_the_list_of_the_api_has_every_argument_with_type_and_default() -> None:
         for argument in signature(found(name)).parameters.values():
             written = re.search(rf"{argument.name}: ([^=\n]+?)(?: = (.+?))?(?:,\n|, |\))", entry)
             assert written, (name, argument)
+            kind = written[1].replace("|", "\\|")
+            row = re.search(rf"^\| `{argument.name}` \| `(.+?)` \| .+ \| \w.+ \|$", text, re.M)
+            assert row and row[1] == kind, (name, argument)
             default = argument.default
             assert (written[2] is None) == (default is argument.empty), (name, argument)
             if isinstance(default, str | int | float | bool | None):

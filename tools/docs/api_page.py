@@ -1,7 +1,10 @@
-"""The Python API without the site: arguments, meaning, result and errors of each entry of api.md.
+"""The page of the Python API, which reads the same in a clone and on the site.
 
-An entry may list the `members` that it shows, as on the site. All is read from the source, so that
-no host trainer has to be installed.
+`tools/docs/api.md` has the sections, their examples and the names. A line `::: NAME` there becomes
+an entry: signature, arguments, result and errors, all read from the source, so that no host
+trainer has to be installed. The entry keeps the line in a comment, and on the site
+`hook.on_page_markdown` lets mkdocstrings write the entry, with links between types.
+An entry may list the `members` that it shows.
 
 print(page())
 """
@@ -10,35 +13,65 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-API = ROOT / "docs" / "reference" / "api.md"
-START = """# What does each name of the Python API take and return?
-
-This page lists each public name as it is imported, with types, defaults, result and errors.
-The [Python API](api.md) groups them by purpose, with an example each.
-"""
+API = Path(__file__).with_name("api.md")
+DIRECTIVE = re.compile(r"^::: (\S+)\n((?: .+\n)*)", re.M)
+ENTRY = re.compile(r"<!-- (::: \S+\n(?: [^\n]+\n)*)-->\n.*?<!-- end of the entry -->\n", re.S)
+"""An entry of the page; its first group is the directive for mkdocstrings."""
+SELF_EVIDENT: Mapping[str, Mapping[str, str]] = {
+    "Task": {"provenance": "where the task comes from; empty: from itself"},
+    "ToolCall": {"name": "name of the tool", "arguments": "value of each argument, by its name"},
+    "Trajectory": {
+        "task_id": "id of the task",
+        "seed": "random seed of the rollout",
+        "stop": "why the rollout ended, such as `done` or `context`",
+    },
+    "Group": {
+        "task": "the task that all of them tried",
+        "trajectories": "its K trajectories",
+        "policy_version": "version of the policy when they began",
+    },
+    "read_tasks": {"path": "a file of tasks: JSON lines or a table; or the folder of a data set"},
+    "write_tasks": {"path": "the file to write", "tasks": "what to write, in this order"},
+    "open": {"path": "the folder of a run"},
+    "read_parquet": {"path": "a file of the run's folder `trajectories`"},
+    "grpo_args": {
+        "config": "settings of the run",
+        "output_dir": "folder of the run, as in `GRPOConfig`",
+        "others": "other arguments of `GRPOConfig`",
+    },
+    "Execution": {
+        "stdout": "what the program printed",
+        "stderr": "what it printed as errors",
+        "status": "how it ended, such as `ok` or `limit`",
+    },
+    "Engine": {"capabilities": "what the engine can do, such as taking weights"},
+    "EngineOptions": {"config": "settings of the run"},
+    "SuiteRules": {"name": "name of the benchmark", "environment": "what opens its tasks"},
+}
+"""Meanings that no docstring of the source has to state."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 WIDTH = 96
 """A longer signature has a line for each argument."""
 
 
 def page() -> str:
-    """Return the list as Markdown."""
-    blocks = [START.rstrip()]
-    for part in re.split(r"^## ", API.read_text(encoding="utf-8"), flags=re.M)[1:]:
-        blocks.append(f"## {part.partition(chr(10))[0]}")
-        for name, options in entries(part):
-            blocks += _entry(name, options)
-    return "\n\n".join(filter(None, blocks)) + "\n"
+    """Return the page as Markdown."""
+    return DIRECTIVE.sub(lambda found: _block(*found.groups()), API.read_text(encoding="utf-8"))
+
+
+def for_the_site(text: str) -> str:
+    """Return the page with each entry as a directive of mkdocstrings."""
+    return ENTRY.sub(r"\1", text)
 
 
 def entries(text: str) -> list[tuple[str, str]]:
-    """Return each name that the site shows in a text, and the options of its entry."""
-    return re.findall(r"^::: (\S+)\n((?: .+\n)*)", text, re.M)
+    """Return the name of each entry of a page, and its options."""
+    return DIRECTIVE.findall(for_the_site(text))
 
 
 def definition(name: str) -> ast.ClassDef | ast.FunctionDef:
@@ -70,19 +103,25 @@ def _fill(node: ast.ClassDef | ast.FunctionDef, tree: ast.Module) -> None:
             args.defaults = [values.get(ast.unparse(one), one) for one in args.defaults]
 
 
+def _block(name: str, options: str) -> str:
+    """Return an entry as Markdown, between comments that hold its directive."""
+    blocks = "\n\n".join(filter(None, _entry(name, options)))
+    return f"<!-- ::: {name}\n{options}-->\n{blocks}\n<!-- end of the entry -->\n"
+
+
 def _entry(name: str, options: str) -> list[str]:
     """Return the blocks of one entry."""
     node = definition(name)
-    blocks = [f"### `{name}`"]
+    blocks = [f'### <a id="{name}"></a>`{name}`']
     if isinstance(node, ast.FunctionDef):
         blocks += [_code(_signature(name, node)), _text(node), _table(node)]
-        return [*blocks, (_returned(node) + _raised(node)).strip()]
+        return [*blocks, _result(node), _errors(node)]
     inits = [f for f in node.body if isinstance(f, Function) and f.name == "__init__"]
     if "show_signature: false" not in options:
         blocks.append(_code(_signature(name, inits[0]) if inits else _fields(name, node)))
     blocks.append(_text(node))
     if "show_signature: false" not in options:
-        blocks += [_table(node, *inits), *(_raised(init).strip() for init in inits)]
+        blocks += [_table(node, *inits), *map(_errors, inits)]
     if node.name == "RunConfig":
         blocks.append("Each [setting or section of settings](settings.md) is an attribute.")
     shown = re.findall(r"[a-z_]+", options.partition("members: [")[2].partition("]")[0])
@@ -105,9 +144,42 @@ def meanings(*nodes: ast.AST) -> dict[str, str]:
     return found
 
 
-def _table(*nodes: ast.AST) -> str:
-    rows = [f"| `{name}` | {text.rstrip('.')} |" for name, text in meanings(*nodes).items()]
-    return "\n".join(["| argument | meaning |", "|---|---|", *rows]) if rows else ""
+def _table(*nodes: ast.ClassDef | Function) -> str:
+    """Return a row for each argument or field that has a meaning: type, default, meaning."""
+    kinds = {key: value for node in nodes for key, value in _kinds(node)}
+    words = {**meanings(*nodes), **SELF_EVIDENT.get(nodes[0].name, {})}
+    rows: list[str] = []
+    for name in filter(words.__contains__, kinds):
+        text = words[name][:1].upper() + words[name][1:].rstrip(".")
+        rows.append(f"| `{name}` | {' | '.join(map(_cell, kinds[name]))} | {text} |")
+    head = "| argument | type | default | meaning |\n|---|---|---|---|"
+    return "\n".join([head, *rows]) if rows else ""
+
+
+def _kinds(node: ast.ClassDef | Function) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield type and default of each argument of a function, or of each field of a class."""
+    if isinstance(node, ast.ClassDef):
+        for row in node.body:
+            if isinstance(row, ast.AnnAssign):
+                value = ast.unparse(row.value) if row.value else ""
+                yield ast.unparse(row.target), (ast.unparse(row.annotation), value)
+        return
+    for text in _arguments(node.args):
+        name, _, rest = text.lstrip("*").partition(": ")
+        kind, _, default = rest.partition(" = ")
+        yield name, (kind, default)
+
+
+def _cell(code: str) -> str:
+    text = code.replace("|", "\\|")
+    return f"`{text}`" if text else "required"
+
+
+def _result(node: Function) -> str:
+    """Return what a function returns: its type, and its section `Returns`."""
+    words = _returned(node).partition(":** ")[2]
+    kind = ast.unparse(node.returns) if node.returns else "None"
+    return f"**Returns:** `{kind}`" + (f": {words}" if words else ".")
 
 
 def _code(text: str) -> str:
@@ -181,6 +253,13 @@ def _meaning(node: ast.AST) -> str:
 def _text(node: ast.AST) -> str:
     """Return a docstring without its sections."""
     return " ".join(re.split(r"\n\n(?=\w+:\n)", _docs(node))[0].split())
+
+
+def _errors(node: Function) -> str:
+    """Return the errors of a function as a list, which a sentence opens."""
+    rows = [" ".join(row.split()).partition(": ") for row in _rows(_docs(node), "Raises")]
+    lines = [f"* `{kind}`: {words.rstrip('.')}." for kind, _, words in rows]
+    return "\n".join(["**Raises:**", "", *lines]) if lines else ""
 
 
 def _docs(node: ast.AST) -> str:

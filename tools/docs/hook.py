@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from api_page import for_the_site
 from links import rewrite
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -34,10 +35,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links between files of the repository into links between pages."""
+    """Turn links between files into links between pages, and entries of the API into directives."""
     pages = {f"docs/{file.src_uri}": file.src_uri for file in files} | _elsewhere()
     sources = {name: source for source, name in pages.items()}
-    return rewrite(markdown, sources[page.file.src_uri], pages | HOME)
+    return rewrite(for_the_site(markdown), sources[page.file.src_uri], pages | HOME)
 
 
 def on_page_content(html: str, **_: object) -> str:

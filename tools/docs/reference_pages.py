@@ -16,7 +16,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = {
     "cli.md": cli_page.page,
     "settings.md": settings_page.page,
-    "api-list.md": api_page.page,
+    "api.md": api_page.page,
 }
 """File of docs/reference and what makes its text."""
 
