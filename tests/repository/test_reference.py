@@ -17,6 +17,7 @@ import pytest
 import torch
 from api_page import definition, entries, meanings
 from reference_pages import PAGES
+from settings_page import NAMED
 
 import rods
 from places import ROOT, SOURCE
@@ -24,6 +25,9 @@ from rods import errors
 from rods.config import RunConfig, load_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.replay import METRICS as POOL
+from rods.dialects import DIALECTS
+from rods.engines import ENGINES
+from rods.envs import ENVIRONMENTS
 from rods.evaluation.grid import (
     OFFLINE,
     _File,  # pyright: ignore[reportPrivateUsage]
@@ -34,12 +38,15 @@ from rods.infra.lines import LineLog
 from rods.policy import Engine
 from rods.registry import require
 from rods.reward import score
+from rods.rewards import REWARDS
+from rods.rewards.filters import FILTERS
 from rods.store import MANIFEST, METRICS
 from rods.synthesis.rejection import Rejection
 from rods.task import Task, Turn
 from rods.trajectory import Group
 from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
+from rods.writers import WRITERS
 from rollout_cases import play, script
 from worlds import NotesEnvironment, notes_task
 
@@ -61,6 +68,22 @@ def first_cells(text: str) -> list[str]:
 def test_pages_made_from_the_code_are_current(name: str) -> None:
     current = PAGES[name]() == (REFERENCE / name).read_text(encoding="utf-8")
     assert current, f"run `python tools/docs/reference_pages.py`: docs/reference/{name} is old"
+
+
+@pytest.mark.parametrize("key", sorted(NAMED))
+def test_a_setting_that_takes_a_name_lists_the_names(key: str) -> None:
+    [row] = re.findall(rf'^\| <a id="{re.escape(key)}"></a>.*$', page("settings"), re.M)
+    values = re.split(r"(?<!\\)\|", row)[3]
+    known, beside = NAMED[key]
+    assert {*known} <= set(re.findall(r"`([\w-]+)`", values)) and beside in values
+    assert not values.strip().startswith("text") and len([*known]) > 2
+
+
+def test_no_other_setting_of_a_registry_is_shown_as_text() -> None:
+    """A registry names the setting that its names belong to."""
+    kinds = (DIALECTS, ENGINES, ENVIRONMENTS, WRITERS, FILTERS, REWARDS)
+    settings = {str(vars(kind)["_setting"]).replace("stages.", "stages.N.") for kind in kinds}
+    assert settings <= {*NAMED}
 
 
 def test_metrics_of_the_page_are_logged() -> None:
@@ -332,15 +355,21 @@ def test_the_stages_of_the_guide_are_those_of_the_recipe() -> None:
     ]
 
 
+TEN = ("small", "smollm2", "full")
+"""Profiles of the page on ten settings."""
+
+
 def test_the_ten_settings_of_the_guide_have_the_values_of_the_profiles() -> None:
     text = (DOCS / "guides" / "first-settings.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^\| `([\w.]+)`<br>[^|]+<br>(\S+); `full`: (\S+)(?: \([^|]+\))? \|", text, re.M
-    )
-    small, full = (flat(load_config("rods", p).model_dump(mode="json")) for p in ("small", "full"))
+    cell = r"([^ |]+)(?: \([^|]+\))?"
+    rows = re.findall(rf"^\| `([\w.]+)`<br>[^|]+ \| {cell} \| {cell} \| {cell} \|", text, re.M)
+    assert re.findall(r"`(\w+)` \|", text.partition("| raise it")[0].splitlines()[-1] + "|") == [
+        *TEN
+    ]
+    profiles = [flat(load_config("rods", p).model_dump(mode="json")) for p in TEN]
     assert len(rows) == 10
     for name, *values in rows:
-        assert [value.strip("`") for value in values] == [str(p[name]) for p in (small, full)], name
+        assert [value.strip("`") for value in values] == [str(p[name]) for p in profiles], name
 
 
 def test_the_ten_settings_name_charts_and_sections_of_the_report() -> None:

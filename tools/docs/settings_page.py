@@ -10,12 +10,21 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rods.cli.settings import places, rows_of
 from rods.config import load_config
+from rods.config.bundled import BUNDLED
+from rods.dialects import DIALECTS
+from rods.engines import ENGINES
+from rods.envs import ENVIRONMENTS
 from rods.infra.dotted import flat
+from rods.integrations.trackers import TRACKERS
+from rods.rewards import REWARDS
+from rods.rewards.filters import FILTERS
+from rods.trainers.packaged import PACKAGED
+from rods.writers import WRITERS
 
 START = """# Which settings are there?
 
@@ -29,6 +38,19 @@ The first value is the default of the program. Where the recipe `rods` sets anot
 the values of another recipe. Constants of a reward and keys of `env.options` are on the pages of
 the [recipes](../recipes/index.md) and the [environments](../guides/tools.md) that read them.
 """
+OWN = ", or `module:attribute` or `FILE.py:attribute` of yours"
+NAMED: Mapping[str, tuple[Iterable[str], str]] = {
+    "model.name": (dict.fromkeys((*BUNDLED, *PACKAGED)), ", a folder, or a name on a hub"),
+    "model.dialect": (DIALECTS, OWN),
+    "engine.name": (("auto", *ENGINES), OWN),
+    "env.name": (ENVIRONMENTS, OWN),
+    "env.function_call.environment": (ENVIRONMENTS, OWN),
+    "synthesis.writer": (WRITERS, OWN),
+    "train.filter": (FILTERS, OWN),
+    "track.names": (TRACKERS, ""),
+    "stages.N.reward": (REWARDS, OWN),
+}
+"""Names that a setting of texts knows, and what it takes beside them."""
 PROFILES = ("small", "full")
 HEAD = "| setting | default | values | meaning |\n|---|---|---|---|"
 
@@ -54,8 +76,17 @@ def _row(row: dict[str, Any]) -> str:
     key = row["key"]
     shown = "none" if row["default"] is None else _code(row["default"])
     shown = "; ".join([shown, *_others(key, row["default"])])
-    cells = [text.replace("|", "\\|") for text in (shown, row["values"], row["meaning"])]
+    cells = [text.replace("|", "\\|") for text in (shown, _values(row), row["meaning"])]
     return f'| <a id="{key}"></a>`{key}` | {" | ".join(cells)} |'
+
+
+def _values(row: Mapping[str, Any]) -> str:
+    """Return the allowed values: the known names of a setting that takes a name, else the kind."""
+    if row["key"] not in NAMED:
+        return row["values"]
+    names, beside = NAMED[row["key"]]
+    several = "list, each one of" if row["values"].startswith("list") else "one of"
+    return f"{several} {', '.join(f'`{name}`' for name in names)}{beside}"
 
 
 def _others(key: str, default: Any) -> Iterator[str]:
