@@ -71,6 +71,19 @@ def test_a_guide_is_short_and_its_headings_are_phrases(path: Path) -> None:
     assert headings and not [title for title in headings if title.endswith("?")]
 
 
+TITLED = re.findall(
+    r"^ +- ([^:\n]+): ((?:start|recipes|reference)/\S+\.md)$",
+    (ROOT / "mkdocs.yml").read_text(encoding="utf-8"),
+    re.M,
+)
+
+
+@pytest.mark.parametrize(("title", "page"), TITLED)
+def test_a_page_has_the_title_that_the_navigation_shows(title: str, page: str) -> None:
+    first = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("\n")[0]
+    assert first == f"# {title}" and len(TITLED) > 15
+
+
 class Links(HTMLParser):
     """Ids of a page, addresses that a reader may follow, and those that a browser asks for."""
 

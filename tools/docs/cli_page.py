@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from rods.cli.main import app
 
-START = """# Which commands are there?
+START = """# Commands
 
 Every verb of `rods` with its arguments and options. `rods VERB --help` prints the same.
 

@@ -26,7 +26,7 @@ from rods.rewards.filters import FILTERS
 from rods.trainers.packaged import PACKAGED
 from rods.writers import WRITERS
 
-START = """# Which settings are there?
+START = """# Settings
 
 Every setting with its default, its allowed values and its meaning. Give one as an option
 (`--rollout.k 16`), or in a recipe of your own (`k = 16` under `[rollout]`).
