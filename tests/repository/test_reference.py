@@ -32,6 +32,7 @@ from rods.evaluation.grid import (
     OFFLINE,
     _File,  # pyright: ignore[reportPrivateUsage]
 )
+from rods.evaluation.suite import row_of
 from rods.infra.checkpoints import LATEST
 from rods.infra.dotted import flat
 from rods.infra.lines import LineLog
@@ -153,15 +154,19 @@ def test_the_python_of_the_api_page_runs(
 ) -> None:
     """Blocks share their names; the calls that take minutes return at once."""
     monkeypatch.chdir(tmp_path)
-    row = {"greedy_progress": 0.5}
+    world = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
+    short, none = (
+        play(world, script(*texts)) for texts in (("[add(amount=2)]", "Done."), ("No.",))
+    )
+    rows = [row_of(Group(world, [tried], 0), None) for tried in (short, none)]
     monkeypatch.setattr("rods.assemble.train", lambda config: SimpleNamespace(path=tmp_path))
-    monkeypatch.setattr("rods.assemble.library.evaluate", lambda config, path: [row, row])
+    monkeypatch.setattr("rods.assemble.library.evaluate", lambda config, path: rows)
     monkeypatch.setattr("rods.assemble.library.synthesize", lambda config, n: [])
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in re.findall(r"```python\n(.*?)```", page("api"), re.S):
         exec(block, names)
     task = names["task"]
-    assert names["progress"] == 0.5 and names["config"].updates == 10
+    assert names["progress"] == 0.5 and len(names["solved"]) == 1 and names["config"].updates == 10
     shown = capsys.readouterr().out.splitlines()
     called = '{"room_id": "R-3", "hours": 2} True'
     rooms = "{'rooms': {'R-3': {}}}"
@@ -171,10 +176,6 @@ def test_the_python_of_the_api_page_runs(
     (tmp_path / MANIFEST).write_text('{"rods": "0.1.0", "digest": "", "config": {}}')
     LineLog(tmp_path / METRICS).append({"kind": "step", "reward_mean": 0.25})
     assert names["last_reward"](str(tmp_path)) == 0.25
-    world = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
-    short, none = (
-        play(world, script(*texts)) for texts in (("[add(amount=2)]", "Done."), ("No.",))
-    )
     long = play(world, script("[total()]", "[add(amount=2)]", "Done."))
     assert names["progress_and_length"](world, short).value == 0.98
     scores = names["ShortestSolution"]().score_group(Group(world, [short, none, long], 0))

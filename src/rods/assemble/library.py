@@ -56,7 +56,7 @@ def evaluate(
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Returns:
-        One row for each task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
+        One row for each task. `greedy_progress` and `progress` list a value for each valid rollout.
 
     Raises:
         StoreError: the run has no checkpoint.
