@@ -105,8 +105,8 @@ PARSED_PAGES = [
 ]
 PARSED = "\n".join([README, *(path.read_text(encoding="utf-8") for path in PARSED_PAGES)])
 COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n…]+)(?:#|$)", PARSED, re.M)
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", PARSED, re.M | re.S)
-COMMANDS += re.findall(r"^ *rods ([^#\n]+)$", "\n".join(BLOCKS).replace("$recipe", "torl"), re.M)
+BLOCKS = "\n".join(re.findall(r"^```sh\n(.*?)^```", PARSED, re.M | re.S)).replace("\\\n", "")
+COMMANDS += re.findall(r"^ *rods ([^#\n]+)$", BLOCKS.replace("$recipe", "torl"), re.M)
 SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
 COMMANDS += sorted(f"train {words}" for words in SETTINGS)
 

@@ -199,7 +199,7 @@ def test_a_language_model_starts_as_the_page_says(
 def script(page: Path) -> str:
     """The only script of a page."""
     [block] = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-    return block
+    return block.replace("\\\n", "")
 
 
 @pytest.mark.slow
