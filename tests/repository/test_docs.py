@@ -104,9 +104,10 @@ PARSED_PAGES = [
     *(ROOT / "examples" / name / "README.md" for name in ("verl", "one_gpu", "own_reward")),
 ]
 PARSED = "\n".join([README, *(path.read_text(encoding="utf-8") for path in PARSED_PAGES)])
+PARSED = PARSED.replace("\\\n", "").replace("$recipe", "torl").replace("$seed", "0")
 COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n…]+)(?:#|$)", PARSED, re.M)
-BLOCKS = "\n".join(re.findall(r"^```sh\n(.*?)^```", PARSED, re.M | re.S)).replace("\\\n", "")
-COMMANDS += re.findall(r"^ *rods ([^#\n]+)$", BLOCKS.replace("$recipe", "torl"), re.M)
+BLOCKS = "\n".join(re.findall(r"^```sh\n(.*?)^```", PARSED, re.M | re.S))
+COMMANDS += re.findall(r"^(?: {0,3}| {5,})rods ([^#\n]+)$", BLOCKS, re.M)
 SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
 COMMANDS += sorted(f"train {words}" for words in SETTINGS)
 
@@ -127,7 +128,7 @@ def program() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) -> None:
-    verb, *words = shlex.split(command.partition(" > ")[0].replace("$seed", "0"))
+    verb, *words = shlex.split(command.partition(" > ")[0])
     if words[-1:] in (["--profile"], ["--model"]):
         words.append("x")
     context = program().commands[verb].make_context(verb, words, resilient_parsing=False)
