@@ -14,10 +14,11 @@ from rods.cli.main import app
 
 START = """# Commands
 
-Every verb of `rods` with its arguments and options. `rods VERB --help` prints the same.
+This page lists every command of `rods` with its arguments and options. In a terminal,
+`rods VERB --help` prints the same.
 
-Verbs that take settings accept [every setting](settings.md) as an option: `--section.key VALUE`.
-A user's error ends with status 2; [exit codes](exit-codes.md) lists the others.
+Commands that take settings accept [every setting](settings.md) as an option: `--section.key VALUE`.
+If you made an error, the command ends with status 2. [Exit codes](exit-codes.md) lists the others.
 """
 
 

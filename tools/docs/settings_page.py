@@ -28,15 +28,15 @@ from rods.writers import WRITERS
 
 START = """# Settings
 
-Every setting with its default, its allowed values and its meaning. Give one as an option
-(`--rollout.k 16`), or in a recipe of your own (`k = 16` under `[rollout]`).
-`rods settings NAME` prints a section or a setting. [Ten settings](../guides/first-settings.md)
-matter first.
+This page lists every setting with its default, its allowed values and its meaning. You give a
+setting as an option (`--rollout.k 16`), or in a recipe of your own (`k = 16` under `[rollout]`).
+If you are new, begin with the [ten settings](../guides/first-settings.md) that matter first. In a
+terminal, `rods settings NAME` prints a section or a setting.
 
-The first value is the default of the program. Where the recipe `rods` sets another one, it follows:
-`small` is what `rods train` uses, `full` is the paper's size. `rods settings --recipe NAME` prints
-the values of another recipe. Constants of a reward and keys of `env.options` are on the pages of
-the [recipes](../recipes/index.md) and the [environments](../guides/tools.md) that read them.
+The first default is that of the program. If the recipe `rods` sets another value, it follows:
+`small` is what `rods train` uses, and `full` is the paper's size. `rods settings --recipe NAME`
+prints the values of another recipe. Constants of a reward and keys of `env.options` are on the
+pages of the [recipes](../recipes/index.md) and [environments](../guides/tools.md) that read them.
 """
 OWN = ", or `module:attribute` or `FILE.py:attribute` of yours"
 NAMED: Mapping[str, tuple[Iterable[str], str]] = {
