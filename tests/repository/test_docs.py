@@ -47,21 +47,30 @@ FILES = {place: [p for p in (ROOT / place).rglob("*") if p.is_file()] for place 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_that_a_guide_names_exist(guide: Path) -> None:
-    named = set(FILE.findall(guide.read_text(encoding="utf-8"))) - EXAMPLES
-    assert not [name for name in sorted(named) if not is_there(name, guide.parent)]
+def test_files_that_guides_name_exist() -> None:
+    named = {guide: set(FILE.findall(guide.read_text(encoding="utf-8"))) for guide in GUIDES}
+    lost = {
+        (str(guide.relative_to(ROOT)), name)
+        for guide, names in named.items()
+        for name in names - EXAMPLES
+        if not is_there(name, guide.parent)
+    }
+    assert not lost
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_guides_that_docstrings_cite_exist(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text if ".md" in text else "")  # the tree of all that cites none takes seconds
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Expr)]
-    texts = [n.value.value for n in nodes if isinstance(n.value, ast.Constant)]
-    cited = {name for text in texts for name in re.findall(r"[\w/-]+\.md\b", str(text))}
-    assert not [name for name in cited - {"policy.md"} if not (ROOT / name).is_file()]
+def test_guides_that_docstrings_cite_exist() -> None:
+    lost: set[tuple[str, str]] = set()
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        if ".md" not in text:
+            continue  # the trees of all files take seconds
+        nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Expr)]
+        texts = [n.value.value for n in nodes if isinstance(n.value, ast.Constant)]
+        cited = {name for text in texts for name in re.findall(r"[\w/-]+\.md\b", str(text))}
+        here = str(path.relative_to(SOURCE))
+        lost |= {(here, n) for n in cited - {"policy.md"} if not (ROOT / n).is_file()}
+    assert not lost
 
 
 def tree() -> str:
@@ -126,18 +135,18 @@ def program() -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_the_readme_and_of_the_guides_can_be_parsed(command: str) -> None:
-    verb, *words = shlex.split(command.partition(" > ")[0])
-    if words[-1:] in (["--profile"], ["--model"]):
-        words.append("x")
-    context = program().commands[verb].make_context(verb, words, resilient_parsing=False)
-    if verb == "verl":  # its own keys are words without dashes, and verl checks them
-        context.args = [word for word in context.args if not re.match(r"\w[\w.]*=", word)]
-    path = verb in ("eval", "chat") and context.args[:1] and context.args[0][:2] != "--"
-    named = [text.partition("=")[0] for text in overrides(context.args[bool(path) :])]
-    any_stage = {re.sub(r"^stages\.\d+", "stages.0", name) for name in named}
-    assert any_stage <= {*keys(), "stages"}
+def test_commands_of_the_readme_and_of_the_guides_can_be_parsed() -> None:
+    known = {*keys(), "stages"}
+    for command in COMMANDS:
+        verb, *words = shlex.split(command.partition(" > ")[0])
+        if words[-1:] in (["--profile"], ["--model"]):
+            words.append("x")
+        context = program().commands[verb].make_context(verb, words, resilient_parsing=False)
+        if verb == "verl":  # its own keys are words without dashes, and verl checks them
+            context.args = [word for word in context.args if not re.match(r"\w[\w.]*=", word)]
+        path = verb in ("eval", "chat") and context.args[:1] and context.args[0][:2] != "--"
+        named = [text.partition("=")[0] for text in overrides(context.args[bool(path) :])]
+        assert {re.sub(r"^stages\.\d+", "stages.0", name) for name in named} <= known, command
 
 
 INLINE = re.compile(r"`rods ([a-z-]+)([^`]*)`")
@@ -145,10 +154,9 @@ INLINE = re.compile(r"`rods ([a-z-]+)([^`]*)`")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_options_of_commands_within_sentences_exist(guide: Path) -> None:
-    text = re.sub(r"\s*\n\s*", " ", guide.read_text(encoding="utf-8"))
-    for verb, words in INLINE.findall(text):
+def test_options_of_commands_within_sentences_exist() -> None:
+    texts = [re.sub(r"\s*\n\s*", " ", guide.read_text(encoding="utf-8")) for guide in GUIDES]
+    for verb, words in INLINE.findall("\n".join(texts)):
         params = program().commands[verb].params
         own = {o for param in params for o in (*param.opts, *param.secondary_opts)} | {"--help"}
         for option in set(re.findall(r"--[\w.-]+", words)) - own:
