@@ -1,4 +1,4 @@
-"""Benchmarks: each runs to its end by `--quick`, and a page of the docs has its figures."""
+"""Benchmarks: each runs by `--quick` or is imported, and a page of the docs has its figures."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ import forked
 from places import BENCHMARKS, ROOT, SOURCE
 
 COMMANDS = (
-    *(
-        "attention",
-        "beside_synthesis",
-        "bfcl_world",
-        "boundary_cost",
-        "decode_step",
-        "faults",
-        "gap_words",
-    ),
-    *("gate_catches", "gate_catches --words 4", "generalisation", "gradient_noise", "growth"),
-    *("hints", "hostile_writer", "join_window", "math_start", "matrix_share", "mechanism"),
-    *(
-        "memory_plan",
-        "own_tools",
-        "profile_figures",
-        "recipes",
-        "resident",
-        "rollout_engine",
-        "sandbox",
-    ),
-    *("scale curriculum", "scale worlds", "scale writers", "schedules", "schedules_real"),
-    *("search", "server_engine", "sft_speed", "skyrl", "soak", "synthesis_yield", "threads"),
-    *("turn_outcomes", "update_step", "view", "whole_step"),
+    *("attention", "bfcl_world", "boundary_cost", "gap_words --variants 2"),
+    "gate_catches --variants 2 --originals 4 --words 1",
+    *("generalisation", "growth --episodes", "hints", "hostile_writer", "math_start", "mechanism"),
+    *("memory_plan --way 0 --shrink 16", "own_tools", "profile_figures", "resident"),
+    *("scale curriculum", "scale worlds", "scale writers", "search", "skyrl"),
+    *("synthesis_yield --proposals 4", "threads", "turn_outcomes", "update_step", "view"),
 )
+"""Commands of some seconds, with what makes them shorter."""
+TRAINS = "tests/trainers and tests/core/test_main_job.py train"
+PLAYS = "tests/engines samples by each engine"
 ELSEWHERE = {
+    "beside_synthesis": "tests/synthesis runs the worker beside training",
+    "decode_step": "benchmarks/gpu/decode_step.py runs in small",
+    "faults": "test_faults_check.py plants what it must find; kill_resume kills",
+    "gradient_noise": TRAINS,
+    "join_window": PLAYS,
     "kill_resume": "tests/core/test_main_job.py runs it with two kills",
+    "matrix_share": TRAINS,
+    "recipes": "tests/recipes trains by recipes",
+    "rollout_engine": PLAYS,
+    "sandbox": "tests/sandbox runs programs in it",
+    "schedules": "tests/core/test_loop_schedules.py trains by each schedule",
+    "schedules_real": "tests/core/test_loop_schedules.py, too",
+    "server_engine": PLAYS,
+    "sft_speed": "tests/trainers trains with adapters",
+    "soak": "test_soak.py runs it in threads and in processes",
     "suites_verdicts": "needs checkouts of the suites",
     "tool_rewards": "needs the released scorers",
+    "whole_step": TRAINS,
 }
-"""Commands that are only seen to parse their options, and why."""
+"""Commands that are imported and parse the options of their quick form, and why that is enough."""
 MODULES = {
     *("sft_trl", "shared", "tau2_verdicts", "trl_process", "trl_timed", "update_trl"),
     "vllm_server",
@@ -61,13 +62,14 @@ def run(words: list[str], folder: Path) -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_benchmark_runs_to_its_end(command: str, tmp_path: Path) -> None:
     name, *words = command.split()
-    assert run([str(BENCHMARKS / f"{name}.py"), *words, "--quick"], tmp_path)
+    assert run([str(BENCHMARKS / f"{name}.py"), "--quick", *words], tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_what_is_run_elsewhere_has_a_quick_form(name: str, tmp_path: Path) -> None:
-    assert "--quick" in run([str(BENCHMARKS / f"{name}.py"), "--help"], tmp_path)
+    """An unknown option of the quick form ends the command before its help."""
+    assert "--quick" in run([str(BENCHMARKS / f"{name}.py"), "--quick", "--help"], tmp_path)
 
 
 @pytest.mark.slow
