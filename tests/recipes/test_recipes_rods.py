@@ -30,9 +30,11 @@ REFUSED = {
 """Recipes whose tasks have no variants, and the environment that a refusal must name."""
 ALL = recipe_names()
 GROWING = [name for name in ALL if name not in REFUSED]
-PLAYED = [(name, "small") for name in GROWING] + [
-    (name, "small_search") for name in ("otc_grpo", "otc_ppo")
+PLAYED = [
+    *((name, "small") for name in ("envtuning", "otc_ppo", "retool", "torl")),
+    ("otc_grpo", "small_search"),
 ]
+"""One recipe for each environment and writer, and those of python_tool that differ in more."""
 SMALL = (
     *("curriculum=rods", "updates=2", "model.threads=1", "model.device=cpu"),
     *("rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=2"),
@@ -81,6 +83,7 @@ def test_the_others_are_not_refused_by_their_settings() -> None:
     for name, profile in PLAYED:
         require_named(load_config(name, profile, ["curriculum=rods"]))
     for name in GROWING:
+        require_named(load_config(name, "small", ["curriculum=rods"]))
         config = load_config(name, "full", ["curriculum=rods", 'env.search.corpus=""'])
         if config.rollout.k > 1:
             require_named(config)
