@@ -147,9 +147,7 @@ def test_variants_become_rows_of_another_trainer(
     synth[synth.index("40")] = "6"
     assert rods(*synth[1:], monkeypatch=monkeypatch) == 0
     assert rods(*convert[1:], monkeypatch=monkeypatch) == 0
-    done = subprocess.run(
-        [sys.executable, str(ROOT / read[1]), read[2]], capture_output=True, text=True, check=False
-    )
+    done = forked.run([str(ROOT / read[1]), read[2]], tmp_path)
     assert "rows with the columns prompt" in done.stdout, done.stderr
     assert "ancestors of the first: [" in done.stdout
 
