@@ -149,10 +149,9 @@ def test_the_bundled_policy_talks_about_the_benchmark(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [0, 1])
-def test_ctrl_c_leaves_at_once(processes: int) -> None:
-    """Also where worlds have threads, which must not hold the standard input."""
-    words = ("chat", "tiny", "--rollout.worlds.processes", str(processes))
+def test_ctrl_c_leaves_at_once() -> None:
+    """Worlds have threads here, which must not hold the standard input."""
+    words = ("chat", "tiny", "--rollout.worlds.processes", "1")
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-m", "rods.cli.main", *words], **pipes) as chat:
         assert chat.stdin and chat.stdout

@@ -71,8 +71,10 @@ def test_what_holds_no_model_is_named_before_tasks_are_made(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", [v for v in VERBS if v.split()[0] in ("trl", "verl", "check")])
-@pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [*zip([v for v in VERBS if v.split()[0] in ("trl", "verl", "check")], NOTHING, strict=False)],
+)
 def test_other_verbs_name_it_alike(
     verb: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -93,7 +93,8 @@ def begun(config: RunConfig, folder: str, start: Any = None) -> Any:
 def test_an_evaluation_and_an_sft_are_refused_likewise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["eval", "--rollout.context_tokens", "20000", "--evaluation.tasks", "1"]
+    small = ["--evaluation.tasks", "1", "--evaluation.variants", "0"]
+    words = ["eval", "--rollout.context_tokens", "20000", *small]
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "positions for 4,096 tokens" in capsys.readouterr().err
     data = tmp_path / "d.jsonl"

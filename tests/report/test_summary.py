@@ -6,7 +6,6 @@ import gzip
 import importlib
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,17 +154,15 @@ def changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: data[:-200],
         lambda data: data[:-4],
         lambda data: data[:100] + b"x" + data[101:],
         lambda data: gzip.decompress(data),
-        lambda data: b"",
         lambda data: gzip.compress(b""),
         lambda data: gzip.compress(b"[]\n"),
         changed(b'"rbar":', b'"mean":'),
         changed(b'"step":', b'"step":"x'),
     ],
-    ids=["cut", "end", "byte", "plain", "empty", "none", "list", "field", "json"],
+    ids=["cut", "byte", "plain", "none", "list", "field", "json"],
 )
 def test_a_damaged_summary_is_refused(
     damage: Callable[[bytes], bytes], summaries: Path, grid: Grid
@@ -183,23 +180,17 @@ def test_a_missing_summary_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.jsonl.gz")), ids=str)
-def test_the_kept_summaries_can_be_read(path: Path) -> None:
-    runs = runs_at(path)
-    assert runs and all(run.steps and run.evaluation("after") and not run.notes for run in runs)
+def test_the_kept_summaries_can_be_read() -> None:
+    """One of each folder: an experiment's were written by one version."""
+    kept = {path.parent: path for path in sorted((ROOT / "experiments").rglob("*.jsonl.gz"))}
+    assert len(kept) > 5
+    for path in kept.values():
+        runs = runs_at(path)
+        whole = [run.steps and run.evaluation("after") and not run.notes for run in runs]
+        assert whole and all(whole), path
 
 
 def test_the_kept_summaries_stay_small() -> None:
     kept = [path for path in (ROOT / "experiments").rglob("*") if path.is_file()]
     data = [path for path in kept if path.suffix in (".json", ".gz")]
     assert len(data) > 20 and sum(path.stat().st_size for path in data) < 5_000_000
-
-
-def test_a_checkout_stays_small() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode or not listed.stdout:
-        pytest.skip("not a git checkout")
-    files = [path for name in listed.stdout.split("\0")[:-1] if (path := ROOT / name).is_file()]
-    sizes = {str(path): path.stat().st_size for path in files}
-    assert len(sizes) > 500 and sum(sizes.values()) <= 35_000_000
-    assert {name: size for name, size in sizes.items() if size > 10_000_000} == {}

@@ -185,6 +185,10 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.wait_for_selector("text=Groups")
 
 
+WIDE = pytest.mark.parametrize("page", [(1280, "light")], ids=["wide"], indirect=True)
+
+
+@WIDE
 @pytest.mark.slow
 def test_a_click_on_the_map_opens_the_task(page: Any) -> None:
     page.goto("/boundary?run=shown")
@@ -195,6 +199,7 @@ def test_a_click_on_the_map_opens_the_task(page: Any) -> None:
     page.wait_for_url("**/task?**")
 
 
+@WIDE
 @pytest.mark.slow
 def test_a_step_in_training_appears_by_itself(page: Any, run: Path) -> None:
     step = 100 + len(list(run.glob("trajectories/*")))
