@@ -158,9 +158,6 @@ def test_a_conversation_ends_by_its_customer_and_its_database_is_compared(
             "ended by a budget: steps",
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            [CALL, *["So?"] * 98], ["Hello.", *["Well."] * 97, BYE], "", marks=pytest.mark.slow
-        ),
     ],
 )
 def test_how_a_conversation_can_end(

@@ -201,7 +201,7 @@ def _clear(folder: Path) -> int:
             answers = cache.count()
     for name in [QUEUE] if answers else [QUEUE, ANSWERS]:
         for path in folder.glob(f"{Path(name).stem}*"):
-            path.unlink()
+            path.unlink(missing_ok=True)  # SQLite removes some itself
     if not any(folder.iterdir()):
         folder.rmdir()
     return answers
