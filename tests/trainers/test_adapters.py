@@ -72,9 +72,9 @@ def said(folder: Path) -> torch.Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("merge", [True, False])
-@pytest.mark.parametrize("own_tokenizer", [True, False])
-@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize(
+    ("merge", "own_tokenizer", "relative"), [(True, True, False), (False, False, True)]
+)
 def test_adapters_load_with_their_base(
     adapter: Path, tmp_path: Path, merge: bool, own_tokenizer: bool, relative: bool
 ) -> None:
@@ -143,11 +143,8 @@ def test_adapters_that_name_themselves_are_refused(adapter: Path) -> None:
 # -- rods eval -----------------------------------------------------------------------------------
 
 WAYS = {
-    "path": lambda a: [str(a)],
     "trl's folder": lambda a: [str(a.parent)],
     "run": lambda a: ["--run", str(a)],
-    "run of trl": lambda a: ["--run", str(a.parent)],
-    "model": lambda a: ["--model", str(a)],
     "model.name": lambda a: ["--model.name", str(a)],
     "beside settings": lambda a: [str(a), "--recipe", "rods", "--rollout.k", "4"],
 }
@@ -176,8 +173,7 @@ def test_eval_takes_adapters_by_each_documented_way(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whose", ["trl", "ours"])
-@pytest.mark.parametrize("way", ["path", "model", "model.name"])
+@pytest.mark.parametrize(("whose", "way"), [("trl", "trl's folder"), ("ours", "model.name")])
 def test_a_checkpoint_is_evaluated_with_the_settings_it_was_trained_with(
     adapter: Path, tmp_path: Path, whose: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,15 +36,14 @@ def halved(model):
     return model
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.slow
-def test_the_reference_says_what_the_start_says(kind):
-    model = halved(build(kind))
+def test_the_reference_says_what_the_start_says():
+    model = halved(build("qwen3"))
     with torch.no_grad():  # sharp attention, so that a turned position shows
         for name, p in model.named_parameters():
             if "q_proj.weight" in name or "k_proj.weight" in name:
                 p *= 4
-    groups = make_groups(build(kind), k=2, prompt=1600)
+    groups = make_groups(build("qwen3"), k=2, prompt=800)
     trainer = make_trainer(model, model_settings=HALF, kl=0.1)
     report = trainer.update(groups, make_scores(groups))
     assert report.trained == 4 and 0 <= report.kl < 1e-6

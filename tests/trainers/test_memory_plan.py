@@ -30,7 +30,6 @@ from rods.trainers.memory.plan import (
     ways,
 )
 from rods.trainers.memory.shape import GIB, Device, Shape, device_of, keep_within, shape_of
-from sweeps import slow
 from tiny_models import build
 from verbs import rods
 
@@ -354,8 +353,8 @@ def saved_bytes(model: Any, tokens: int, half: bool) -> int:
     return sum(kept.values())
 
 
-@pytest.mark.parametrize("kind", ["qwen3", "llama", *slow("qwen2", "mistral")])
-@pytest.mark.parametrize(("half", "rank"), [(False, 0), (True, 0), (False, 4), (True, 4)])
+@pytest.mark.parametrize("kind", ["qwen3", "llama"])
+@pytest.mark.parametrize(("half", "rank"), [(False, 0), (True, 4)])
 def test_a_layer_saves_what_is_said(kind: str, half: bool, rank: int) -> None:
     """Within a quarter; the difference of one and three layers, so that nothing else counts."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import subprocess
 from pathlib import Path
 from typing import Any, cast
@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGUFWriter
-from safetensors.torch import load_file
 
 from rods.config import ModelSettings
-from rods.engines import threads
+from rods.engines.hf import HFPolicy
 from rods.errors import PolicyError, PrerequisiteError
-from rods.store import RunDirectory
 from rods.trainers import packaged
 from rods.trainers.loading import load_architecture, load_model, load_tokenizer, path_or_name
-from verbs import rods
+from trainer_cases import CPU, make_groups, make_scores, make_trainer
 
 
 def gguf_file(path: Path, architecture: str = "nonesuch") -> Path:
@@ -89,7 +87,9 @@ def test_the_packaged_model_can_be_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_packaged_model_answers_and_ends_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_packaged_model_answers_ends_its_turn_and_is_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder = Path(path_or_name("smollm2"))
     monkeypatch.setattr(subprocess, "run", None)  # from here on the cache is enough
     packaged._packaged.cache_clear()  # pyright: ignore[reportPrivateUsage]
@@ -108,58 +108,11 @@ def test_the_packaged_model_answers_and_ends_its_turn(monkeypatch: pytest.Monkey
     answer = tokenizer.decode(made[0][ids["input_ids"].shape[1] :])
     assert "Paris" in answer and answer.endswith("<|im_end|>")
 
-
-@pytest.mark.slow
-def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A short cold start, an update in the loop, and another one after a resume."""
-    data = tmp_path / "data.jsonl"
-    started, run = tmp_path / "started", tmp_path / "run"
-    asked = ("--families", "expression", "--difficulties", "2", "--n", "12")
-    demonstrate = ("demonstrate", "--dialect", "torl", *asked, "--out", str(data))
-    assert not rods(*demonstrate, monkeypatch=monkeypatch)
-    sft = ("sft", str(data), "--model", "smollm2", "--model.lora_rank", "16", "--adapter")
-    # Without the hardware, bfloat16 takes over ten minutes here.
-    half = threads.bfloat16_pays(576)
-    quick = (
-        "--model.dtype",
-        "bfloat16" if half else "float32",
-        "--epochs",
-        "1",
-        "--batch-tokens",
-        "384",
-        "--model.threads",
-        "1",
-    )
-    assert not rods(*sft, *quick, "--out", str(started), monkeypatch=monkeypatch)
-    card = json.loads((started / "card.json").read_text())
-    assert card["loss"] < 0.85 * card["loss_first"]
-    adapters = load_file(started / "adapter_model.safetensors")
-    assert not half or {tensor.dtype for tensor in adapters.values()} == {torch.bfloat16}
-    overrides = {
-        "rollout": {
-            "tasks_per_step": 2, "k": 4, "step_tokens": 48, "generated_tokens": 64,
-            "context_tokens": 256,
-        },
-        "env.questions": {"families": '["expression"]', "difficulty": "[2]"},
-        "evaluation": {"tasks": 1, "samples": 1},
-        "train.local": {"microbatch_tokens": 1280},
-        "model": {"threads": 1},
-    }  # fmt: skip
-    words = [
-        word
-        for section, values in overrides.items()
-        for key, value in values.items()
-        for word in (f"--{section}.{key}", str(value))
-    ]
-    recipe = ("--recipe", "torl", "--profile", "smollm2", "--model", str(started))
-    assert not rods(
-        "train", *recipe, "--updates", "1", *words, "--out", str(run), monkeypatch=monkeypatch
-    )
-    assert not rods("train", "--resume", str(run), "--updates", "2", monkeypatch=monkeypatch)
-    steps = [row for row in RunDirectory.open(run).metrics() if row["kind"] == "step"]
-    assert [row["step"] for row in steps] == [1, 2]
-    assert all(row["trajectories"] == 8 for row in steps)
-    learned = cast("list[dict[str, Any]]", [row for row in steps if row["trained"]])
-    assert learned and all(0 < row["gap_mean"] < 0.1 for row in learned)
+    engine = HFPolicy(model, [tokenizer.eos_token_id], rows=1, max_context=128)
+    done = asyncio.run(engine.open(0).generate(ids["input_ids"][0].tolist(), 12, 0.0))
+    assert list(done.ids) == made[0][ids["input_ids"].shape[1] :].tolist()
+    adapted = CPU.model_copy(update={"lora_rank": 16})
+    groups = make_groups(model, groups=1, k=2)
+    trainer = make_trainer(model, model_settings=adapted, total_steps=1)
+    report = trainer.update(groups, make_scores(groups))
+    assert report.trained == 2 and report.gap_mean < 1e-4 and report.grad_norm > 0
