@@ -55,7 +55,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     from rods.rollout.groups import run_groups
     from rods.rollout.template import ChatTemplate
 
-    config = load_config("rods", "small", ["env.train_tasks=8"])
+    config = load_config("rods", "small", ["env.train_tasks=4"])
     model, tokenizer = load_model(config.model)
     template = ChatTemplate(tokenizer)
     tasks = sides_of(config).originals

@@ -47,12 +47,12 @@ def step(turn: int, call: ToolCall, parsed: dict[str, Json]) -> TraceStep:
 
 @pytest.mark.slow
 def test_a_turn_that_lacks_a_value_uses_vague_words_as_others_do() -> None:
-    """Shares within 1.5 times of each other, over more than 200 variants."""
+    """Shares within twice of each other, over more than 70 variants."""
     sides = split(load_tasks(""))
     writer = GraphWriter(sides.train, BfclEnvironment(""))
     seeds = [one for one in sides.train if one.category == MISS_PARAM]
     rng = random.Random(5)
-    made = [writer.propose(rng.choice(seeds), rng) for _ in range(330)]
+    made = [writer.propose(rng.choice(seeds), rng) for _ in range(110)]
     found: dict[bool, list[bool]] = {True: [], False: []}
     drafts = [one for one in made if isinstance(one, Task)]
     for draft in drafts:
@@ -60,8 +60,8 @@ def test_a_turn_that_lacks_a_value_uses_vague_words_as_others_do() -> None:
             if before is None or before.ground_truth:  # answers to a question are left out
                 found[not turn.ground_truth].append(bool(VAGUE.search(turn.user)))
     shares = [sum(rows) / len(rows) for rows in (found[True], found[False])]
-    assert len(drafts) > 200
-    assert max(shares) <= 1.5 * min(shares), shares
+    assert len(drafts) > 70
+    assert max(shares) <= 2 * min(shares), shares
 
 
 def test_an_open_value_may_be_left_out_with_its_preposition() -> None:

@@ -17,7 +17,6 @@ from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task
 from rods.types import ToolSpec
-from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
     accepted,
@@ -31,14 +30,14 @@ from synthesis_cases import (
     writer,
 )
 
-RARE = {"flipped boolean": 5, "told early": 10, "value of no type": 5}
+RARE = {"flipped boolean": 5, "told early": 5, "value of no type": 5}
 """Classes that few tasks can have; the others are had by nearly all."""
 
 
 @functools.cache
 def subjects() -> tuple[Subject, ...]:
     """Accepted variants of both writers."""
-    pairs = [*accepted(60), *walked(4)]
+    pairs = [*accepted(), *walked()]
     return tuple(Subject(seed, Facts(ENVIRONMENT, made)) for seed, made in pairs)
 
 
@@ -63,16 +62,15 @@ def missed(name: str, breaks: int) -> tuple[list[str], int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALTERED)
 def test_what_leaves_no_trace_is_caught(name: str) -> None:
-    """In 100 breaks; `benchmarks/gate_catches.py --breaks` makes more."""
-    passed, total = missed(name, 100)
-    assert total >= 4 * RARE.get(name, 25)
+    """In 30 breaks; `benchmarks/gate_catches.py --breaks` makes more."""
+    passed, total = missed(name, 30)
+    assert total >= RARE.get(name, 30)
     assert len(passed) <= 0.05 * total, passed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [*slow(4), 16])
-def test_no_original_is_turned_down(share: int) -> None:
-    cases = [keeper().case(task, task) for task in sides().train[::share]]
+def test_no_original_is_turned_down() -> None:
+    cases = [keeper().case(task, task) for task in sides().train[::16]]
     alarms = [
         (case.seed.task.provenance.origin, name)
         for case in cases

@@ -15,7 +15,6 @@ from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from rods.writers.templates.phrases import phrases_of
-from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
     accepted,
@@ -129,16 +128,15 @@ def test_the_originals_contradict_nothing() -> None:
         assert units_agree(case) is None
 
 
-@pytest.mark.parametrize("share", [*slow(1), 4])
-def test_an_unknown_value_in_a_message_is_caught(share: int) -> None:
+def test_an_unknown_value_in_a_message_is_caught() -> None:
     total = 0
-    for seed, variant in accepted()[::share]:
+    for seed, variant in accepted()[::4]:
         for index, turn in enumerate(variant.turns):
             if turn.user.strip():
                 total += 1
                 said = say(variant, index, f"{turn.user} It is about 'qwzzkp-77' and 918273645.")
                 assert nothing_contradicts(keeper().case(seed, said))
-    assert total > 60 // share
+    assert total > 15
 
 
 @pytest.mark.parametrize(
@@ -219,10 +217,9 @@ def test_a_quoted_retraction_is_none() -> None:
     assert "takes back" not in str(nothing_contradicts(keeper().case(task, task)))
 
 
-@pytest.mark.parametrize("share", [*slow(3), 12])
-def test_no_original_takes_itself_back(share: int) -> None:
+def test_no_original_takes_itself_back() -> None:
     seed, _ = renamed()[0]
-    for task in sides().train[::share]:
+    for task in sides().train[::12]:
         assert "takes back" not in str(nothing_contradicts(keeper().case(seed, task)))
 
 

@@ -12,20 +12,17 @@ from synthesis_cases import ENVIRONMENT, accepted, verdict, walked
 
 
 @functools.cache
-def subjects(count: int) -> tuple[Subject, ...]:
-    """Accepted variants of all categories, half of them by each writer."""
-    half = count // 2
-    found = walked(14 if half <= 15 else 4)
-    pairs = [*accepted(max(half, 30))[:half], *found[:: len(found) // half][:half]]
-    assert len(pairs) == count
+def subjects() -> tuple[Subject, ...]:
+    """Accepted variants of all categories, of both writers."""
+    pairs = [*accepted()[:20], *walked()]
     return tuple(Subject(seed, Facts(ENVIRONMENT, made)) for seed, made in pairs)
 
 
-def passed(name: str, count: int) -> tuple[list[str], int]:
+def passed(name: str) -> tuple[list[str], int]:
     """Breaks that every gate lets pass, and how many were made."""
     missed: list[str] = []
     total = 0
-    for number, subject in enumerate(subjects(count)):
+    for number, subject in enumerate(subjects()):
         broken = break_it(subject, name, number)
         if broken is not None:
             total += 1
@@ -41,7 +38,7 @@ def test_there_are_ten_breaks() -> None:
 
 @pytest.mark.slow
 def test_wrong_values_in_messages_are_nearly_always_caught() -> None:
-    missed, total = passed("wrong value in a message", 30)
+    missed, total = passed("wrong value in a message")
     assert total >= 22
     assert len(missed) <= 0.1 * total
 
@@ -49,13 +46,13 @@ def test_wrong_values_in_messages_are_nearly_always_caught() -> None:
 @pytest.mark.slow
 def test_half_of_the_contradictory_turns_are_caught() -> None:
     """A message that takes itself back is the judge's business."""
-    missed, total = passed("contradictory turn", 30)
+    missed, total = passed("contradictory turn")
     assert len(missed) <= 0.6 * total
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CERTAIN)
 def test_every_break_of_execution_is_caught(name: str) -> None:
-    missed, total = passed(name, 120)
-    assert total >= 44
+    missed, total = passed(name)
+    assert total >= 12
     assert not missed

@@ -20,7 +20,6 @@ from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
 from rods.writers import MixedWriter
 from rods.writers.assembly import keeper_of
-from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
     accepted,
@@ -43,14 +42,14 @@ def forged(task: Task, recipe: str = "llm:model") -> Task:
 
 
 @functools.cache
-def subjects(count: int) -> tuple[Subject, ...]:
+def subjects() -> tuple[Subject, ...]:
     """Retold variants that say that a language model made them."""
-    return tuple(Subject(s, Facts(ENVIRONMENT, forged(v))) for s, v in accepted(count))
+    return tuple(Subject(s, Facts(ENVIRONMENT, forged(v))) for s, v in accepted())
 
 
 def missed(name: str, breaks: int) -> tuple[list[str], int]:
     """Wrong wordings of one kind that every common gate lets pass, and how many were made."""
-    found, passed, total = subjects(max(30, breaks)), list[str](), 0
+    found, passed, total = subjects(), list[str](), 0
     for number in range(4 * breaks):
         subject = found[number % len(found)]
         broken = misword(subject, name, number)
@@ -65,17 +64,17 @@ def missed(name: str, breaks: int) -> tuple[list[str], int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MISWORDED)
 def test_a_wrong_word_in_a_retold_message_is_caught_whoever_made_it(name: str) -> None:
-    passed, total = missed(name, 60)
-    assert total >= 15
+    passed, total = missed(name, 20)
+    assert total >= 8
     assert len(passed) <= 0.1 * total, passed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["llm:model", "graph:walk", "mine:own"])
+@pytest.mark.parametrize("recipe", ["llm:model", "mine:own"])
 def test_gates_do_not_ask_for_the_name_of_a_writer(recipe: str) -> None:
     seed, variant = renamed()[0]
     assert keeper().check(seed, forged(variant, recipe)).rejection is None
-    for number in range(20):
+    for number in range(5):
         subject = Subject(seed, Facts(ENVIRONMENT, variant))
         broken = misword(subject, "and the others too", number)
         assert broken is not None
@@ -117,11 +116,10 @@ def fold(task: Task, folds: int = 5) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [*slow(1), 10])
-def test_few_human_messages_are_rejected_by_gates_that_never_heard_them(share: int) -> None:
+def test_few_human_messages_are_rejected_by_gates_that_never_heard_them() -> None:
     """As a language model's: no ancestor says the same, the counts are of other scenarios."""
     rejected: list[str] = []
-    originals = sides().train[::share]
+    originals = sides().train[::10]
     for task in originals:
         plain = tuple(
             dataclasses.replace(turn, user=turn.user and "Something is to be done.")
@@ -135,7 +133,7 @@ def test_few_human_messages_are_rejected_by_gates_that_never_heard_them(share: i
 
 @pytest.mark.slow
 def test_accepted_variants_pass_under_any_name() -> None:
-    pairs = [*accepted(60), *walked(4)]
+    pairs = [*accepted(), *walked()]
     rejected = [v for s, v in pairs if keeper().check(s, forged(v)).rejection is not None]
     assert len(rejected) <= 0.02 * len(pairs)
 

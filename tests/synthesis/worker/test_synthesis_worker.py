@@ -162,7 +162,7 @@ def test_an_outcome_is_recorded_once(tmp_path: Path) -> None:
 def test_invariant_6_the_process_works_beside_and_calls_do_not_block(tmp_path: Path) -> None:
     with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
         slowest = 0.0
-        ids = [f"r{i}" for i in range(20)]
+        ids = [f"r{i}" for i in range(8)]
         for i, name in enumerate(ids):
             started = time.perf_counter()
             worker.submit(name, SEEDS[i % 6], 2 * (i // 6), 2, 1.0, 1)
@@ -172,7 +172,7 @@ def test_invariant_6_the_process_works_beside_and_calls_do_not_block(tmp_path: P
         assert slowest < 0.5
         assert worker.drain(ids, 120.0)
         found = worker.results(ids)
-    assert len(found) > 30
+    assert len(found) > 10
     assert all(v.solved for *_, t, _ in found for v in trace(ENVIRONMENT, t).verdicts)
 
 
@@ -182,11 +182,11 @@ def test_invariant_8_kills_lose_and_double_nothing(
 ) -> None:
     rng = random.Random(4)
     worker = SynthesisWorker(tmp_path / "q.sqlite", SETTINGS)
-    orders = [(f"r{i}", SEEDS[i % 6], 3 * (i // 6), 3, float(i), 1) for i in range(30)]
+    orders = [(f"r{i}", SEEDS[i % 6], 3 * (i // 6), 3, float(i), 1) for i in range(12)]
     ids = [order[0] for order in orders]
     seen: set[tuple[str, int, str]] = set()
-    for kill in range(3):  # a worker may be killed as often as it is started again
-        for order in orders[10 * kill : 10 * kill + 10]:  # an order starts a dead worker again
+    for kill in range(2):
+        for order in orders[6 * kill : 6 * kill + 6]:  # an order starts a dead worker again
             worker.submit(*order)
         time.sleep(0.7 + rng.random())
         os.kill(worker._process.pid, signal.SIGKILL)  # pyright: ignore
@@ -238,26 +238,6 @@ def test_a_worker_that_cannot_begin_says_why_at_once(tmp_path: Path) -> None:
         assert worker._starts == 1  # pyright: ignore
 
 
-@pytest.mark.slow
-def test_a_worker_that_worked_and_dies_again_and_again_is_suspended(tmp_path: Path) -> None:
-    with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
-        worker.submit("r0", SEEDS[0], 0, 1, 1.0, 1)
-        assert worker.drain(["r0"], 120.0)
-        for number in range(1, 6):
-            if worker.suspended:
-                break
-            assert worker.pid is not None
-            os.kill(worker.pid, signal.SIGKILL)
-            worker._process.wait()  # pyright: ignore
-            worker.submit(f"r{number}", SEEDS[number], 0, 500, 1.0, 1)
-        assert "ended 4 times" in worker.suspended
-        assert worker.state()["suspended"] == worker.suspended
-        started = time.monotonic()
-        assert not worker.drain(["never ordered"], 60.0)
-        assert time.monotonic() - started < 5
-        assert len(worker.results(["r0"])) == 1
-
-
 def test_a_worker_that_dies_is_named_and_forgiven_once_it_has_worked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +263,10 @@ def test_a_worker_that_dies_is_named_and_forgiven_once_it_has_worked(
         for _ in range(RESTARTS):
             worker.state()
         assert "ended 4 times" in worker.suspended
+        assert worker.state()["suspended"] == worker.suspended
+        started = time.monotonic()
+        assert not worker.drain(["never ordered"], 60.0)
+        assert time.monotonic() - started < 5
 
 
 @pytest.mark.slow
