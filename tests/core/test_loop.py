@@ -33,7 +33,6 @@ from rods.loop import train
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory_codec import read_parquet
-from sweeps import slow
 
 
 class Whole(NamedTuple):
@@ -160,14 +159,11 @@ def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path
     assert made.trainer.step == 0
 
 
-@pytest.mark.parametrize("step", [*slow(2), 7])
 @pytest.mark.slow
-def test_invariant_8_a_kill_and_a_resume_change_nothing(
-    whole: Whole, tmp_path: Path, step: int
-) -> None:
+def test_invariant_8_a_kill_and_a_resume_change_nothing(whole: Whole, tmp_path: Path) -> None:
     config = settings()
     with pytest.raises(Killed):
-        run(tmp_path / "killed", config, Screen(step, kill))
+        run(tmp_path / "killed", config, Screen(7, kill))
     run(tmp_path / "killed", config)
     assert played(tmp_path / "killed") == played(whole.path)
 
@@ -175,7 +171,7 @@ def test_invariant_8_a_kill_and_a_resume_change_nothing(
 @pytest.mark.slow
 def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
     config = settings()
-    for step in (2, 2, 5, 6, 9, 11):
+    for step in (2, 2, 6, 11):
         with pytest.raises(Killed):
             run(tmp_path / "killed", config, Screen(step, kill))
     run(tmp_path / "killed", config)
@@ -183,7 +179,7 @@ def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [2, 3, 4])
+@pytest.mark.parametrize("at", [2, 3])
 def test_invariant_8_holds_where_an_epoch_has_fewer_tasks_than_a_step_draws(
     tmp_path: Path, at: int
 ) -> None:
@@ -245,7 +241,6 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
     ("first", "more"),
     [
         ({"updates": 2}, {"updates": 4}),
-        ({"updates": 2}, {"updates": 0}),
         ({"trajectories": 20}, {"trajectories": 50}),
     ],
 )

@@ -47,7 +47,6 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.replay import ReplayBuffer
 from rods.curriculum.saving import load, save
 from rods.store import RunDirectory
-from sweeps import slow
 
 
 @pytest.fixture
@@ -239,7 +238,7 @@ def uninterrupted(curriculum):
     return [curriculum.buffer.draws.order(e) for e in range(curriculum.epochs)]
 
 
-@pytest.mark.parametrize("kill_after", [*slow(1, 7, 11), 12, *slow(13, 23), 24, *slow(30, 41), 55])
+@pytest.mark.parametrize("kill_after", [1, 12, 24, 55])
 def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, kill_after):
     whole = curriculum_of()
     expected = uninterrupted(whole)
@@ -269,7 +268,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
     assert sum(e.injected for e in again.buffer.reports) > 0
 
 
-KILLS = 5
+KILLS = 2
 
 
 @pytest.mark.slow

@@ -73,18 +73,13 @@ def test_both_paths_sample_the_same() -> None:
     assert counts.forked_tokens > 0
 
 
-@pytest.fixture(scope="module")
-def alone() -> list[Played]:
-    """Each of eight samples by an engine of its own."""
-    model = build("qwen3")
-    return [asyncio.run(play(HFPolicy(model, [5], 1, 128), i, text(i // 4, 30))) for i in range(8)]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 3, 8])
-def test_a_sample_does_not_depend_on_its_batch(rows: int, alone: list[Played]) -> None:
-    together = play_many(HFPolicy(build("qwen3"), [5], rows=rows, max_context=128), 8)
-    assert [p.ids for p in together] == [p.ids for p in alone]
+def test_a_sample_does_not_depend_on_its_batch() -> None:
+    model = build("qwen3")
+    together = play_many(HFPolicy(model, [5], rows=3, max_context=128), 8)
+    for i, played in enumerate(together[::2]):  # each of these by an engine of its own
+        alone = asyncio.run(play(HFPolicy(model, [5], 1, 128), 2 * i, text(2 * i // 4, 30)))
+        assert played.ids == alone.ids
 
 
 @pytest.mark.slow

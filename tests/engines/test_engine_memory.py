@@ -23,7 +23,6 @@ from rods.trainers.adapters import with_lora
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
-from sweeps import slow
 from tiny_models import build, shake
 from trainer_cases import make_groups, make_model, make_scores, make_tokenizer, make_trainer, same
 from trainer_cases import weights as weights_of
@@ -84,8 +83,7 @@ def test_the_plan_of_the_cache_is_what_is_allocated(half: bool, dtype: torch.dty
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [1.5, 3, *slow(5.5)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("rows", "dtype"), [(1.5, torch.float32), (3, torch.bfloat16)])
 def test_samples_do_not_depend_on_the_memory(
     rows: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +156,7 @@ def test_running_generations_are_taken_out_and_go_on(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tensor", range(4))
+@pytest.mark.parametrize("tensor", [0, 3])
 def test_a_cache_that_could_not_grow_works_again(
     tensor: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,9 +231,8 @@ def engine_bytes(model: Any, weights: DecoderWeights) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "mistral"])
-@pytest.mark.parametrize("rank", [0, 4])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["qwen3", "qwen2"])
+@pytest.mark.parametrize(("rank", "dtype"), [(0, torch.bfloat16), (4, torch.float32)])
 def test_weights_are_there_once(kind: str, rank: int, dtype: torch.dtype) -> None:
     model = build(kind).to(dtype)
     if rank:

@@ -91,10 +91,37 @@ def alike(one: list[list[tuple[Any, ...]]], other: list[list[tuple[Any, ...]]]) 
     assert split <= 1
 
 
+async def errors_cancelled_generations_and_stop_strings(
+    engine: Engine, reference: Engine, template: ChatTemplate
+) -> None:
+    """They are as in process."""
+    with pytest.raises(PolicyError, match="the model knows 0") as raised:
+        await engine.open(3).generate([10**6], 4, 1.0)
+    with pytest.raises(PolicyError) as wanted:
+        await reference.open(3).generate([10**6], 4, 1.0)
+    assert str(raised.value) == str(wanted.value)
+    session = engine.open(4)
+    waiting = asyncio.create_task(session.generate(PROMPTS[0], 2000, 1.0))
+    await asyncio.sleep(0)  # it is asked for, and not yet made
+    session.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(PolicyError, match="is closed"):
+        await session.generate([5], 4, 1.0)
+    free = await reference.open(5).generate(PROMPTS[1], 12, 1.0)
+    stop = template.raw_decode(free.ids[4:5])
+    for policy in (engine, reference):
+        session = policy.open(5)
+        first = await session.generate(PROMPTS[1], 12, 1.0, (stop,))
+        assert first.finish is FinishReason.STOP_STRING and len(first.ids) <= 5
+        rest = await session.generate((), 12 - len(first.ids), 1.0)
+        assert (*first.ids, *rest.ids)[: len(free.ids)] == free.ids
+
+
 def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_moves(
     parts: tuple[Any, ChatTemplate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, _ = parts
+    model, template = parts
     engine, reference = Processes(options_of(parts), 2), embedded(parts)
     moves: list[object] = []
     entered = processes.Replica.enter
@@ -117,43 +144,12 @@ def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_mov
         alike(after, await play_all(reference))
         assert {row[3] for made in after for row in made} == {1} and after != before
         assert len(moves) > 2 * SESSIONS
+        await errors_cancelled_generations_and_stop_strings(engine, reference, template)
 
     within(engine, go, model)
     with torch.no_grad():
         for tensor in model.parameters():
             tensor.div_(1.02)
-
-
-def test_errors_cancelled_generations_and_stop_strings_are_as_in_process(
-    parts: tuple[Any, ChatTemplate],
-) -> None:
-    model, template = parts
-    engine, reference = Processes(options_of(parts), 1), embedded(parts)
-
-    async def go() -> None:
-        with pytest.raises(PolicyError, match="the model knows 0") as raised:
-            await engine.open(3).generate([10**6], 4, 1.0)
-        with pytest.raises(PolicyError) as wanted:
-            await reference.open(3).generate([10**6], 4, 1.0)
-        assert str(raised.value) == str(wanted.value)
-        session = engine.open(4)
-        waiting = asyncio.create_task(session.generate(PROMPTS[0], 2000, 1.0))
-        await asyncio.sleep(0)  # it is asked for, and not yet made
-        session.close()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        with pytest.raises(PolicyError, match="is closed"):
-            await session.generate([5], 4, 1.0)
-        free = await reference.open(5).generate(PROMPTS[1], 12, 1.0)
-        stop = template.raw_decode(free.ids[4:5])
-        for policy in (engine, reference):
-            session = policy.open(5)
-            first = await session.generate(PROMPTS[1], 12, 1.0, (stop,))
-            assert first.finish is FinishReason.STOP_STRING and len(first.ids) <= 5
-            rest = await session.generate((), 12 - len(first.ids), 1.0)
-            assert (*first.ids, *rest.ids)[: len(free.ids)] == free.ids
-
-    within(engine, go, model)
 
 
 def test_a_process_that_is_killed_costs_its_generations_and_is_replaced(

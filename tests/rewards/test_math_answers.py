@@ -417,8 +417,10 @@ SLOW = [
 ]
 
 
-@pytest.mark.parametrize("name", ["outcome", "torl", "retool", "zerotir", "otc_grpo"])
-@pytest.mark.parametrize("size", [1, *slow(10_000_000)])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [*((name, 1) for name in ("outcome", "torl", "retool", "otc_grpo")), *slow(("torl", 10**7))],
+)
 def test_slow_answers_to_a_number_are_wrong_at_once(name: str, size: int) -> None:
     reward, task = get_reward(name), question("13")
     for bomb in SLOW if size == 1 and name != "torl" else ["1+", "\\text{", "{", "x", ","]:

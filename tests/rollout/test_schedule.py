@@ -170,13 +170,12 @@ def test_on_policy_pipelines_make_the_batches_of_rounds(share: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("staleness", [0, 1, 2, 3])
+@pytest.mark.parametrize("staleness", [0, 1, 3])
 @pytest.mark.parametrize(("share", "redraw"), [(1.0, 0), (0.6, 0), (0.6, 9), (0.15, 30)])
-@pytest.mark.parametrize("seed", range(3))
 def test_no_group_is_older_than_allowed_nor_overtaken_nor_lost(
-    staleness: int, share: float, redraw: int, seed: int
+    staleness: int, share: float, redraw: int
 ) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(staleness)
     seconds = [rng.expovariate(1000) for _ in TASKS]
     plan = Plan(3, redraw, rounds=False, staleness=staleness, adaptive=True, most=40, last=9)
     acted = Acted(plan, chance(share), seconds.__getitem__, update=0.002)

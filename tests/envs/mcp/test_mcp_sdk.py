@@ -119,11 +119,11 @@ def test_invariant_2_sessions_of_a_running_server_are_independent() -> None:
 
 
 @pytest.mark.slow
-def test_a_policy_that_knows_the_ground_truth_solves_every_task() -> None:
-    """Two rollouts of each."""
+def test_a_policy_that_knows_the_ground_truth_solves_a_task() -> None:
+    """Two rollouts at once, each with a server of its own."""
     with closing(make_environment("mcp", GIVEN)) as environment:
-        trajectories = played(TASKS, environment, OraclePolicy(TASKS, DIALECT, TEMPLATE))
-        assert len(trajectories) == 16 and all(t.solved for t in trajectories)
+        trajectories = played(TASKS[:1], environment, OraclePolicy(TASKS, DIALECT, TEMPLATE))
+        assert len(trajectories) == 2 and all(t.solved for t in trajectories)
 
 
 @pytest.mark.slow
@@ -147,13 +147,11 @@ def test_a_url_without_sessions_is_refused_and_one_that_is_gone_is_a_failure() -
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
-@pytest.mark.parametrize("writer", ["resample", "graph"])
-def test_writers_make_variants(
-    writer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_makes_variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the graph walks a server's state in `test_from_scratch.py`."""
     words = [word for key, value in GIVEN.items() for word in (f"--env.mcp.{key}", str(value))]
-    words += ["--env.name", "mcp", "--env.tasks", str(EXAMPLE / "tasks.jsonl"), "--n", "4"]
+    words += ["--env.name", "mcp", "--env.tasks", str(EXAMPLE / "tasks.jsonl"), "--n", "2"]
     out = tmp_path / "variants.jsonl"
-    words += ["--synthesis.writer", writer, "--out", str(out)]
+    words += ["--synthesis.writer", "resample", "--out", str(out)]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
-    assert len(list(read_tasks(out))) == 4
+    assert len(list(read_tasks(out))) == 2

@@ -183,21 +183,19 @@ def test_files_of_a_task_stand_in_an_empty_folder(made: Any, place: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "world",
-    [
+def test_a_task_s_world_that_cannot_be_set_is_refused(made: Any) -> None:
+    environment = made()
+    worlds: list[dict[str, Json]] = [
         {"file": {}},
         {"files": []},
         {"files": {"../up": "x"}},
         {"files": {"/etc/x": "x"}},
         {"files": {"a": 1}},
         {"reset": {"items": []}},
-    ],
-)
-def test_a_task_s_world_that_cannot_be_set_is_refused(made: Any, world: dict[str, Json]) -> None:
-    environment = made()
-    with pytest.raises(TaskError, match=r"task \w+ \(a\): world"):
-        environment.open(task_of(world=world))
+    ]
+    for world in worlds:
+        with pytest.raises(TaskError, match=r"task \w+ \(a\): world"):
+            environment.open(task_of(world=world))
 
 
 def test_a_task_of_another_environment_is_refused(made: Any) -> None:
@@ -327,36 +325,34 @@ def test_names_that_cannot_be_used_are_refused(
         made(words, **more).warm_up()
 
 
+OFFERED = {
+    "read-file": "read_file",
+    "search.files": "search_files",
+    "fs/read": "fs_read",
+    "1st": "_1st",
+    "class": "_class",
+    "caf\u00e9": "caf_",
+    "plain_name": "plain_name",
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("own", "offered"),
-    [
-        ("read-file", "read_file"),
-        ("search.files", "search_files"),
-        ("fs/read", "fs_read"),
-        ("1st", "_1st"),
-        ("class", "_class"),
-        ("caf\u00e9", "caf_"),
-        ("plain_name", "plain_name"),
-    ],
-)
-@pytest.mark.parametrize("dialect", ["pythonic", "hermes", "llama", "xml"])
-def test_a_tool_is_offered_as_an_identifier_and_called_by_its_own_name(
-    made: Any, own: str, offered: str, dialect: str
-) -> None:
-    environment = made(f"names={own}")
-    call = ToolCall(offered, {})
-    written = get_dialect(dialect).write([call])
-    assert list(get_dialect(dialect).parse(written, environment.tools, False).calls) == [call]
-    with closing(environment.open(task_of(call))) as world:
-        world.begin_turn(0)
-        result = world.call(call)
-        assert not result.failed
-        assert result.content == f"{own} was called"
-        assert world.end_turn().solved
-    with closing(environment.open(task_of(call))) as world:
-        world.begin_turn(0)
-        assert world.call(ToolCall(own, {})).failed is (own != offered)
+def test_a_tool_is_offered_as_an_identifier_and_called_by_its_own_name(made: Any) -> None:
+    environment = made(f"names={','.join(OFFERED)}")
+    for own, offered in OFFERED.items():
+        call = ToolCall(offered, {})
+        for dialect in map(get_dialect, ("pythonic", "hermes", "llama", "xml")):
+            written = dialect.write([call])
+            assert list(dialect.parse(written, environment.tools, False).calls) == [call]
+        with closing(environment.open(task_of(call))) as world:
+            world.begin_turn(0)
+            result = world.call(call)
+            assert not result.failed
+            assert result.content == f"{own} was called"
+            assert world.end_turn().solved
+        with closing(environment.open(task_of(call))) as world:
+            world.begin_turn(0)
+            assert world.call(ToolCall(own, {})).failed is (own != offered)
 
 
 def test_one_of_command_and_url_is_given() -> None:

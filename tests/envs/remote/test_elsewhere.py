@@ -59,28 +59,20 @@ def test_bfcl_elsewhere_is_bfcl_here() -> None:
 
 
 @pytest.mark.slow
-def test_bfcl_in_processes_is_bfcl_here() -> None:
+def test_bfcl_in_processes_is_bfcl_here_also_where_tasks_withhold_tools() -> None:
     here = make_environment("bfcl")
-    tasks = bfcl_tasks(here)[:2]
+    tasks = bfcl_tasks(here)
     policy = OraclePolicy(tasks, DIALECT, TEMPLATE)
-    elsewhere = ProcessEnvironment(here, local("bfcl", {}), processes=2, seconds=30)
-    try:
-        assert played(tasks, elsewhere, policy) == played(tasks, here, policy)
-    finally:
-        elsewhere.close()
-
-
-@pytest.mark.slow
-def test_tasks_that_withhold_tools_replay_elsewhere() -> None:
-    here = make_environment("bfcl")
-    tasks = [task for task in bfcl_tasks(here) if any(turn.withheld for turn in task.turns)]
-    assert tasks
+    withholding = [task for task in tasks if any(turn.withheld for turn in task.turns)]
+    assert withholding
     there = ProcessEnvironment(here, local("bfcl", {}), processes=1, seconds=30)
     try:
+        assert played(tasks, there, policy) == played(tasks, here, policy)
         with served(here) as url:
             for environment in (there, RemoteEnvironment(url)):
-                assert all_tools(environment, tasks[0]) == all_tools(here, tasks[0])
-                assert replaying(tasks, environment) == (tasks, [])
+                tools = all_tools(environment, withholding[0])
+                assert tools == all_tools(here, withholding[0])
+                assert replaying(withholding, environment) == (withholding, [])
     finally:
         there.close()
 

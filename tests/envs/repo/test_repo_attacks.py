@@ -1,7 +1,7 @@
 """Agents that want the hidden tests, the host, other episodes, or to stay: all fail, in every wrap.
 
-Every attack is a program for bash that says ESCAPED where it got through. A workplace goes on
-afterwards with the same keeper: no attack is a failure of infrastructure.
+Every attack is a program for bash that says ESCAPED where it got through. The workplaces go on
+after them with the same keeper: no attack is a failure of infrastructure.
 """
 
 from __future__ import annotations
@@ -38,21 +38,23 @@ class Rooms(NamedTuple):
     kind: str
 
     def attack(self, program: str) -> ShellResult:
-        """Run one, and see that nothing got through and that the workplace goes on."""
+        """Run one, and see that nothing got through."""
         before, stat = self.secret.read_text(), self.secret.stat()
-        root = self.other.run(["python", "-c", "import os; print(os.path.realpath('.'))"])
-        assert root.ok
         program = program.replace("{secret}", str(self.secret)).replace("{source}", str(SOURCE))
         program = program.replace("{me}", str(os.getpid())).replace("{other}", str(self.other.pid))
         done = self.mine.run(["bash", "-c", program], seconds=20)
         assert "ESCAPED" not in done.output and SECRET not in done.output, done
-        assert self.secret.read_text() == before
+        assert self.secret.read_text() == before, program
         after = self.secret.stat()
-        assert (after.st_mode, after.st_mtime, after.st_nlink) == (*stat[:1], stat.st_mtime, 1)
+        left = (after.st_mode, after.st_mtime, after.st_nlink)
+        assert left == (*stat[:1], stat.st_mtime, 1), program
+        return done
+
+    def go_on(self) -> None:
+        """Both workplaces do, with the same keeper, after the attacks."""
         for shell in (self.mine, self.other):
             assert shell.run(["echo", "still here"]).output == "still here\n"
         assert self.other.run(["cat", "theirs.txt"]).output == SECRET
-        return done
 
 
 @pytest.fixture(scope="module", params=EACH_KIND)
@@ -108,10 +110,11 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("program", READING)
 @pytest.mark.slow
-def test_reading(rooms: Rooms, program: str) -> None:
-    rooms.attack(program)
+def test_reading(rooms: Rooms) -> None:
+    for program in READING:
+        rooms.attack(program)
+    rooms.go_on()
 
 
 WRITING = [
@@ -140,9 +143,11 @@ WRITING = [
 ]
 
 
-@pytest.mark.parametrize("program", WRITING)
-def test_writing(rooms: Rooms, program: str) -> None:
-    rooms.attack(program)
+@pytest.mark.slow
+def test_writing(rooms: Rooms) -> None:
+    for program in WRITING:
+        rooms.attack(program)
+    rooms.go_on()
 
 
 REACHING = [
@@ -188,17 +193,20 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("program", REACHING)
 @pytest.mark.slow
-def test_reaching_others(rooms: Rooms, program: str) -> None:
-    rooms.attack(program)
+def test_reaching_others(rooms: Rooms) -> None:
+    for program in REACHING:
+        rooms.attack(program)
+    rooms.go_on()
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
-def test_calls_of_the_kernel(rooms: Rooms, name: str) -> None:
-    done = rooms.attack(syscall(*CALLS[name]))
-    assert "AssertionError" in done.output, done
+def test_calls_of_the_kernel(rooms: Rooms) -> None:
+    for name, numbers in CALLS.items():
+        done = rooms.attack(syscall(*numbers))
+        assert "AssertionError" in done.output, (name, done)
+    rooms.go_on()
 
 
 def alive(mark: str) -> list[str]:
@@ -291,9 +299,18 @@ PATCHES = {
 }
 
 
+HELD = ("kills everybody", "a link out", "writes outside", "tells the calls")
+"""Patches that a wrap stops; the others are the judge's to see through, in any wrap."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", PATCHES)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((KINDS[0], name) for name in PATCHES),
+        *((kind, name) for kind in KINDS[1:] for name in HELD),
+    ],
+)
 def test_patches_that_would_fool_the_judge(kind: str, name: str, tmp_path: Path) -> None:
     environment = environment_as(kind, tmp_path, test_seconds=1.0)
     task = tasks()[0]
@@ -359,28 +376,19 @@ def episode(environment: RepoEnvironment, number: int, mark: str, solved: list[b
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_episodes_leave_nothing(kind: str, tmp_path: Path) -> None:
-    """Twenty in each wrap, 16 at a time; half of them are solved."""
+    """Eight in each wrap, all at a time; half of them are solved."""
     environment = environment_as(kind, tmp_path)
     environment.open(tasks()[0]).close()
     mark, solved, before = f"97{secrets.randbelow(10**9)}", list[bool](), traces()
-    numbers = iter(range(20))
-    lock = threading.Lock()
-
-    def play() -> None:
-        while True:
-            with lock:
-                number = next(numbers, None)
-            if number is None:
-                return
-            episode(environment, number, mark, solved)
-
-    threads = [threading.Thread(target=play) for _ in range(16)]
+    threads = [
+        threading.Thread(target=episode, args=(environment, number, mark, solved))
+        for number in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(solved) == 20
-    assert sum(solved) == len(solved) // 2
+    assert len(solved) == 8 and sum(solved) == 4
     assert alive(mark) == []
     assert traces() == before
 
