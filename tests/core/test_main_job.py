@@ -23,14 +23,14 @@ UPDATES = 3
 """Variants of the first epoch are trained on in the second one."""
 SMALL = [
     *("--rollout.k", "2", "--rollout.tasks-per-step", "3", "--env.train-tasks", "3"),
-    *("--evaluation.tasks", "1", "--evaluation.samples", "1", "--model.threads", "1"),
+    *("--evaluation.tasks", "1", "--evaluation.samples", "1", "--evaluation.variants", "0"),
     *("--stages", "[{name='all', epochs=9, expand=true}]"),
     *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
     *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
-    *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48"),
+    *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48", "--model.threads", "1"),
 ]
 """An epoch is an update until the second one has variants; `kill_resume.py` has three stages."""
-SHORT = ["--updates", "2", "--evaluation.variants", "0"]
+SHORT = ["--updates", "2"]
 """The second update is sampled with the weights of the first one, and its epoch has variants."""
 
 
@@ -44,7 +44,7 @@ def records(run: Path, kind: str) -> list[dict[str, object]]:
 
 
 WHOLE = [
-    *(*SMALL, "--updates", str(UPDATES), "--evaluation.variants", "1", "--engine.name", "hf"),
+    *(*SMALL, "--updates", str(UPDATES), "--engine.name", "hf"),
     *("--train.local.checkpoint-steps", "1"),
     *("--synthesis.drain-seconds", "60"),  # or a busy machine injects less
 ]
