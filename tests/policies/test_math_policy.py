@@ -218,7 +218,7 @@ def test_it_speaks_each_dialect(dialect: str) -> None:
 
 @pytest.mark.slow
 def test_it_leaves_something_to_learn() -> None:
-    trajectories = [t for g in play(PRETRAINED[0], 3, 12, 1.0) for t in g.trajectories]
+    trajectories = [t for g in play(PRETRAINED[0], 3, 24, 1.0) for t in g.trajectories]
     coded = [t for t in trajectories if any(step.results for step in t.steps)]
     direct = [t for t in trajectories if not any(step.results for step in t.steps)]
     assert 0.25 <= len(coded) / len(trajectories) <= 0.5
