@@ -65,7 +65,7 @@ def missed(name: str, breaks: int) -> tuple[list[str], int]:
 @pytest.mark.parametrize("name", MISWORDED)
 def test_a_wrong_word_in_a_retold_message_is_caught_whoever_made_it(name: str) -> None:
     passed, total = missed(name, 20)
-    assert total >= 8
+    assert total >= 6  # few messages have a number word
     assert len(passed) <= 0.1 * total, passed
 
 
