@@ -118,35 +118,9 @@ async def errors_cancelled_generations_and_stop_strings(
         assert (*first.ids, *rest.ids)[: len(free.ids)] == free.ids
 
 
-async def kills(engine: Processes, model: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A process that is killed costs its generations and is replaced."""
-    pids = [replica.pid for replica in engine._replicas]  # pyright: ignore
-    sessions = [engine.open(number) for number in range(2)]
-    playing = [asyncio.create_task(s.generate(PROMPTS[0], 2000, 1.0)) for s in sessions]
-    await asyncio.sleep(0)
-    os.kill(pids[0], signal.SIGKILL)
-    done = await asyncio.gather(*playing, return_exceptions=True)
-    assert [isinstance(one, PolicyError) for one in done] == [True, False], done
-    assert "a process of the engine ended with 1 sessions" in caplog.text
-    assert (await sessions[0].generate([5], 4, 1.0)).ids  # goes on elsewhere
-    await engine.sync(ModelWeights(model), 2)
-    again = [replica.pid for replica in engine._replicas]  # pyright: ignore
-    assert again[1] == pids[1] and again[0] != pids[0]
-    assert len(await play_all(engine)) == SESSIONS
-    for pid in again:
-        os.kill(pid, signal.SIGKILL)
-    while any(replica.running for replica in engine._replicas):  # pyright: ignore
-        await asyncio.sleep(0.01)
-    with pytest.raises(PolicyError, match="no process of the engine runs"):
-        await engine.open(1).generate([5], 4, 1.0)
-
-
 def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_moves(
-    parts: tuple[Any, ChatTemplate],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    parts: tuple[Any, ChatTemplate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what else one engine shows; each process of it takes seconds to start."""
     model, template = parts
     engine, reference = Processes(options_of(parts), 2), embedded(parts)
     moves: list[object] = []
@@ -171,14 +145,42 @@ def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_mov
         assert {row[3] for made in after for row in made} == {1} and after != before
         assert len(moves) > 2 * SESSIONS
         await errors_cancelled_generations_and_stop_strings(engine, reference, template)
-        monkeypatch.undo()
-        await kills(engine, model, caplog)
 
     within(engine, go, model)
-    gc.collect()  # a socket left open is an error, where it is collected
     with torch.no_grad():
         for tensor in model.parameters():
             tensor.div_(1.02)
+
+
+def test_a_process_that_is_killed_costs_its_generations_and_is_replaced(
+    parts: tuple[Any, ChatTemplate], caplog: pytest.LogCaptureFixture
+) -> None:
+    model, _ = parts
+    engine = Processes(options_of(parts), 2)
+
+    async def go() -> None:
+        pids = [replica.pid for replica in engine._replicas]  # pyright: ignore
+        sessions = [engine.open(number) for number in range(2)]
+        playing = [asyncio.create_task(s.generate(PROMPTS[0], 2000, 1.0)) for s in sessions]
+        await asyncio.sleep(0)
+        os.kill(pids[0], signal.SIGKILL)
+        done = await asyncio.gather(*playing, return_exceptions=True)
+        assert [isinstance(one, PolicyError) for one in done] == [True, False], done
+        assert "a process of the engine ended with 1 sessions" in caplog.text
+        assert (await sessions[0].generate([5], 4, 1.0)).ids  # goes on elsewhere
+        await engine.sync(ModelWeights(model), 1)
+        again = [replica.pid for replica in engine._replicas]  # pyright: ignore
+        assert again[1] == pids[1] and again[0] != pids[0]
+        assert len(await play_all(engine)) == SESSIONS
+        for pid in again:
+            os.kill(pid, signal.SIGKILL)
+        while any(replica.running for replica in engine._replicas):  # pyright: ignore
+            await asyncio.sleep(0.01)
+        with pytest.raises(PolicyError, match="no process of the engine runs"):
+            await engine.open(1).generate([5], 4, 1.0)
+
+    within(engine, go, model)
+    gc.collect()  # a socket left open is an error, where it is collected
 
 
 RUN = """
