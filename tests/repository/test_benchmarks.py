@@ -26,7 +26,7 @@ ELSEWHERE = {
     "faults": "test_faults_check.py plants what it must find; kill_resume kills",
     "gradient_noise": TRAINS,
     "join_window": PLAYS,
-    "kill_resume": "tests/core/test_main_job.py runs it with two kills",
+    "kill_resume": "tests/core/test_main_job.py kills one run and uses what it compares",
     "matrix_share": TRAINS,
     "recipes": "tests/recipes trains by recipes",
     "rollout_engine": PLAYS,
