@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from fake_tokenizer import FakeTokenizer
-from rods.assemble import evaluated, total_steps, train, worker_of
+from rods.assemble import evaluated, outlook, total_steps, train, worker_of
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.library import evaluate
 from rods.assemble.tasks import Splits
@@ -87,6 +87,21 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     with pytest.raises(PolicyError) if fault else nullcontext():
         assert evaluate(RunConfig.model_validate(SMALL)) == [{"task_id": "a"}]
     environment.close.assert_called_once()
+
+
+def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
+    def of(**settings):
+        held_out = tasks(settings.pop("scenarios", 5))
+        return outlook(run(**settings), Splits(tasks(9), tasks(9), held_out, ""))
+
+    stages = (StageSettings(name="a", epochs=2), StageSettings(name="b", expand=True))
+    assert of(stages=stages, scenarios=2) == (
+        "9 training tasks, 2 held-out scenarios, no limit of updates; the stages have 21 updates "
+        "without variants, which enter with stage 2, after 6 updates. Fewer than 4 held-out "
+        "scenarios show no difference: write more tasks or raise env.held_out."
+    )
+    fixed = of(stages=stages, curriculum="static", updates=7)
+    assert fixed.endswith("at most 7 updates; the stages have 21 updates without variants.")
 
 
 def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():

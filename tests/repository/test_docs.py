@@ -244,12 +244,3 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     asked = [*words, *writer, "--model.name", "no/model", "--dry-run"]
     rods("train", *asked, monkeypatch=monkeypatch)  # there is no such model
     assert "leaves a split empty" not in capsys.readouterr().err
-
-
-def test_the_readme_s_desk_refuses_a_room_that_is_taken() -> None:
-    names: dict[str, Any] = {}
-    exec(DESK, names)
-    desk = names["Desk"]({"R-1": {}})
-    assert desk.book_room("R-1", hours=2) == {"room_id": "R-1", "hours": 2}
-    with pytest.raises(ValueError, match="R-1 is taken"):
-        desk.book_room("R-1")

@@ -55,6 +55,8 @@ from rods.types import Json
 from rods.writers.assembly import PIPELINE
 
 _LOG = logging.getLogger(__name__)
+ENOUGH = 4
+"""Held-out scenarios below which an interval is wider than what training changes."""
 
 
 def train(
@@ -168,18 +170,41 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     """
     if config.grows:
         return config.updates
-    pools = [len(stage_tasks(stage, originals, config.seed)) for stage in config.stages]
-    epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
-    steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
+    steps = sum(_stage_updates(config, originals))
     return min(steps, config.updates or steps)
 
 
-def _warn(config: RunConfig, originals: Sequence[Task]) -> None:
+def _stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
+    """Updates of each stage, if the pool stays as it is."""
+    pools = [len(stage_tasks(stage, originals, config.seed)) for stage in config.stages]
+    size = config.rollout.tasks_per_step
+    return [s.epochs * math.ceil(n / size) for s, n in zip(config.stages, pools, strict=True)]
+
+
+def outlook(config: RunConfig, sides: Splits) -> str:
+    """What a run does with these tasks: how many it has, for how many updates, how it is judged."""
+    scenarios = len({task.provenance.scenario for task in sides.held_out})
+    steps = _stage_updates(config, sides.originals)
+    growing = next((i for i, stage in enumerate(config.stages) if stage.expand), len(steps))
+    most = f"at most {config.updates} updates" if config.updates else "no limit of updates"
+    text = f"{len(sides.originals)} training tasks, {scenarios} held-out scenarios, {most}; "
+    text += f"the stages have {sum(steps)} updates without variants"
+    if config.grows:
+        text += f", which enter with stage {growing + 1}, after {sum(steps[:growing])} updates"
+    if scenarios < ENOUGH and not config.evaluation.files:
+        text += f". Fewer than {ENOUGH} held-out scenarios show no difference: write more tasks or "
+        text += "raise env.held_out"
+    return f"{text}."
+
+
+def _warn(config: RunConfig, sides: Splits) -> None:
     """Log what is easily overlooked: rewards that differ by stage, an end before `updates`."""
     rewards = {stage.name: stage.reward for stage in config.stages}
     if len({*rewards.values()}) > 1 and any(":" in reward for reward in rewards.values()):
         _LOG.warning("the stages have different rewards (stages.N.reward): %s", rewards)
-    if not config.grows and (steps := total_steps(config, originals)) < config.updates:
+    if config.env.tasks:
+        _LOG.warning(outlook(config, sides))
+    if not config.grows and (steps := total_steps(config, sides.originals)) < config.updates:
         _LOG.warning(
             f"the stages of this fixed pool end after at most {steps} updates, updates = "
             f"{config.updates}: to train as long, raise stages.{len(config.stages) - 1}.epochs"
@@ -198,7 +223,7 @@ def worker_of(
     config: RunConfig, sides: Splits, folder: Path
 ) -> AbstractContextManager[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
-    _warn(config, sides.originals)  # here, because only the process that draws has a worker
+    _warn(config, sides)  # here, because only the process that draws has a worker
     if not config.grows:
         return nullcontext()
     return SynthesisWorker(folder / "synthesis.sqlite", worker_settings(config, sides))

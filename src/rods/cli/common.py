@@ -60,7 +60,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.
 Profile = Annotated[
     str,
     typer.Option(
-        help="small, full or another of the recipe. [default: small; to train a --model: full]",
+        help="small, full or another of the recipe. [default: small; if you name a model: full]",
         autocompletion=_profiles,
         show_default=False,
     ),
@@ -72,7 +72,7 @@ Model = Annotated[
     str, typer.Option(help="Your own model: a folder or a Hugging Face name (model.name).")
 ]
 Memory = Annotated[
-    float | None, typer.Option(help="GiB of device memory to use or to plan. [default: all free]")
+    float | None, typer.Option(help="GiB of device memory, to use or plan for. [default: all free]")
 ]
 Resume = Annotated[
     Path | None, typer.Option(help="Continue what stopped at this path, instead of --out.")
@@ -177,7 +177,7 @@ def profile_for(profile: str, asked: Sequence[str]) -> str:
     """Return the profile of a command line: without one, `full` if it names a model."""
     if profile or not any(text.startswith("model.name=") for text in asked):
         return profile or SMALL
-    say(f"profile {FULL}, because a model is named; --profile {SMALL} takes the recipe's first.")
+    say(f"profile {FULL}, because you named a model; on a laptop, add --profile {SMALL}")
     return FULL
 
 

@@ -204,7 +204,8 @@ def _page(finding: VariantFinding) -> Table:
         table.add_row("  calls", escape(calls) or "(none: the agent must ask)")
     table.add_section()
     passed = [name for name, problem in finding.verdicts.items() if problem is None]
-    table.add_row("passes", ", ".join(passed) or "(nothing)")
+    names = f"all {len(passed)} gates" if not finding.faults else ", ".join(passed)
+    table.add_row("passes", names or "(nothing)")
     for name, problem in finding.faults.items():
         table.add_row(f"FAILS {name}", escape(problem))
     return table

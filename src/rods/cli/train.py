@@ -53,7 +53,7 @@ def train(
     drift: Drift = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print planned memory, into a file also settings; stop."),
+        typer.Option("--dry-run", help="Show tasks and planned memory, then stop."),
     ] = False,
     memory: Memory = None,
     track: Annotated[
@@ -95,6 +95,7 @@ def train(
 
 def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     """Print the settings and the planned memory; raises what training would raise at its start."""
+    from rods.assemble import outlook
     from rods.assemble.refusals import require_known_tools, require_named
     from rods.assemble.tasks import sides_of
     from rods.envs import make_environment
@@ -103,7 +104,8 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     require(config, "training")
     if config.env.tasks:  # a bundled environment has its own, or fetches them
         environment = make_environment(config.env.name, config.env.arguments)
-        require_known_tools(config, environment, sides_of(config).originals)
+        require_known_tools(config, environment, (sides := sides_of(config)).originals)
+        say(outlook(config, sides))
     try:
         _plan_memory(config, folder, resume)
     finally:  # behind the answer, and only for a file or another program
