@@ -40,6 +40,7 @@ def test_an_arm_has_an_interval_over_scenarios_and_one_over_seeds(tmp_path: Path
     assert over is not None and over.n == 2
     assert (over.mean, over.half_width) == pytest.approx((0.3, 12.7062 * 0.1), abs=1e-5)
     assert found.arms[1].by_seed["progress"] == pytest.approx((0.2, 0.4))
+    assert any("paired by order: a0.json with b0.json, a1" in note for note in found.notes)
 
 
 def test_one_run_stands_against_each_of_an_arm(tmp_path: Path) -> None:
@@ -61,13 +62,15 @@ def test_runs_are_paired_by_seed_and_not_by_order(tmp_path: Path) -> None:
     for arm in found.arms:
         assert [run.manifest["seed"] for run in arm.runs.values()] == [*arm.runs]
     assert {len(arm.runs) for arm in found.arms} == {2}
-    assert not any("seed differs" in note for note in found.notes)
+    assert not any("seed differs" in note or "by order" in note for note in found.notes)
 
 
 def test_arms_that_cannot_be_paired_and_runs_that_differ_are_named(tmp_path: Path) -> None:
     files = [evaluation(tmp_path / f"{i}.json", [0.0, 1.0]) for i in range(5)]
     with pytest.raises(StoreError, match=r"expected as many runs of each, got .'a': 3, 'b': 2"):
         compare_runs([f"a={','.join(files[:3])}", f"b={','.join(files[3:])}"])
+    with pytest.raises(StoreError, match="expected as many runs of each"):
+        compare_runs([f"a={','.join(files[:3])}", f"b={files[3]}"])  # one that is no baseline
     with pytest.raises(StoreError, match="two runs or more"):
         compare_runs([f"a={','.join(files)}"])
     for seed, curriculum in enumerate(("static", "rods")):

@@ -96,7 +96,7 @@ def train(
 def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     """Print the settings and the planned memory; raises what training would raise at its start."""
     from rods.assemble import outlook
-    from rods.assemble.refusals import require_known_tools, require_named
+    from rods.assemble.refusals import require_known_tools, require_named, require_variants
     from rods.assemble.tasks import sides_of
     from rods.envs import make_environment
 
@@ -105,6 +105,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     if config.env.tasks:  # a bundled environment has its own, or fetches them
         environment = make_environment(config.env.name, config.env.arguments)
         require_known_tools(config, environment, (sides := sides_of(config)).originals)
+        require_variants(config, environment, sides.originals)
         say(outlook(config, sides))
     try:
         _plan_memory(config, folder, resume)

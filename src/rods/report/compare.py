@@ -64,8 +64,13 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
         )
         for i, label in enumerate(labels)
     ]
-    notes = _warnings(arms, differing)
-    what = "runs" if all(len(runs) == 1 for runs in arms.values()) else "arms"
+    notes, most = _warnings(arms, differing), max(map(len, arms.values()))
+    if most > 1 and any(_value(run, "seed") != n for a in seeds.values() for n, run in a.items()):
+        pairs = [" with ".join(arms[name][i].name for name in labels) for i in range(most)]
+        notes.append(
+            f"no seeds are known that all arms share; paired by order: {', '.join(pairs)}."
+        )
+    what = "runs" if most == 1 else "arms"
     return Experiment(f"{len(arms)} {what}", labels[0], tuple(results), tuple(notes))
 
 
@@ -84,13 +89,14 @@ def _arms(named: Sequence[str | Path]) -> dict[str, list[RunData]]:
 
 
 def _seeds(arms: Mapping[str, Sequence[RunData]]) -> dict[str, dict[int, RunData]]:
-    """Each arm's runs by seed, or by their order; one run alone stands against every other."""
+    """Each arm's runs by seed, or by their order; a baseline of one run stands against each."""
     known = {name: [_value(run, "seed") for run in runs] for name, runs in arms.items()}
     most, sizes = max(map(len, arms.values())), {name: len(runs) for name, runs in arms.items()}
     told = all(None not in seeds and len({*seeds}) == len(seeds) for seeds in known.values())
     if told and most > 1 and set.intersection(*map(set, known.values())):
         return {name: dict(zip(known[name], runs, strict=True)) for name, runs in arms.items()}
-    if not {*sizes.values()} <= {1, most}:
+    first, *others = sizes.values()
+    if {*others} != {most} or first not in (1, most):
         raise StoreError(f"arms are paired run by run; expected as many runs of each, got {sizes}.")
     return {name: dict(enumerate([*runs] * (most // len(runs)))) for name, runs in arms.items()}
 
