@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +122,19 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
             run.draw(1, 0)
 
 
+def imported_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TRL's adapter is imported again, and afterwards all is as it was."""
+    import_module("rods.integrations.trl.args")
+    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("rods.integrations.trl", None, raising=False)
+
+
 @pytest.mark.slow
 def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
-        monkeypatch.delitem(sys.modules, name)
+    imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
     assert rods("trl", "--dry-run", *words, monkeypatch=monkeypatch) == 2
@@ -173,8 +181,7 @@ def test_a_dry_run_refuses_settings_where_the_host_is_missing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
-        monkeypatch.delitem(sys.modules, name)
+    imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, host, None)
     asked = [host, "--dry-run", "--profile", "small", *words]
     assert rods(*asked, monkeypatch=monkeypatch) == 2
