@@ -179,7 +179,7 @@ def test_a_language_model_starts_as_the_page_says(
     small = {
         "demonstrate": ["--n", "4"],
         "sft": ["--updates", "1", "--batch-tokens", "1024"],
-        "train": ["--dry-run"],
+        "train": ["--dry-run", "--train.local.microbatch_tokens", "1024"],  # fits beside others
     }
     asked = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
     for verb, *words in asked:
