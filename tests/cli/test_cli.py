@@ -329,7 +329,7 @@ def test_both_ways_to_name_a_model_take_the_same_profile(
 ) -> None:
     assert profile_for("", words) == profile
     said = capsys.readouterr().err
-    assert ("profile full, because you named a model; on a laptop, add" in said) == (
+    assert ("profile full, because you named a model; --profile takes another" in said) == (
         profile == "full"
     )
     assert profile_for("own", words) == "own"

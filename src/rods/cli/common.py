@@ -177,7 +177,7 @@ def profile_for(profile: str, asked: Sequence[str]) -> str:
     """Return the profile of a command line: without one, `full` if it names a model."""
     if profile or not any(text.startswith("model.name=") for text in asked):
         return profile or SMALL
-    say(f"profile {FULL}, because you named a model; on a laptop, add --profile {SMALL}")
+    say(f"profile {FULL}, because you named a model; --profile takes another")
     return FULL
 
 

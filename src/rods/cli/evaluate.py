@@ -157,7 +157,7 @@ def _held_out(config: RunConfig, run: Path | None) -> None:
     from rods.report.results import evaluation_table
     from rods.report.run_data import evaluation_of as evaluation_from
 
-    say(f"evaluates {run or config.model.name} on held-out tasks of {config.env.name}")
+    say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
     with evaluation_of(config, run) as play, progress("held-out trajectories", None) as show:
         rows = play(lambda done, total: show(done, "", total))
     print_results(rows, evaluation_table(evaluation_from("after", rows)))

@@ -1,7 +1,7 @@
-"""Runs side by side, or arms of several runs each. Owns what may be compared, and what is not fair.
+"""Runs, or arms of several runs, side by side. Owns what may be compared, and notes what is unfair.
 
 The first is the baseline. Differences after training are paired task by task, over the tasks that
-both evaluated; without common tasks there is no difference, and the reader is told.
+both evaluated; without common tasks there is no difference, and a note reports it.
 
     comparison = compare_runs(["fixed=runs/fixed-*", "rods=runs/rods-*"])
     Console().print(comparison.table(), *comparison.notes)
@@ -80,6 +80,10 @@ def _arms(named: Sequence[str | Path]) -> dict[str, list[RunData]]:
         name, is_arm, patterns = argument.partition("=")
         if is_arm and not Path(argument).exists():
             paths = [p for text in patterns.split(",") for p in sorted(glob(text)) or [text]]
+            if name in arms:
+                raise StoreError(
+                    f"two arms are named {name!r}. Separate the paths of one by commas."
+                )
             arms[name] = [run for path in paths for run in runs_at(Path(path))]
             continue
         for run in runs_at(Path(argument)):
@@ -92,8 +96,8 @@ def _seeds(arms: Mapping[str, Sequence[RunData]]) -> dict[str, dict[int, RunData
     """Each arm's runs by seed, or by their order; a baseline of one run stands against each."""
     known = {name: [_value(run, "seed") for run in runs] for name, runs in arms.items()}
     most, sizes = max(map(len, arms.values())), {name: len(runs) for name, runs in arms.items()}
-    told = all(None not in seeds and len({*seeds}) == len(seeds) for seeds in known.values())
-    if told and most > 1 and set.intersection(*map(set, known.values())):
+    distinct = all(None not in seeds and len({*seeds}) == len(seeds) for seeds in known.values())
+    if distinct and most > 1 and set.intersection(*map(set, known.values())):
         return {name: dict(zip(known[name], runs, strict=True)) for name, runs in arms.items()}
     first, *others = sizes.values()
     if {*others} != {most} or first not in (1, most):
