@@ -63,11 +63,11 @@ def test_guides_are_few_and_have_one_title_in_the_navigation_and_on_the_page() -
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_a_guide_is_short_and_its_headings_are_phrases(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
+def test_a_guide_is_short_names_the_next_page_and_has_phrases_as_headings(path: Path) -> None:
+    *lines, after = path.read_text(encoding="utf-8").splitlines()
     text = re.sub(r"```.*?```", "", "\n".join(lines), flags=re.S)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
-    assert len(lines) <= 80
+    assert len(lines) <= 81 and after.startswith("Next: [")
     assert headings and not [title for title in headings if title.endswith("?")]
 
 
