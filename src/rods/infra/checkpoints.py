@@ -3,12 +3,7 @@
     checkpoint/step-000012/   written beside, then renamed
     checkpoint/latest         name of the one to go on from
 
-Owns their names and their safety: a kill, or a full disk, at any moment leaves what was there. What
-a checkpoint holds, and what its mark says, is its maker's business.
-
-    checkpoints = Checkpoints(folder)
-    with checkpoints.write(12, lambda: {"metrics": 4096}) as part: ...
-    checkpoints.latest().mark()["metrics"]
+Owns their names and their safety: a kill, or a full disk, at any moment leaves what was there.
 """
 
 from __future__ import annotations

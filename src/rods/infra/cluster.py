@@ -1,10 +1,6 @@
 """Ray, for what may run on other machines. Owns how it is reached and what its failures are called.
 
-It is asked for by settings alone: nothing else of ours imports Ray, and nothing here starts a node.
-
-    cluster = Cluster.at(config.ray.address)
-    actor = cluster.start(Player, ("bfcl", {}), cpus=0.5)
-    cluster.get(actor.answer.remote({}), seconds=60)
+Nothing else of ours imports Ray, and nothing here starts a node.
 """
 
 from __future__ import annotations

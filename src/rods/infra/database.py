@@ -1,12 +1,7 @@
 """One SQLite file in WAL mode: transactions and clear errors.
 
-Owns the connection and nothing of the meaning of the rows. It never retries and never repairs: a
-file that is damaged or of another layout is refused with a `StoreError`. A killed process loses no
-committed transaction.
-
-    db = Database(path, SCHEMA, version=1, what="queue")
-    with db.atomic():
-        db.run("INSERT INTO meta VALUES (?, ?)", ("seed", "7"))
+It never retries and never repairs: a file that is damaged or of another layout is refused with a
+`StoreError`. A killed process loses no committed transaction.
 """
 
 from __future__ import annotations
@@ -14,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,39 +33,32 @@ class Database:
         Raises:
             StoreError: the file is damaged, has another layout, or cannot be written.
         """
-        self.path = path
-        self._schema, self._version, self._what = tuple(schema), version, what
-        self.lock = threading.RLock()
-        """Held while a transaction lasts."""
-        self._connection = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        with self._errors("opening"), ExitStack() as undo:
-            connection = sqlite3.connect(
-                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        self.path, self._what = path, what
+        self._lock = threading.RLock()  # held while a transaction lasts
+        with self._errors("opening"):
+            self._connection = sqlite3.connect(
+                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
-            undo.callback(connection.close)
-            self._prepare(connection)
-            undo.pop_all()
-        return connection
+        try:
+            self._prepare(schema, version)
+        except BaseException:
+            self._connection.close()
+            raise
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(f"PRAGMA cache_size=-{CACHE}")
-        connection.execute("BEGIN IMMEDIATE")
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        if not tables:
-            for statement in self._schema:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={self._version}")
-        elif found != self._version:
-            raise StoreError(
-                f"{self.path}: this {self._what} has layout {found}, expected {self._version}. "
-                "It was made by another version of rods: use that version, or start a new run."
-            )
-        connection.execute("COMMIT")
+    def _prepare(self, schema: Sequence[str], version: int) -> None:
+        with self._errors("opening"):
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", f"cache_size=-{CACHE}"):
+                self._connection.execute(f"PRAGMA {pragma}")
+        with self.atomic():
+            found = self.number("PRAGMA user_version")
+            if not self.number("SELECT COUNT(*) FROM sqlite_master"):
+                for statement in (*schema, f"PRAGMA user_version={version}"):
+                    self.run(statement)
+            elif found != version:
+                raise StoreError(
+                    f"{self.path}: this {self._what} has layout {found}, expected {version}. It "
+                    "was made by another version of rods: use that version, or start a new run."
+                )
 
     @contextmanager
     def _errors(self, doing: str) -> Generator[None]:
@@ -85,7 +73,7 @@ class Database:
     @contextmanager
     def atomic(self) -> Generator[None]:
         """All or nothing; may be nested, the outermost one commits."""
-        with self.lock:
+        with self._lock:
             if self._connection.in_transaction:
                 yield
                 return
@@ -100,12 +88,12 @@ class Database:
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """Change rows; returns how many."""
-        with self.lock, self._errors("writing"):
+        with self._lock, self._errors("writing"):
             return self._connection.execute(sql, tuple(values)).rowcount
 
     def rows(self, sql: str, values: Sequence[Cell] = ()) -> list[Row]:
         """All rows of a query."""
-        with self.lock, self._errors("reading"):
+        with self._lock, self._errors("reading"):
             return self._connection.execute(sql, tuple(values)).fetchall()
 
     def number(self, sql: str, values: Sequence[Cell] = ()) -> int:
@@ -115,5 +103,5 @@ class Database:
 
     def close(self) -> None:
         """Close the file; what was committed stays."""
-        with self.lock:
+        with self._lock:
             self._connection.close()

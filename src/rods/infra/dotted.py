@@ -1,9 +1,6 @@
 """Nested tables of settings and their dotted keys.
 
 Owns how `section.key=value` finds its place in plain data. Only the hints know settings.
-
-    override(data := {}, "train.lr=1e-4")
-    flat(data)                                      # {"train.lr": 0.0001}
 """
 
 from __future__ import annotations

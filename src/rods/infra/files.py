@@ -5,10 +5,6 @@ every field of every row, null where a row lacks it: such fields vanish again, a
 that somebody wrote there, for Arrow keeps no difference. Maps become objects. Text of Arrow's type
 for JSON (`datasets` uses it where rows differ) is read. What JSON cannot say, such as a date, is a
 fault. Never knows what is in a file.
-
-    write_atomic(path, text)                        # durable: it survives a power cut
-    with replacing(path) as part:                   # all or nothing
-        part.write_text(page, encoding="utf-8")
 """
 
 from __future__ import annotations

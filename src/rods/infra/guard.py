@@ -2,10 +2,8 @@
 
 Owns the checks of a request before an application sees it: `Host` and `Origin` (a web page that is
 open in a browser on this machine can send requests to loopback, too), the token, the content type,
-the size, the time that a body takes, and JSON that nobody can read. Never answers a request itself
-but to refuse it. A pure ASGI application; it imports no framework.
-
-    app = Guard(app, token="secret", hosts=LOCAL, body=1 << 20)
+the size, the time that a body takes, and JSON that nobody can read. A pure ASGI application; it
+imports no framework.
 
 A client shows the token as `Authorization: Bearer TOKEN`. One that can send no header, such as
 OpenEnv's, has it as the first part of the path: `http://127.0.0.1:8010/TOKEN`.

@@ -1,8 +1,4 @@
-"""This machine: its free memory, and when, where and by what a run was started on it.
-
-host_memory() / 2**30                           # GiB that processes may still take
-origin(["rods", "train", "--out", "/data/runs"])    # {"command": "rods train --out runs", ...}
-"""
+"""This machine: its free memory, and when, where and by what a run was started on it."""
 
 from __future__ import annotations
 

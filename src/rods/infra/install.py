@@ -2,8 +2,6 @@
 
 Owns name and version of the distribution (`rods` in the public index is somebody else's package),
 its extras, and the line that installs one. It imports nothing that may be missing.
-
-    install_line("train")       # pip install -e '.[train]', in the checkout
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""Ctrl-C: one that waits for a safe place, and one that is told from a tool's own exception.
-
-Owns the signal while a loop runs, and gives it back; and what an exception of foreign code says.
-
-with ctrl_c() as stopped:
-    while not stopped(): ...
-"""
+"""Ctrl-C that waits for a safe place, and what an exception of foreign code is and states."""
 
 from __future__ import annotations
 

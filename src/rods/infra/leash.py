@@ -1,12 +1,8 @@
 """A program that does not outlive the one that started it, however that one ends.
 
-Owns the way and nothing else. What starts it holds one end of a pipe, which the kernel closes even
+What starts it holds one end of a pipe, which the kernel closes even
 after a SIGKILL; this file runs as a small program at the other end, and then ends its whole
 session: SIGTERM, `GRACE` seconds, SIGKILL. It imports nothing of ours, so it starts at once.
-
-    process = await asyncio.create_subprocess_exec(
-        *leashed(["vllm", "serve"]), stdin=PIPE, start_new_session=True
-    )
 """
 
 from __future__ import annotations

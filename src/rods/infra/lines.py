@@ -1,11 +1,6 @@
 """A log of JSON records, one a line: appended whole, read whole, cut where a checkpoint stood.
 
-Owns its safety: a kill, or a full disk, at any moment leaves what was there. What a record says is
-its writer's business.
-
-    log = LineLog(path)
-    log.append({"kind": "step", "step": 1})
-    log.cut(log.sync())
+Owns its safety: a kill, or a full disk, at any moment leaves what was there.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
 """Listening: an address that is ours before it is printed, and connections that cannot pile up.
 
-Owns the socket and the connections of a service. Never knows what it answers, nor who may ask
-(`guard.py`). Needs uvicorn.
-
-    with bound("127.0.0.1", 8010) as listening:
-        print(address(listening, "127.0.0.1"))
-        serve(app, listening, connections=1024)
+Owns the socket and the connections of a service; `guard.py` decides who may ask. Needs uvicorn.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 Owns the one routine that reads Python-looking calls out of text that a model or a benchmark wrote.
 Never evaluates anything: the text goes through `ast.parse` and only literals, lists, dictionaries
 with string keys and nested plain calls are accepted. It knows no tool, no signature and no world.
-
-    >>> parse_python_calls("cp(source='a', destination='b')")[0]
-    PyCall(name='cp', positional=(), keyword={'source': 'a', 'destination': 'b'})
 """
 
 from __future__ import annotations

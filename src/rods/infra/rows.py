@@ -1,8 +1,6 @@
 """Rows of a file or data set that somebody named: JSON, JSON lines or tables, with their numbers.
 
 Owns the forms of a file, and messages about values that are missing.
-
-    for number, row in file_rows(Path("data.jsonl"), "questions", TaskError): ...
 """
 
 from __future__ import annotations

