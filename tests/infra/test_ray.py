@@ -33,7 +33,7 @@ from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.types import ToolCall
-from rods.writers.assembly import PIPELINE
+from rods.writers.assembly import worker_settings
 from rollout_cases import DIALECT, TEMPLATE
 
 CPUS = 0.25
@@ -112,7 +112,7 @@ def test_settings_send_worlds_and_writers_there(nodes: Any) -> None:
         assert {type(worker).__module__ for worker in environment._all} == {on.__module__}
     finally:
         environment.close()
-    assert WorkerSettings.of(config, PIPELINE, "bfcl", (), ()).ray.writers == 3
+    assert worker_settings(config, (), ()).ray.writers == 3
 
 
 @ON_RAY

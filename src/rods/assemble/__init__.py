@@ -1,10 +1,6 @@
 """From settings to components: the one place where names become objects.
 
-Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
-here decides anything during training.
-
-    run = rods.train(load_config("rods", "small"))           # all of it, as `rods train` does
-    with assemble(config, start_run(config, folder="")) as components: ...
+Nothing here decides anything during training.
 """
 
 from __future__ import annotations
@@ -29,7 +25,6 @@ from rods.dialects import get_dialect
 from rods.engines import require_trainable
 from rods.engines.threads import set_threads
 from rods.env import Environment
-from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
 from rods.envs.originals import require_sides
 from rods.envs.remote.processes import environment_of
@@ -47,12 +42,11 @@ from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.worker.client import SynthesisWorker
-from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
 from rods.types import Json
-from rods.writers.assembly import PIPELINE
+from rods.writers.assembly import worker_settings
 
 _LOG = logging.getLogger(__name__)
 ENOUGH = 4
@@ -188,10 +182,8 @@ def outlook(config: RunConfig, sides: Splits) -> str:
     steps = _stage_updates(config, sides.originals)
     growing = next((i for i, stage in enumerate(config.stages) if stage.expand), len(steps))
     most = f"{config.updates} updates" if config.updates else "none"
-    text = (
-        f"Training tasks: {len(sides.originals)}. Held-out scenarios: {scenarios}. Limit: {most}. "
-    )
-    text += f"The stages have {sum(steps)} updates without variants"
+    text = f"Training tasks: {len(sides.originals)}. Held-out scenarios: {scenarios}. "
+    text += f"Limit: {most}. The stages have {sum(steps)} updates without variants"
     if config.grows:
         text += f"; variants enter with stage {growing + 1}, after {sum(steps[:growing])} updates"
     if scenarios < ENOUGH and not config.evaluation.files:
@@ -229,10 +221,5 @@ def worker_of(
     _warn(config, sides)  # here, because only the process that draws has a worker
     if not config.grows:
         return nullcontext()
-    return SynthesisWorker(folder / "synthesis.sqlite", worker_settings(config, sides))
-
-
-def worker_settings(config: RunConfig, sides: Splits) -> WorkerSettings:
-    """Tasks, settings and seed by which a synthesis worker makes variants."""
-    address = ENVIRONMENTS.address(config.env.name)
-    return WorkerSettings.of(config, PIPELINE, address, sides.train, sides.held_out)
+    settings = worker_settings(config, sides.train, sides.held_out)
+    return SynthesisWorker(folder / "synthesis.sqlite", settings)

@@ -4,11 +4,6 @@ Owns the choice, by the model's size and what is installed, the device, precisio
 engine gets, and the record of these in a run's manifest. Which engine is installed and how much
 memory is free are facts of a moment; batches that come together otherwise round otherwise, so a
 resumed run must not look again. It loads no model.
-
-    config, said = with_engine(config, parameters=4_022_468_096, on_gpu=True)
-    policy = engine_of(config, model, template_of(model, tokenizer))
-    config, cache = settle(config, run)
-    run.manifest["settled"]               # {"engine": "hf", "dtype": "float32", ...}
 """
 
 from __future__ import annotations

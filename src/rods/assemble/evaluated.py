@@ -1,9 +1,6 @@
 """A model, or a run's last checkpoint, on the held-out side or a suite, without any training.
 
 Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s business.
-
-    with evaluation_of(config, run) as evaluate:
-        rows = evaluate(progress)
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A trained model as a folder that other programs load.
 
-Owns what is merged, the precision in which it is written, and the model card. The folder has
-weights as safetensors, the generation config, the tokenizer with its chat template, and README.md.
-
-    export_model("smollm2-bfcl", Path("agent"))             # or a folder, with `run=` a run
+The folder has weights as safetensors, the generation config, the tokenizer with its chat template,
+and a model card, README.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """What a notebook or a script calls: evaluate a model, synthesize variants, train in a host.
 
 `rods.train` is in this package's `__init__`. Nothing here prints.
-
-    rows = rods.evaluate(config, run="runs/today")
-    variants = rods.synthesize(config, n=20)
-    with rods.hosted(config) as run: ...                # docs/guides/other-trainers.md
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rods.assemble import worker_of, worker_settings
+from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
 from rods.assemble.objects import with_objects
 from rods.assemble.refusals import require_named, require_tasks
@@ -28,14 +24,14 @@ from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
 from rods.envs.remote.processes import environment_of
-from rods.errors import TaskError
 from rods.evaluation.suite import Progress
-from rods.synthesis.collect import Collection
+from rods.synthesis.collect import Collection, not_held_out
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import ids
 from rods.task import Task
 from rods.trainers.hosted import HostedRun
 from rods.types import Json
+from rods.writers.assembly import worker_settings
 
 
 def evaluate(
@@ -102,12 +98,8 @@ def synthesize(
     chosen = list(sides.train) if seeds is None else list(seeds)
     if seeds is None:
         random.Random(f"{seed}/order").shuffle(chosen)
-    theirs = {task.provenance.scenario for task in sides.held_out}
-    theirs -= {task.provenance.scenario for task in sides.train}
-    free = [task for task in chosen if task.provenance.scenario not in theirs]
-    if not free:
-        raise TaskError(f"all {len(chosen)} seed tasks are of held-out scenarios.")
-    settings = replace(worker_settings(config, sides), rng_seed=seed)
+    free = not_held_out(chosen, sides.train, sides.held_out)
+    settings = replace(worker_settings(config, sides.train, sides.held_out), rng_seed=seed)
     with TemporaryDirectory() as folder:
         queue = Path(folder) / "synthesis.sqlite"
         with SynthesisWorker(queue, settings, {"seeds": ids(free)}) as worker:

@@ -1,9 +1,7 @@
 """An environment and tasks that a Python program holds, as the settings that mean them.
 
-Owns where objects become names: other processes import the environment by its name, and a resumed
-run reads the tasks from their file.
-
-    config = with_objects(config, environment=desk, tasks=tasks)
+Other processes import the environment by its name, and a resumed run reads the tasks from their
+file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What a configuration must not ask for, said before anything is made.
+"""What a configuration must not ask for, refused before anything is made.
 
 Owns the refusals that need more than the settings: names that mean nothing, environments without
 variants, engines that never change. What contradicts itself in the settings is refused by `config`.
-
-    require_named(config)                   # raises ConfigError
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Tasks of both sides of the split, and demonstrations of those that are trained on.
-
-Owns which tasks a configuration trains on, is evaluated on and has demonstrated. Never plays one,
-save to leave out those whose ground truth does not replay; `rods.policies` writes demonstrations.
-
-    sides = sides_of(config, environment)
-    made, template = demonstrations_of(config, ["resample"], 0, originals=0.25, several=0.5)
-"""
+"""Tasks that a configuration trains on, is evaluated on and has demonstrated."""
 
 from __future__ import annotations
 

@@ -108,6 +108,7 @@ def synth(
     """Make verified variants, or seed tasks from nothing. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, require_format
     from rods.synthesis.chat import LlmWriterSettings, split_address
+    from rods.synthesis.collect import not_held_out
 
     get_dialect(dialect)
     target = resumed(target, resume)
@@ -129,9 +130,11 @@ def synth(
         chosen = random.Random(f"{seed}/order").sample(chosen, len(chosen))
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
-    chosen = _not_held_out(chosen, sources)
+    free = not_held_out(chosen, sources.training, sources.held_out)
+    if len(free) < len(chosen):
+        say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     with _claimed(folder):
-        made, counted = _make(config, sources, chosen, (scratch or number, what), seed, target)
+        made, counted = _make(config, sources, free, (scratch or number, what), seed, target)
         export(made, target, form, sources.environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
@@ -269,21 +272,6 @@ def _boundary_seeds(
     return choice.seeds
 
 
-def _not_held_out(chosen: Sequence[Task], sources: Sources) -> Sequence[Task]:
-    """Return the seeds outside held-out scenarios; no gate accepts a variant of the others."""
-    ours = {task.provenance.scenario for task in sources.training}
-    theirs = {task.provenance.scenario for task in sources.held_out} - ours
-    free = [task for task in chosen if task.provenance.scenario not in theirs]
-    if not free:
-        raise TaskError(
-            f"all {len(chosen)} seeds are of held-out scenarios (first: task {chosen[0].id}, "
-            f"{chosen[0].provenance.scenario}). No variant may overlap those: give other seeds."
-        )
-    if len(free) < len(chosen):
-        say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
-    return free
-
-
 def _make(
     config: RunConfig,
     sources: Sources,
@@ -292,15 +280,12 @@ def _make(
     seed: int,
     target: Path,
 ) -> tuple[list[Task], Statistics]:
-    from rods.envs import ENVIRONMENTS
     from rods.synthesis.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
-    from rods.synthesis.worker.settings import WorkerSettings, ids
-    from rods.writers.assembly import PIPELINE
+    from rods.synthesis.worker.settings import ids
+    from rods.writers.assembly import worker_settings
 
-    address = ENVIRONMENTS.address(config.env.name)
-    settings = WorkerSettings.of(config, PIPELINE, address, sources.training, sources.held_out)
-    settings = replace(settings, rng_seed=seed)
+    settings = replace(worker_settings(config, sources.training, sources.held_out), rng_seed=seed)
     (number, what), folder = asked, queue_of(target).parent
     keep = (folder / QUEUE).exists()
     try:

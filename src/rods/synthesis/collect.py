@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from rods.errors import SynthesisError
+from rods.errors import SynthesisError, TaskError
 from rods.synthesis.gates.overlap import Neighbors, prints
 from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.client import SynthesisWorker
@@ -31,6 +31,25 @@ LOOK = 0.5
 """Seconds between two reports while an outcome is waited for."""
 AHEAD = 256
 """Outcomes that may be ordered before the first of them is taken."""
+
+
+def not_held_out(
+    seeds: Sequence[Task], training: Sequence[Task], held_out: Sequence[Task]
+) -> list[Task]:
+    """Return the seeds outside held-out scenarios; no gate accepts a variant of the others.
+
+    Raises:
+        TaskError: all of them are held out.
+    """
+    theirs = {task.provenance.scenario for task in held_out}
+    theirs -= {task.provenance.scenario for task in training}
+    free = [task for task in seeds if task.provenance.scenario not in theirs]
+    if seeds and not free:
+        raise TaskError(
+            f"all {len(seeds)} seeds are of held-out scenarios (first: task {seeds[0].id}, "
+            f"{seeds[0].provenance.scenario}). No variant may overlap those: give other seeds."
+        )
+    return free
 
 
 class Collection:

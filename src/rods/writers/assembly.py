@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rods.config import SynthesisSettings
+from rods.config import RunConfig, SynthesisSettings
 from rods.env import Environment
+from rods.envs import ENVIRONMENTS
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Pipeline
+from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.writers import make_writer
 from rods.writers.resample import ResampleSettings
@@ -22,6 +24,14 @@ from rods.writers.templates.language import TemplateLanguage
 
 PIPELINE = "rods.writers.assembly:make_pipeline"
 """For a worker's settings."""
+
+
+def worker_settings(
+    config: RunConfig, training: Sequence[Task], held_out: Sequence[Task]
+) -> WorkerSettings:
+    """Tasks, settings and seed by which a synthesis worker makes variants."""
+    made = PIPELINE, ENVIRONMENTS.address(config.env.name)
+    return WorkerSettings.of(config, *made, training, held_out)
 
 
 def keeper_of(

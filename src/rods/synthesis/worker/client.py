@@ -5,7 +5,7 @@ with its parent, and can be killed at any moment: the queue keeps what was made.
 are millisecond operations on the queue and never wait for a variant, but for `drain`, which is
 asked to wait.
 
-    settings = WorkerSettings.of(config, PIPELINE, address, training, held_out)
+    settings = worker_settings(config, training, held_out)
     with SynthesisWorker(path, settings) as worker:
         worker.submit("e1-0", seed, first=0, n=2, priority=1.0, epoch=1)
         worker.drain(["e1-0"], timeout=10)
