@@ -325,20 +325,10 @@ def test_adapters_are_written_alone_and_name_their_base(tmp_path: Path, policy: 
     assert torch.allclose(loaded(input_ids=ids).logits, expected, atol=1e-4)
 
 
-def test_a_checkpoint_is_due_after_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(sft.time, "monotonic", lambda: now)
-    due = sft._Due()  # pyright: ignore
-    now = 179.0
-    assert not due.now()
-    now = 181.0
-    assert due.now()
-    with due.saving():
-        now += 60.0
-    now += 1000.0
-    assert not due.now()  # writing would take more than a twentieth of the time
-    now += 201.0
-    assert due.now()
+def test_a_checkpoint_is_due_after_minutes() -> None:
+    assert not sft.is_due(179.0, took=0.0) and sft.is_due(181.0, took=0.0)
+    # Writing would take more than a twentieth of the time.
+    assert not sft.is_due(1000.0, took=60.0) and sft.is_due(1201.0, took=60.0)
 
 
 def arguments(policy: Path, file: Path, out: Path) -> list[str]:

@@ -10,17 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import (
-    AsJson,
-    Profile,
-    Recipe,
-    given,
-    overrides,
-    print_results,
-    profile_for,
-    progress,
-    say,
-)
+from rods.cli import common
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.files import write_atomic
@@ -85,9 +75,9 @@ def demonstrate(
     useless: Annotated[float, share("Share with a program or search that does not help.")] = 0.0,
     results: Annotated[int, typer.Option(min=1, help="Documents that one search returns.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    recipe: Recipe = "rods",
-    profile: Profile = "",
-    as_json: AsJson = False,
+    recipe: common.Recipe = "rods",
+    profile: common.Profile = "",
+    as_json: common.AsJson = False,
 ) -> None:
     """Write solved conversations or answers, for `rods sft`.
 
@@ -98,10 +88,10 @@ def demonstrate(
     """
     if target.exists():
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
-    asked = overrides(context.args)
+    asked = common.overrides(context.args)
     if model:
-        asked += given({"model.name": model, "seed": seed, "model.dialect": dialect})
-        config = load_config(recipe, profile_for(profile, asked), asked)
+        asked += common.given({"model.name": model, "seed": seed, "model.dialect": dialect})
+        config = load_config(recipe, common.profile_for(profile, asked), asked)
         calls = 0.5 if several is None else several
         _tasks(config, target, number, writer, (variants, originals, calls))
         return
@@ -113,8 +103,8 @@ def demonstrate(
     shares = (one, 0.3 if several is None else several, failing, useless)
     how = dialect or "retool"
     count = _questions(target, number, how, families, difficulties, shares, results, seed)
-    print_results({"out": target, "demonstrations": count})
-    say(f"{count} demonstrations in {target}")
+    common.print_results({"out": target, "demonstrations": count})
+    common.say(f"{count} demonstrations in {target}")
 
 
 def _tasks(
@@ -132,7 +122,7 @@ def _tasks(
     made, template = demonstrations_of(config, writers, *mixture)
     started, count = time.monotonic(), 0
 
-    with progress("demonstrations", number) as show, ctrl_c() as stopped:
+    with common.progress("demonstrations", number) as show, ctrl_c() as stopped:
 
         def shown() -> Iterator[Trajectory]:
             nonlocal count
@@ -146,7 +136,7 @@ def _tasks(
 
         write_parquet(target, shown(), template)
     for reason, times in made.left_out.most_common(5):
-        say(f"left out: {times} {reason}")
+        common.say(f"left out: {times} {reason}")
     if not count:
         target.unlink()
         raise PolicyError(
@@ -154,8 +144,8 @@ def _tasks(
             "budgets (--rollout.context_tokens, --rollout.generated_tokens, "
             "--rollout.steps_per_turn), or find the fault with rods check."
         )
-    print_results({"out": target, "demonstrations": count, "left_out": made.left_out})
-    say(f"{count} demonstrations in {target}")
+    common.print_results({"out": target, "demonstrations": count, "left_out": made.left_out})
+    common.say(f"{count} demonstrations in {target}")
     if stopped() and count < number:
         raise Interrupted(f"stopped after {count} of {number}; the file is complete.")
 

@@ -14,17 +14,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import (
-    AsJson,
-    Memory,
-    Profile,
-    Recipe,
-    given,
-    overrides,
-    print_results,
-    progress,
-    say,
-)
+from rods.cli import common
 from rods.config import FULL, SMALL, RunConfig, load_config, parse_config, with_overrides
 from rods.config.bundled import BUNDLED, is_missing_path
 from rods.dialects import structured
@@ -37,8 +27,8 @@ from rods.trajectory import Group
 
 def evaluate(
     context: typer.Context,
-    recipe: Recipe = "rods",
-    profile: Profile = SMALL,
+    recipe: common.Recipe = "rods",
+    profile: common.Profile = SMALL,
     run: Annotated[
         Path | None, typer.Option(help="Evaluate the last checkpoint of this run, ours or TRL's.")
     ] = None,
@@ -55,8 +45,8 @@ def evaluate(
             help="Save the suite's trajectories in this Parquet file; the same command resumes."
         ),
     ] = None,
-    memory: Memory = None,
-    as_json: AsJson = False,
+    memory: common.Memory = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Evaluate a policy on held-out tasks, or on a suite.
 
@@ -91,11 +81,12 @@ def chosen(
     """
     words = list(context.args)
     path = words.pop(0) if words and not words[0].startswith("--") else ""
-    named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
+    options = {"PATH": path, "--run": run, "--model": model}
+    named = [name for name, value in options.items() if value]
     if len(named) > 1:
         raise ConfigError(f"{' and '.join(named)}: each names the policy. Give one.")
     run, model = located(path, run, model)
-    asked = overrides(words, model) + given({"train.local.memory_gib": memory})
+    asked = common.overrides(words, model) + common.given({"train.local.memory_gib": memory})
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]
@@ -107,7 +98,7 @@ def chosen(
         return with_overrides(own, ["model.lora_rank=0", *asked]), None
     made_for, name = load_config(recipe, profile).model.name, config.model.name
     if default[1] and made_for in BUNDLED and name not in BUNDLED:
-        say(
+        common.say(
             f"profile {profile} is made for the bundled policy {made_for} (model.dialect = "
             f'"{config.model.dialect}"). For another model, --profile {FULL} may fit better.'
         )
@@ -157,10 +148,10 @@ def _held_out(config: RunConfig, run: Path | None) -> None:
     from rods.report.results import evaluation_table
     from rods.report.run_data import evaluation_of as evaluation_from
 
-    say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
-    with evaluation_of(config, run) as play, progress("held-out trajectories", None) as show:
+    common.say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
+    with evaluation_of(config, run) as play, common.progress("held-out trajectories", None) as show:
         rows = play(lambda done, total: show(done, "", total))
-    print_results(rows, evaluation_table(evaluation_from("after", rows)))
+    common.print_results(rows, evaluation_table(evaluation_from("after", rows)))
 
 
 def _suite(
@@ -179,11 +170,13 @@ def _suite(
     if trajectories is not None:
         groups = saved_groups(rules, tasks, trajectories)
         if missing := len(tasks) - len(groups):
-            say(f"{trajectories}: there is no trajectory of {missing} of {len(tasks)} tasks.")
+            common.say(
+                f"{trajectories}: there is no trajectory of {missing} of {len(tasks)} tasks."
+            )
     else:
         groups = _rolled_out(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
-    print_results(rows, suite_table(rules.name, accuracies(rules, rows), rows))
+    common.print_results(rows, suite_table(rules.name, accuracies(rules, rows), rows))
 
 
 def _rolled_out(
@@ -195,8 +188,8 @@ def _rolled_out(
 
     kept = None if save is None else Kept(save, config, rules.name, weights_of(run))
     if kept is not None and (there := sum(len(kept.of(task.id)) for task in tasks)):
-        say(f"{save}: resumes after {there} trajectories of an interrupted command.")
-    with progress("trajectories", None) as show:
+        common.say(f"{save}: resumes after {there} trajectories of an interrupted command.")
+    with common.progress("trajectories", None) as show:
         rolled_out = examination_of(
             config, run, rules, tasks, lambda done, total: show(done, total=float(total)), kept
         )

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 import typer
 
 from rods.cli.common import overrides_of, say
-from rods.config import EnvSettings, load_config
+from rods.config import load_config
 from rods.dialects import structured
-from rods.env import Environment
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.guard import LOCAL, new_token
 from rods.infra.install import install_line
 from rods.infra.service import read_key
 
-App: TypeAlias = Callable[[Environment, EnvSettings, int], Any]
-"""Makes the service of an environment for a number of sessions."""
 TOKEN = "RODS_ENV_TOKEN"
 """Environment variable of the token that clients must show."""
 
@@ -53,22 +49,29 @@ def serve_env(
     if openenv:
         _require_openenv(host, token)
     try:
+        from rods.envs.remote.server import ServerLimits, environment_app
         from rods.infra.listen import MORE, address, bound, serve
 
-        app_of = _for_openenv(dialect, token, body) if openenv else None
-        app_of = app_of or _for_us(seconds, idle, body, token, host)
+        if openenv:
+            from rods.integrations.openenv import openenv_app
     except ImportError as error:
-        extra = "openenv" if openenv else "serve"
-        raise PrerequisiteError(
-            f"rods serve-env needs {error.name}: {install_line(extra)}."
-        ) from error
+        line = install_line("openenv" if openenv else "serve")
+        raise PrerequisiteError(f"rods serve-env needs {error.name}: {line}.") from error
     from rods.envs import make_environment
 
-    settings = load_config(overrides=asked).env
+    speech, settings = structured(dialect), load_config(overrides=asked).env
     with bound(host, port) as listening:
         environment = make_environment(settings.name, settings.arguments)
         environment.warm_up()
-        app = app_of(environment, settings, sessions)
+        if openenv:
+            share = settings.held_out
+            app = openenv_app(
+                environment, speech, token, body=body, held_out=share, sessions=sessions
+            )
+        else:
+            limits = ServerLimits(sessions, body, seconds, idle)
+            hosts = LOCAL if host in LOCAL else None  # elsewhere this machine has other names
+            app = environment_app(environment, limits, token, hosts)
         where = address(listening, host) + (f"/{token}" if openenv else "")
         say(f"{environment.name} at {where}, {sessions} worlds at once")
         if not openenv:
@@ -87,21 +90,3 @@ def _require_openenv(host: str, token: str) -> None:
             f"{TOKEN}: the address of an OpenEnv service contains the token. Use only letters, "
             "digits and . _ ~ - in it."
         )
-
-
-def _for_us(seconds: float, idle: float, body: int, token: str, host: str) -> App:
-    from rods.envs.remote.server import ServerLimits, environment_app
-
-    hosts = LOCAL if host in LOCAL else None  # elsewhere clients may call this machine anything
-    return lambda environment, _, sessions: environment_app(
-        environment, ServerLimits(sessions, body, seconds, idle), token, hosts
-    )
-
-
-def _for_openenv(dialect: str, token: str, body: int) -> App:
-    from rods.integrations.openenv import openenv_app
-
-    speech = structured(dialect)
-    return lambda environment, settings, sessions: openenv_app(
-        environment, speech, token, body=body, held_out=settings.held_out, sessions=sessions
-    )

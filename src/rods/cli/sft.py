@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -199,16 +198,19 @@ def _learn(
         f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
-    due = _Due()
+    saved, took = time.monotonic(), 0.0
     with progress("updates", trainer.total, trainer.step) as show, ctrl_c() as stopped:
         for update in trainer.updates():
             run.log({"kind": KIND, **update._asdict()})
             pace = f"{update.tokens / max(update.seconds, 1e-9):.0f} tok/s"
             show(update.step, f"loss {update.loss:.3f}  {pace}  lr {update.lr:.1e}")
             last = update.step == trainer.total
-            if stopped() or last or due.now():
-                with due.saving(), run.checkpoint(update.step) as folder:
+            if stopped() or last or is_due(time.monotonic() - saved, took):
+                began = time.monotonic()
+                with run.checkpoint(update.step) as folder:
                     trainer.save(folder / "policy")
+                saved = time.monotonic()
+                took = saved - began
             if stopped() and not last:
                 raise Interrupted(
                     f"stopped after update {update.step}. Continue: rods sft --resume {run.path}"
@@ -223,23 +225,9 @@ def _learn(
     print_results({"out": run.path, **card}, end)
 
 
-class _Due:
-    """Decides when a checkpoint is due: after some minutes, later if writing takes long."""
-
-    def __init__(self) -> None:
-        self._saved, self._took = time.monotonic(), 0.0
-
-    def now(self) -> bool:
-        """Return true if a checkpoint is due."""
-        return time.monotonic() - self._saved > max(CHECKPOINT_SECONDS, 20 * self._took)
-
-    @contextmanager
-    def saving(self) -> Generator[None]:
-        """Measure the time that writing a checkpoint takes."""
-        started = time.monotonic()
-        yield
-        self._saved = time.monotonic()
-        self._took = self._saved - started
+def is_due(since: float, took: float) -> bool:
+    """Return true if a checkpoint is due: after some minutes, later if the last one took long."""
+    return since > max(CHECKPOINT_SECONDS, 20 * took)
 
 
 def _loss(figures: Sequence[dict[str, Any]]) -> float:

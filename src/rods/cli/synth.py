@@ -16,22 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.table import Table
 
-from rods.cli.common import (
-    AsJson,
-    Format,
-    Profile,
-    PromptDialect,
-    Recipe,
-    Resume,
-    out,
-    print_results,
-    progress,
-    resumed,
-    say,
-    scratch_writer,
-    writer_overrides,
-    writers_of,
-)
+from rods.cli import common
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import get_dialect
 from rods.env import Environment
@@ -89,9 +74,9 @@ def synth(
     ] = "",
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
-    resume: Resume = None,
-    form: Format = "jsonl",
-    dialect: PromptDialect = "hermes",
+    resume: common.Resume = None,
+    form: common.Format = "jsonl",
+    dialect: common.PromptDialect = "hermes",
     log: Annotated[
         Path | None,
         typer.Option(
@@ -101,9 +86,9 @@ def synth(
     task_key: Annotated[str, typer.Option(help="Log's column of task ids.")] = "",
     reward_key: Annotated[str, typer.Option(help="Log's column of rewards.")] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    recipe: Recipe = "rods",
-    profile: Profile = SMALL,
-    as_json: AsJson = False,
+    recipe: common.Recipe = "rods",
+    profile: common.Profile = SMALL,
+    as_json: common.AsJson = False,
 ) -> None:
     """Make verified variants, or seed tasks from nothing. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, require_format
@@ -111,18 +96,18 @@ def synth(
     from rods.synthesis.collect import not_held_out
 
     get_dialect(dialect)
-    target = resumed(target, resume)
+    target = common.resumed(target, resume)
     if target is None:
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
-    writer = scratch_writer(context.args, writer, scratch, states, seeds=tasks or log)
-    asked = writer_overrides(context.args, writer, writer_url, writer_model)
+    writer = common.scratch_writer(context.args, writer, scratch, states, seeds=tasks or log)
+    asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
-    say(f"{what} are written by: {writers_of(config.synthesis)}")
+    common.say(f"{what} are written by: {common.writers_of(config.synthesis)}")
     sources = _sources(config, tasks, states, stages=scratch is not None)
     require_format(form, sources.environment)
     chosen = sources.given
@@ -132,7 +117,7 @@ def synth(
         chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
     free = not_held_out(chosen, sources.training, sources.held_out)
     if len(free) < len(chosen):
-        say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
+        common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     with _claimed(folder):
         made, counted = _make(config, sources, free, (scratch or number, what), seed, target)
         export(made, target, form, sources.environment, dialect=dialect)
@@ -144,9 +129,9 @@ def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:
     """Print the results."""
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
-    print_results({**data, "rejected": rejected, "seconds": counted.seconds})
+    common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
     hint = f". Accept, edit or reject them: rods view --seeds {target}" if what == SEEDS else ""
-    say(f"{made} {what} in {target}{hint}")
+    common.say(f"{made} {what} in {target}{hint}")
 
 
 def queue_of(target: Path) -> Path:
@@ -251,10 +236,10 @@ def _boundary_seeds(
         rewards = [row for row in rewards if row.task in known]
         prompts = sum(name.startswith(PROMPT) for name in others)
         if prompts:
-            say(f"{log}: {prompts} prompts have no task id and are left out.")
+            common.say(f"{log}: {prompts} prompts have no task id and are left out.")
         if len(others) > prompts:
             what = f"{len(others) - prompts} tasks are variants of the run, not among the seeds,"
-            say(f"{log}: {what} and are left out.")
+            common.say(f"{log}: {what} and are left out.")
         if not rewards:
             how = "Log ids and name their column: --task-key" if prompts else "Name them: --tasks"
             raise TaskError(f"{log}: none of its tasks is among the seeds. {how}.")
@@ -262,7 +247,7 @@ def _boundary_seeds(
     found = Counter(j.region for j in choice.judgements)
     counts = [f"{found[region]} {region}" for region in ("hard", "boundary", "mastered")]
     unjudged = len(choice.unjudged)
-    say(f"tasks: {', '.join(counts)}, {unjudged} unjudged; seeds: {len(choice.seeds)}")
+    common.say(f"tasks: {', '.join(counts)}, {unjudged} unjudged; seeds: {len(choice.seeds)}")
     if not choice.seeds:
         low, high = config.boundary.low, config.boundary.high
         raise SynthesisError(
@@ -295,13 +280,13 @@ def _make(
                 _run(collection, target, what)
             finally:
                 keep = bool(collection.accepted)
-            out().print(_table(collection, what))
+            common.out().print(_table(collection, what))
             counted = collection.statistics()
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
             said = f"{answers} answers of the server are" if answers else "no file is"
-            say(f"{said} kept{f' in {folder / ANSWERS}' if answers else ''}.")
+            common.say(f"{said} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; see the table.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
@@ -310,23 +295,23 @@ def _make(
     if barren or len(collection.accepted) < number:
         how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
         none = f"; {len(barren)} of {len(chosen)} seed tasks have none: {', '.join(barren)}"
-        say(f"{how}{none if barren else ''}")
+        common.say(f"{how}{none if barren else ''}")
     return collection.accepted, counted
 
 
 def _run(collection: Collection, target: Path, what: str) -> None:
     kept = collection.taken_over
     if kept:
-        say(f"{kept} {what} exist already.")
+        common.say(f"{kept} {what} exist already.")
     if target.exists() and not collection.finished:
         raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
-        with progress(what, collection.n, kept) as show:
+        with common.progress(what, collection.n, kept) as show:
             collection.run(_shown(show))
     except KeyboardInterrupt as stop:
         raise Interrupted(f"interrupted. {_kept(collection, target, what)}") from stop
     except RodsError:
-        say(_kept(collection, target, what))
+        common.say(_kept(collection, target, what))
         raise
 
 
@@ -345,7 +330,7 @@ def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
         nonlocal drawn, pause
         why = collection.worker.suspension
         if why is not None and why != pause:
-            say(f"synthesis pauses for {why.seconds:g} s: {why.reason}")
+            common.say(f"synthesis pauses for {why.seconds:g} s: {why.reason}")
         pause = why
         if time.monotonic() - drawn >= REDRAW or collection.finished:  # figures are sums over all
             drawn = time.monotonic()

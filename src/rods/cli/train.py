@@ -8,24 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import (
-    RESULTS,
-    AsJson,
-    Drift,
-    Memory,
-    Model,
-    Profile,
-    Recipe,
-    Resume,
-    given,
-    out,
-    print_results,
-    profile_for,
-    resumed,
-    say,
-    writer_overrides,
-    writers_of,
-)
+from rods.cli import common
 from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
@@ -37,9 +20,9 @@ ADAPTERS = 1e-5
 
 def train(
     context: typer.Context,
-    recipe: Recipe = "",
-    model: Model = "",
-    profile: Profile = "",
+    recipe: common.Recipe = "",
+    model: common.Model = "",
+    profile: common.Profile = "",
     curriculum: Annotated[
         str,
         typer.Option(
@@ -49,13 +32,13 @@ def train(
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     folder: Annotated[str, typer.Option("--out", help="Folder. [default: new, in runs]")] = "",
-    resume: Resume = None,
-    drift: Drift = False,
+    resume: common.Resume = None,
+    drift: common.Drift = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Show tasks and planned memory, then stop."),
     ] = False,
-    memory: Memory = None,
+    memory: common.Memory = None,
     track: Annotated[
         list[str] | None,
         typer.Option(help="Log to tensorboard, wandb, mlflow or trackio; may be repeated."),
@@ -63,27 +46,27 @@ def train(
     writer: Annotated[str, typer.Option(help="Writer of variants: synthesis.writer.")] = "",
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
-    as_json: AsJson = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Train a model on tasks, and write more where it is learning.
 
     Any setting that `rods settings` lists is an option: --updates 20, --rollout.k 16. Without
     --recipe, the recipe is rods.
     """
-    asked = writer_overrides(context.args, writer, writer_url, writer_model)
+    asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
         asked.append(f"curriculum={curriculum}")
     named = {"model.name": model, "seed": seed, "track.names": track}
-    asked += given({**named, "train.local.memory_gib": memory})
-    resumed(folder, resume, drift)
+    asked += common.given({**named, "train.local.memory_gib": memory})
+    common.resumed(folder, resume, drift)
     if resume is not None:
         start, config = _own_settings(resume, recipe, profile, asked)
     else:
         recipe = recipe or "rods"
-        start = Start(recipe, profile_name(recipe, profile_for(profile, asked)), asked)
+        start = Start(recipe, profile_name(recipe, common.profile_for(profile, asked)), asked)
         config = load_config(*start)
     if config.model.lora_rank and config.train.lr < ADAPTERS:
-        say(
+        common.say(
             f"train.lr = {config.train.lr:g} is a rate for all weights. Adapters (model.lora_rank) "
             "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
         )
@@ -106,14 +89,14 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
         environment = make_environment(config.env.name, config.env.arguments)
         require_known_tools(config, environment, (sides := sides_of(config)).originals)
         require_variants(config, environment, sides.originals)
-        say(outlook(config, sides))
+        common.say(outlook(config, sides))
     try:
         _plan_memory(config, folder, resume)
     finally:  # behind the answer, and only for a file or another program
-        if out().is_terminal and not RESULTS.get():
-            say("--dry-run > FILE writes all settings.")
+        if common.out().is_terminal and not common.RESULTS.get():
+            common.say("--dry-run > FILE writes all settings.")
         else:
-            print_results(config.model_dump(mode="json"), config.model_dump_json(indent=2))
+            common.print_results(config.model_dump(mode="json"), config.model_dump_json(indent=2))
 
 
 def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
@@ -132,16 +115,20 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
     require_context(config, shape.positions)
     config, said = with_engine(config, shape.parameters, device.on_gpu)
     if said:
-        say(said)
+        common.say(said)
     for line in table(plan_of(shape, config, device.on_gpu), device):
-        say(line)
+        common.say(line)
     if not is_here(device):
         require_fit(shape, config, device)
-        say("the GPU is not in this machine, so memory and disk of its host were not checked")
+        common.say(
+            "the GPU is not in this machine, so memory and disk of its host were not checked"
+        )
         return
     new = Path(folder or "runs") / "new"  # other runs beside it are not its own
     device = with_room(device, resume or new)
-    say(f"{device.disk / GIB:8.2f} GiB  free on disk; {device.host / GIB:.2f} in the host's memory")
+    common.say(
+        f"{device.disk / GIB:8.2f} GiB  free on disk; {device.host / GIB:.2f} in the host's memory"
+    )
     require_fit(shape, config, device)
 
 
@@ -178,10 +165,10 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
 
     started = time.monotonic()
     if config.curriculum == "rods":
-        say(f"variants are written by: {writers_of(config.synthesis)}")
+        common.say(f"variants are written by: {common.writers_of(config.synthesis)}")
         if config.envtuning.hints:
-            say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
+            common.say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
     run = run_training(config, folder, resume, start, drift=drift)
-    print_results(results_of(load_run(run.path)), summary(run.path))
-    say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
-    say(f"Next: rods view {run.path}, or rods export {run.path} --out FOLDER for the model.")
+    common.print_results(results_of(load_run(run.path)), summary(run.path))
+    common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
+    common.say(f"Next: rods view {run.path}, or rods export {run.path} --out FOLDER for the model.")
