@@ -36,10 +36,9 @@ from rods.config.drift import require_same
 from rods.config.unread import without_replaced
 from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
-from rods.infra.files import disk, locked, released, text_of, write_atomic
+from rods.infra.files import LineLog, disk, locked, released, text_of, write_atomic
 from rods.infra.host import now, origin
 from rods.infra.install import VERSION
-from rods.infra.lines import LineLog
 from rods.types import Json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from examples.library_loans.service import Library, library
 import forked
 import rods
 from places import ROOT
-from rods.assemble.objects import with_objects
+from rods.assemble.tasks import with_objects
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError
 from rods.task import read_tasks, write_tasks

@@ -34,7 +34,7 @@ from rods.envs.repo.world import RepoWorld
 from rods.envs.search.environment import SearchEnvironment
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import EnvError
-from rods.infra.lines import LineLog
+from rods.infra.files import LineLog
 from rods.infra.text import json_text, whole
 from rods.integrations.task_rollout import TaskRollout
 from rods.integrations.trl_environments import task_environments

@@ -35,7 +35,7 @@ from rods.evaluation.grid import (
 from rods.evaluation.suite import row_of
 from rods.infra.checkpoints import LATEST
 from rods.infra.dotted import flat
-from rods.infra.lines import LineLog
+from rods.infra.files import LineLog
 from rods.policy import Engine
 from rods.registry import require
 from rods.reward import score

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from rods.abilities import CallBound, ability
 from rods.assemble.engines import engine_within, settle, template_of
-from rods.assemble.objects import with_objects
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
-from rods.assemble.tasks import Splits, held_out_tasks, sides_of
+from rods.assemble.tasks import Splits, held_out_tasks, sides_of, with_objects
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
 from rods.config.checks import require

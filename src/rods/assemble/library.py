@@ -15,9 +15,8 @@ from tempfile import TemporaryDirectory
 
 from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
-from rods.assemble.objects import with_objects
 from rods.assemble.refusals import require_named, require_tasks
-from rods.assemble.tasks import sides_of
+from rods.assemble.tasks import sides_of, with_objects
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
 from rods.env import Environment

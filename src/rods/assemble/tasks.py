@@ -1,21 +1,32 @@
-"""Tasks that a configuration trains on, is evaluated on and has demonstrated."""
+"""Tasks that a configuration trains on, is evaluated on and has demonstrated.
+
+A program's own environment and tasks become settings here: other processes import the environment
+by its name, and a resumed run reads the tasks from their file.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rods.abilities import in_process
-from rods.config import RunConfig, SynthesisSettings
+from rods.config import RunConfig, SynthesisSettings, with_overrides
 from rods.dialects import structured
+from rods.env import Environment
 from rods.envs.originals import require_sides, split_tasks, tasks_of_files
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
+from rods.infra.text import json_text
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
+from rods.registry import LOADING
 from rods.rollout.template import ChatTemplate
-from rods.task import Task
+from rods.task import Task, write_tasks
 from rods.trainers.loading import load_stops, load_tokenizer
 from rods.writers.assembly import make_pipeline
 from rods.writers.resample import ResampleSettings
@@ -37,6 +48,52 @@ class Splits(NamedTuple):
     digest: str
     skipped: Sequence[CheckRow] = ()
     """Tasks of `env.tasks` that are on no side: their ground truth does not replay."""
+
+
+def with_objects(
+    config: RunConfig, environment: Environment | None, tasks: Sequence[Task] | None
+) -> RunConfig:
+    """Return settings that mean these objects.
+
+    Args:
+        config: settings; an object replaces what they say in `env.name` or `env.tasks`.
+        environment: the value of a name at the top of a module or script.
+        tasks: original tasks; a file in `runs`, named after its content, keeps them.
+
+    Raises:
+        ConfigError: no module has the environment, or this call is part of what another process
+            imports to get it.
+    """
+    words: list[str] = []
+    if environment is not None:
+        words.append(f"env.name={json.dumps(_address(environment))}")
+    if tasks is not None:
+        text = "".join(json_text(task.to_json()) for task in tasks)
+        path = Path("runs") / f"tasks-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        write_tasks(path, tasks)
+        words.append(f"env.tasks={json.dumps([str(path)])}")
+    return with_overrides(config, words) if words else config
+
+
+def _address(environment: Environment) -> str:
+    """`FILE.py:attribute`, or `module:attribute` of what is in a package or a notebook."""
+    for name, module in list(sys.modules.items()):
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+            if value is not environment:
+                continue
+            file = getattr(module, "__file__", None)
+            if name in LOADING:
+                raise ConfigError(
+                    f"{file} calls rods while another process imports it for its environment. "
+                    'Put the call under: if __name__ == "__main__":'
+                )
+            where = name if "." in name or not file else Path(file).resolve()
+            return f"{where}:{attribute}"
+    raise ConfigError(
+        f"environment: this {type(environment).__name__} is not at the top of a module, so other "
+        "processes cannot import it. Assign it to a name there."
+    )
 
 
 def sides_of(config: RunConfig, environment: Any = None) -> Splits:

@@ -26,7 +26,7 @@ from rods.errors import ConfigError, PolicyError, TaskError
 from rods.infra.dotted import flat, nearest, override, within
 from rods.infra.shards import HUB
 from rods.registry import load, read_recipe, recipe_file, recipe_names
-from rods.writers import LOCAL, VARYING, resampled
+from rods.writers import LOCAL, resampled
 
 HELP_NAMES = ["-h", "--help"]
 HELP = {"help_option_names": HELP_NAMES}
@@ -221,27 +221,6 @@ def writer_overrides(
     if named and named not in LOCAL and "synthesis.drain_seconds" not in values:
         found.append("synthesis.drain_seconds=0.0")
     return found
-
-
-def scratch_writer(
-    args: Sequence[str], writer: str, scratch: int | None, states: Path | None, seeds: object
-) -> str:
-    """Return the writer, which is `graph` with `--from-scratch` where none is named.
-
-    Raises:
-        ConfigError: there are seeds, or the named writer needs some; `states` without scratch.
-    """
-    if scratch is None:
-        if states is not None:
-            raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
-        return writer
-    if seeds:
-        raise ConfigError("--from-scratch: leave out --tasks and --from-trajectories.")
-    values = dict(text.split("=", 1) for text in overrides(args))
-    named = writer or values.get("synthesis.writer", "graph").strip(" \"'")
-    if named in VARYING:
-        raise ConfigError("--from-scratch needs a writer of tasks: --writer graph or --writer llm.")
-    return named
 
 
 def writers_of(settings: SynthesisSettings) -> str:

@@ -23,6 +23,7 @@ from rods.env import Environment
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.infra.files import disk
 from rods.task import Task
+from rods.writers import VARYING
 
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
@@ -101,9 +102,16 @@ def synth(
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
-    writer = common.scratch_writer(context.args, writer, scratch, states, seeds=tasks or log)
+    if states is not None and scratch is None:
+        raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
+    if scratch is not None and (tasks or log):
+        raise ConfigError("--from-scratch: leave out --tasks and --from-trajectories.")
+    named = writer or any(word.startswith("--synthesis.writer=") for word in context.args)
+    writer = "graph" if scratch is not None and not named else writer
     asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
+    if scratch is not None and config.synthesis.writer in VARYING:
+        raise ConfigError("--from-scratch needs a writer of tasks: --writer graph or --writer llm.")
     if config.synthesis.writer == "llm":
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made

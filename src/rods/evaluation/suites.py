@@ -27,7 +27,7 @@ from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import Interval, mean_ci
 from rods.evaluation.suite import NOISE, Progress, stratified
 from rods.infra.dotted import changes, flat, nearest
-from rods.infra.lines import LineLog
+from rods.infra.files import LineLog
 from rods.policy import Policy
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_groups

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and tables (Parquet, Arrow) with their JSON.
+"""Files that are written whole or not at all, logs, and tables (Parquet, Arrow) with their JSON.
 
 Owns the way to the disk and what its errors say, and the reading of Arrow's types. A struct has
 every field of every row, null where a row lacks it: such fields vanish again, and so does a null
@@ -22,7 +22,8 @@ from typing import Any, cast
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
 from rods.infra.install import install_line
-from rods.infra.text import encoded
+from rods.infra.text import encoded, json_text
+from rods.types import Json
 
 PIECE = 512
 """Rows of a Parquet file that are read at once."""
@@ -137,6 +138,71 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class LineLog:
+    """A log of JSON records, one a line, made by the first one.
+
+    A kill, or a full disk, at any moment leaves what was there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, record: Mapping[str, Json]) -> None:
+        """Add one record; raises `StoreError` if it cannot be written (what was there stays)."""
+        line = json_text(record, allow_nan=False) + "\n"
+        with disk(self.path, "writing"), self.path.open("ab") as out:
+            size = out.tell()
+            try:
+                out.write(line.encode())
+                out.flush()
+            except OSError:
+                os.truncate(self.path, size)
+                raise
+
+    def records(self) -> list[dict[str, Json]]:
+        """All whole records. A last line that was torn by a kill is left out: it is owed again.
+
+        Raises:
+            StoreError: a line before the last is damaged.
+        """
+        if not self.path.is_file():
+            return []
+        *lines, _torn = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        found: list[dict[str, Json]] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise StoreError(
+                    f"{self.path}:{number}: not JSON: {error}. Remove this line to continue."
+                ) from error
+        return found
+
+    def sync(self) -> int:
+        """Bytes of the log, all of them on the disk."""
+        with self.path.open("ab") as out:
+            os.fsync(out.fileno())
+            return out.tell()
+
+    def size(self) -> int:
+        """Bytes of the log; 0 where there is none."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+    def cut(self, size: int) -> int:
+        """Forget what stands behind so many bytes, and say how much that is; returns what is left:
+        less where whole lines end before.
+        """
+        held = self.path.read_bytes() if self.path.is_file() else b""
+        left = held.rfind(b"\n", 0, size) + 1
+        if behind := held[left:]:
+            with disk(self.path, "cutting"):
+                os.truncate(self.path, left)
+            whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
+            what = f"{whole} records behind the checkpoint are done again"
+            _log.warning("%s: %s%s", self.path, what, "; the last line was torn" if torn else "")
+        return left
 
 
 def pyarrow() -> tuple[Any, Any]:
