@@ -27,8 +27,7 @@ from rods.trainers.memory.plan import require_fit, updates_beside
 from rods.trainers.memory.shape import GIB, Device, device_of, keep_within, shape_of
 
 _LOG = logging.getLogger("rods.engines")
-SETTLED = "settled"
-"""Key of the manifest."""
+SETTLED = "settled"  # key of the manifest
 LARGE = 1_000_000_000
 """Parameters above which `auto` means vLLM: the engine in this process has no captured graphs."""
 SMALL = 50_000_000

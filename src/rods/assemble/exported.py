@@ -25,8 +25,7 @@ from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.loading import load_model, quiet
 from rods.trajectory_codec import read_parquet
 
-PROMPT = 4_000
-"""Characters of a prompt in the card at most."""
+PROMPT = 4_000  # characters of a prompt in the card at most
 Precision: TypeAlias = Literal["auto", "bfloat16", "float32"]
 
 

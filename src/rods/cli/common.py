@@ -33,8 +33,7 @@ HELP = {"help_option_names": HELP_NAMES}
 """Typer's context settings of the program and all its verbs."""
 EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
-QUIET = 15.0
-"""Seconds between two lines of progress where no bar can be drawn."""
+QUIET = 15.0  # seconds between two lines of progress where no bar can be drawn
 REGISTRIES = {
     **{"env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS"},
     **{"reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS"},

@@ -14,8 +14,7 @@ from rods.cli.common import AsJson, print_results, say
 from rods.errors import ConfigError
 from rods.infra.files import disk
 
-PROJECT = Path(__file__).with_name("project")
-"""The files of a new project."""
+PROJECT = Path(__file__).with_name("project")  # the files of a new project
 
 
 def init(

@@ -15,8 +15,7 @@ from rods.infra.guard import LOCAL, new_token
 from rods.infra.install import install_line
 from rods.infra.service import read_key
 
-TOKEN = "RODS_ENV_TOKEN"
-"""Environment variable of the token that clients must show."""
+TOKEN = "RODS_ENV_TOKEN"  # environment variable of the token that clients must show
 
 
 def serve_env(

@@ -28,8 +28,7 @@ from rods.infra.dotted import flat, nearest, within
 from rods.infra.files import text_of
 from rods.registry import recipe_file, recipe_names
 
-TEACHES = "This recipe teaches "
-"""Begin of the first sentence of a recipe's README."""
+TEACHES = "This recipe teaches "  # begin of the first sentence of a recipe's README
 KINDS = {
     **{"integer": "whole number", "number": "number", "string": "text"},
     **{"boolean": "true or false", "object": "table"},

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 KIND = "sft"
 CHECKPOINT_SECONDS = 180.0
 """Longest time between checkpoints, unless writing one takes over a twentieth of it."""
-RECENT = 50
-"""Updates that the card averages for its first and last loss, at most half of all."""
+RECENT = 50  # updates that the card averages for its first and last loss, at most half of all
 READ = (
     *("model.lora_rank", "model.device", "model.dtype", "model.threads"),
     *("train.lr", "train.schedule", "train.local.microbatch_tokens"),
 )
 """Settings that this verb reads."""
-ALSO = ("resume", "target", "updates", "as_json")
-"""Parameters that a resumed training may have."""
+ALSO = ("resume", "target", "updates", "as_json")  # parameters that a resumed training may have
 
 
 def sft(

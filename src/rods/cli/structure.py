@@ -21,8 +21,7 @@ from rods.synthesis.structure.trace import TraceStep, all_tools, trace
 from rods.task import Task, read_tasks
 from rods.types import Json
 
-SHORTEST_PREFIX = 4
-"""Least number of digits that name a task by the start of its id."""
+SHORTEST_PREFIX = 4  # least number of digits that name a task by the start of its id
 
 
 class NumberedTask(NamedTuple):

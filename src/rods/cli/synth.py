@@ -29,14 +29,10 @@ if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
     from rods.synthesis.pipeline import Statistics
 
-REDRAW = 0.5
-"""Seconds between two bars."""
-QUEUE = "synthesis.sqlite"
-"""File name of the queue, in the folder beside an unfinished data set."""
-ANSWERS = "answers.sqlite"
-"""File name of a chat server's answers, beside the queue."""
-VARIANTS, SEEDS = "variants", "seed tasks"
-"""What is made."""
+REDRAW = 0.5  # seconds between two bars
+QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
+ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
+VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""
 

@@ -14,8 +14,7 @@ from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_
 from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
 
-ADAPTERS = 1e-5
-"""Least usual learning rate of LoRA adapters (`train.lr`)."""
+ADAPTERS = 1e-5  # least usual learning rate of LoRA adapters (`train.lr`)
 
 
 def train(

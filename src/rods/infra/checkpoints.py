@@ -23,8 +23,7 @@ from rods.types import Json
 LATEST = "latest"
 MARK = "mark.json"
 """File of a checkpoint that says its step and whatever its maker wants to remember."""
-KEPT = 2
-"""Checkpoints that are kept."""
+KEPT = 2  # checkpoints that are kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,8 @@ from rods.errors import StoreError
 Cell: TypeAlias = str | int | float | None
 Row: TypeAlias = tuple[Cell, ...]
 
-PATIENCE = 30.0
-"""Seconds to wait for another process's transaction, where two share a file."""
-CACHE = 32 << 10
-"""KiB of pages that a connection keeps in memory at most."""
+PATIENCE = 30.0  # seconds to wait for another process's transaction, where two share a file
+CACHE = 32 << 10  # KiB of pages that a connection keeps in memory at most
 
 
 class Database:

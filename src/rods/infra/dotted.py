@@ -12,10 +12,8 @@ from typing import Any, cast
 
 from rods.errors import ConfigError
 
-LAST = 0.65
-"""How much the last part of a key counts for its likeness to another."""
-LIKE = 0.62
-"""Names that are less alike are not hinted at."""
+LAST = 0.65  # how much the last part of a key counts for its likeness to another
+LIKE = 0.62  # names that are less alike are not hinted at
 ALGORITHMS = {
     "algorithm": "--train.advantage and --train.loss",
     "ppo": "--train.advantage gae --train.credit trajectory",

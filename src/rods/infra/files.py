@@ -25,12 +25,10 @@ from rods.infra.install import install_line
 from rods.infra.text import encoded, json_text
 from rods.types import Json
 
-PIECE = 512
-"""Rows of a Parquet file that are read at once."""
+PIECE = 512  # rows of a Parquet file that are read at once
 TABLES = {".parquet": b"PAR1", ".arrow": b"ARROW1"}
 """Endings of tables, and how such files begin; Arrow's stream begins otherwise."""
-NOTES = "extra_info"
-"""A column of verl's rows for anything at all, of which little is read."""
+NOTES = "extra_info"  # a column of verl's rows for anything at all, of which little is read
 Reader = Callable[[Any], Any]
 _NAME = b"ARROW:extension:name"
 _log = logging.getLogger(__name__)

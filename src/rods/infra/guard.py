@@ -31,10 +31,8 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names by which this machine calls itself; a foreign name that leads here is another's page."""
-OPEN = ("/health",)
-"""Paths that anybody may GET."""
-SECONDS = 30.0
-"""Until a request must have come whole."""
+OPEN = ("/health",)  # paths that anybody may GET
+SECONDS = 30.0  # until a request must have come whole
 DEEPEST = 200
 """Levels of JSON within one another; deeper ones exhaust the stack of those who read them."""
 

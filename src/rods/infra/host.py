@@ -13,8 +13,7 @@ from pathlib import Path
 from rods.infra.install import installed
 from rods.types import Json
 
-LIBRARIES = ("torch", "transformers", "tokenizers")
-"""Whose versions decide what a run does."""
+LIBRARIES = ("torch", "transformers", "tokenizers")  # whose versions decide what a run does
 
 
 def host_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int:

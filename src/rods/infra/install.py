@@ -11,14 +11,10 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-VERSION = "0.1.0"
-"""Of this code; a run is only gone on with by the version that began it."""
-DISTRIBUTION = "rods-rl"
-"""What pip knows it by; the import and the program are called `rods`."""
-ROOT = Path(__file__).parents[3]
-"""The checkout, if this is one."""
-CORE = "core"
-"""What is always installed, beside the extras."""
+VERSION = "0.1.0"  # of this code; a run is only gone on with by the version that began it
+DISTRIBUTION = "rods-rl"  # what pip knows it by; the import and the program are called `rods`
+ROOT = Path(__file__).parents[3]  # the checkout, if this is one
+CORE = "core"  # what is always installed, beside the extras
 
 _NAME = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")

@@ -15,8 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-GRACE = 10.0
-"""Seconds between asking and ending."""
+GRACE = 10.0  # seconds between asking and ending
 
 
 def leashed(command: Sequence[str]) -> list[str]:

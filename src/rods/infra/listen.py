@@ -18,16 +18,11 @@ from rods.errors import ConfigError
 from rods.infra.guard import SECONDS, Receive, Refused, Scope, Send, refuse
 
 BACKLOG = 512
-MORE = 64
-"""Connections beside those that are in work at once."""
-ROOM = 128
-"""Connections beside these, which are answered with 503."""
-SPARE = 256 + ROOM
-"""Open files beside the connections."""
-YOUNG = 1.0
-"""Seconds for which a connection may wait for a request where others are refused."""
-LOOKS = 8
-"""Looks at a connection until it has waited too long."""
+MORE = 64  # connections beside those that are in work at once
+ROOM = 128  # connections beside these, which are answered with 503
+SPARE = 256 + ROOM  # open files beside the connections
+YOUNG = 1.0  # seconds for which a connection may wait for a request where others are refused
+LOOKS = 8  # looks at a connection until it has waited too long
 _BODIED = frozenset({b"content-length", b"transfer-encoding"})
 
 

@@ -13,11 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 MAX_CHARACTERS = 100_000
 """Longest text of calls that is read, in every dialect: room for a file of 2,000 lines."""
-MAX_DEPTH = 24
-"""Deepest nesting of values and of calls, in every dialect."""
+MAX_DEPTH = 24  # deepest nesting of values and of calls, in every dialect
 
-MAX_BITS = 4_096
-"""Longest integer; beyond some 4,300 decimal digits Python refuses to print it."""
+MAX_BITS = 4_096  # longest integer; beyond some 4,300 decimal digits Python refuses to print it
 
 PyValue: TypeAlias = "bool | int | float | str | list[PyValue] | dict[str, PyValue] | PyCall | None"
 """A literal that JSON can say, or a nested call."""

@@ -19,8 +19,7 @@ import httpx
 from rods.errors import ConfigError
 
 LARGEST_ANSWER = 64 << 20
-BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses that may be another the next time."""
+BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may be another the next time
 
 T = TypeVar("T")
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from rods.errors import PrerequisiteError
 
-SECONDS = 1800
-"""Time limit of a download, in seconds."""
+SECONDS = 1800  # time limit of a download, in seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from rods.config.drift import require_same
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.files import text_of, write_atomic
 
-STARTED = "rods.json"
-"""What a training was started with, in its folder."""
+STARTED = "rods.json"  # what a training was started with, in its folder
 
 
 class Started(NamedTuple):

@@ -15,8 +15,7 @@ from rods.errors import PrerequisiteError
 from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
-OWN = "trl."
-"""Prefix of GRPOConfig's arguments: `--trl.logging_steps 5`."""
+OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
 
 
 def trl(

@@ -14,8 +14,7 @@ from rods.config import Start
 from rods.errors import PrerequisiteError
 
 NODES, GPUS = "--nodes", "--gpus"
-RESUME = "trainer.resume_mode="
-"""Word of verl's that holds for one start, not for a resume of it."""
+RESUME = "trainer.resume_mode="  # word of verl's that holds for one start, not for a resume of it
 
 
 def verl(
