@@ -17,6 +17,7 @@ from rich.text import Text
 
 from rods.cli.common import Model, Profile, Recipe, out, say
 from rods.cli.evaluate import chosen
+from rods.cli.structure import NumberedTask, find
 from rods.config import SMALL, RunConfig
 from rods.dialects import Parsed, signature, structured
 from rods.env import TurnVerdict, World, called
@@ -63,7 +64,6 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
     from rods.assemble.evaluated import ready_policy
     from rods.assemble.refusals import require_known_tools
     from rods.assemble.tasks import sides_of
-    from rods.cli.structure import NumberedTask, find
     from rods.envs.remote.processes import environment_of
 
     with closing(environment_of(config)) as environment:

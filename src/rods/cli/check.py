@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
@@ -13,10 +13,10 @@ from rich.table import Table
 
 from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.config import ModelSettings, load_config
+from rods.envs import make_environment
+from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
 from rods.errors import ConfigError
-
-if TYPE_CHECKING:
-    from rods.evaluation.check import CheckReport
+from rods.evaluation.check import CheckReport, check_tasks
 
 
 def check(
@@ -52,9 +52,6 @@ def check(
     if dialect:
         raise ConfigError("--dialect has no effect without --model MODEL. Leave it out.")
     from rods.assemble.refusals import writers_of
-    from rods.envs import make_environment
-    from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
-    from rods.evaluation.check import check_tasks
 
     config = load_config(recipe, overrides=overrides_of(context.args, "check", "env"))
     settings = config.env

@@ -11,6 +11,8 @@ import typer
 from rods.cli.common import AsJson, Format, PromptDialect, overrides_of, print_results, say
 from rods.config import load_config
 from rods.dialects import structured
+from rods.envs import make_environment
+from rods.envs.originals import original_tasks, split_tasks
 from rods.errors import ConfigError, StoreError
 from rods.task import Task
 
@@ -43,8 +45,6 @@ def convert(
     --env.name names the environment of the tasks (bfcl). It decides which published formats can be
     read: see docs/guides/data-formats.md. Any setting of the environment: --env.key VALUE.
     """
-    from rods.envs import make_environment
-    from rods.envs.originals import original_tasks, split_tasks
     from rods.integrations.formats.exports import export, export_run, require_format
 
     if not target.parent.is_dir():

@@ -16,6 +16,7 @@ from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.files import write_atomic
 from rods.infra.interrupt import ctrl_c
 from rods.trajectory import Trajectory
+from rods.trajectory_codec import write_parquet
 
 SEARCH = "search_r1"
 Dialect = Annotated[
@@ -112,7 +113,6 @@ def _tasks(
 ) -> None:
     """Roll out the ground truth of the training split, and write the solved trajectories."""
     from rods.assemble.tasks import demonstrations_of
-    from rods.trajectory_codec import write_parquet
 
     if target.suffix != ".parquet":
         raise ConfigError(f"--out {target}: expected a name that ends in .parquet, for tasks.")

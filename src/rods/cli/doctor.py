@@ -14,6 +14,7 @@ from rich.table import Table
 
 from rods.abilities import Fetching, ability
 from rods.cli.common import AsJson, print_results
+from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import CORE, VERSION, extras, install_line, installed
 
@@ -37,8 +38,6 @@ def _shown(found: dict[str, dict[str, str | None]], cores: int) -> Iterator[Rend
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
         table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
     yield table
-    from rods.envs import ENVIRONMENTS, make_environment
-
     for name in ENVIRONMENTS:
         # An environment that cannot be made without settings, such as an address, is skipped.
         try:

@@ -21,6 +21,7 @@ from rods.dialects import structured
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
 from rods.store import MANIFEST, RunDirectory
+from rods.suites import make_suite
 from rods.task import Task
 from rods.trajectory import Group
 
@@ -163,7 +164,6 @@ def _suite(
 ) -> None:
     from rods.evaluation.suites import accuracies, chosen_tasks, saved_groups, suite_rows
     from rods.report.results import suite_table
-    from rods.suites import make_suite
 
     rules = make_suite(name, config)
     tasks = chosen_tasks(rules, config.evaluation.suite, rollouts=trajectories is None)

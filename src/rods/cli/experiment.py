@@ -8,19 +8,18 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rods.cli.common import AsJson, overrides, print_results, say
 from rods.cli.report import compared
 from rods.cli.synth import queue_of
+from rods.config.drift import deciding, may_change
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
+from rods.evaluation.grid import Grid, GridRun, load_grid
 from rods.store import MANIFEST, RunDirectory
 from rods.task import write_tasks
-
-if TYPE_CHECKING:
-    from rods.evaluation.grid import Grid, GridRun
 
 THREADS, VARIANTS = "model.threads", "static.variants"
 
@@ -42,7 +41,6 @@ def experiment(
 
     Finished runs stay, unfinished runs resume. Any setting, for all arms: --section.key VALUE.
     """
-    from rods.evaluation.grid import load_grid
     from rods.report.experiment import Experiment
 
     try:
@@ -87,8 +85,6 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 
 def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     """Return true if a run is finished; raises `StoreError` if its settings differ."""
-    from rods.config.drift import deciding, may_change
-
     path = where / cell.name
     if not (path / MANIFEST).is_file():
         return False

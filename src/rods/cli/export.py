@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from rods.cli.common import AsJson, print_results, say
+from rods.cli.evaluate import located
 
 
 def export(
@@ -30,11 +31,9 @@ def export(
     The folder also holds the generation config, the tokenizer, the chat template, and a model
     card with the held-out results of the run.
     """
-    from rods.cli.evaluate import located
-
-    run, name = located(source, None, "")
     from rods.assemble.exported import export_model
 
+    run, name = located(source, None, "")
     export_model(name, target, run, dtype)
     print_results({"out": target, "files": sorted(path.name for path in target.iterdir())})
     say(f"{target}: for example, transformers' from_pretrained({str(target)!r})")

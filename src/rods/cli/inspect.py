@@ -19,6 +19,8 @@ from rich.table import Table
 from rods.cli.common import AsJson, Profile, Recipe, overrides, print_results
 from rods.cli.structure import NumberedTask, find, read_rows, show
 from rods.config import SMALL, load_config
+from rods.envs import make_environment
+from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
 from rods.errors import EnvError, TaskError
 from rods.synthesis.gates.overlap import Prints, prints
 from rods.synthesis.structure.profile import distance
@@ -73,8 +75,6 @@ def inspect(
     """Show variants and each gate's verdict on them.
 
     Exit status 1: a gate rejects a variant."""
-    from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
     from rods.writers.assembly import keeper_of
 
     config = load_config(recipe, profile, overrides(context.args))

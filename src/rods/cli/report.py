@@ -11,6 +11,8 @@ import typer
 
 from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.config import load_config
+from rods.envs import make_environment
+from rods.envs.originals import require_own
 from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
@@ -122,9 +124,6 @@ def view(
     except ImportError as error:
         raise PrerequisiteError(f"rods view needs {error.name}: {install_line('view')}.") from error
     if seeds is not None:
-        from rods.envs import make_environment
-        from rods.envs.originals import require_own
-
         if runs:
             raise ConfigError("--seeds shows tasks, not runs. Leave out one of them.")
         settings = load_config(recipe, overrides=asked).env

@@ -10,6 +10,7 @@ import typer
 from rods.cli.common import overrides_of, say
 from rods.config import load_config
 from rods.dialects import structured
+from rods.envs import make_environment
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.guard import LOCAL, new_token
 from rods.infra.install import install_line
@@ -56,8 +57,6 @@ def serve_env(
     except ImportError as error:
         line = install_line("openenv" if openenv else "serve")
         raise PrerequisiteError(f"rods serve-env needs {error.name}: {line}.") from error
-    from rods.envs import make_environment
-
     speech, settings = structured(dialect), load_config(overrides=asked).env
     with bound(host, port) as listening:
         environment = make_environment(settings.name, settings.arguments)

@@ -20,8 +20,14 @@ from rods.cli import common
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import get_dialect
 from rods.env import Environment
+from rods.envs import make_environment
+from rods.envs.originals import brings_tasks, own_tasks, split_tasks
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
+from rods.evaluation.check import without_broken
 from rods.infra.files import disk
+from rods.split import sides as both
+from rods.synthesis.chat import LlmWriterSettings, split_address
+from rods.synthesis.stages import stages_of
 from rods.task import Task
 from rods.writers import VARYING
 
@@ -89,7 +95,6 @@ def synth(
 ) -> None:
     """Make verified variants, or seed tasks from nothing. Any setting: --section.key VALUE."""
     from rods.integrations.formats.exports import export, require_format
-    from rods.synthesis.chat import LlmWriterSettings, split_address
     from rods.synthesis.collect import not_held_out
 
     get_dialect(dialect)
@@ -203,12 +208,6 @@ def _sources(
     config: RunConfig, seeds: Path | None, states: Path | None, *, stages: bool
 ) -> Sources:
     """Return the tasks; `stages`: worlds in their place, for tasks from nothing."""
-    from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, own_tasks, split_tasks
-    from rods.evaluation.check import without_broken
-    from rods.split import sides as both
-    from rods.synthesis.stages import stages_of
-
     environment = make_environment(config.env.name, config.env.arguments)
     given: Sequence[Task] = ()
     if seeds is not None:

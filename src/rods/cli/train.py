@@ -12,7 +12,9 @@ from rods.cli import common
 from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
+from rods.envs import make_environment
 from rods.errors import ConfigError, PolicyError
+from rods.store import RunDirectory
 
 ADAPTERS = 1e-5  # least usual learning rate of LoRA adapters (`train.lr`)
 
@@ -80,7 +82,6 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     from rods.assemble import outlook
     from rods.assemble.refusals import require_known_tools, require_named, require_variants
     from rods.assemble.tasks import sides_of
-    from rods.envs import make_environment
 
     require_named(config)
     require(config, "training")
@@ -138,8 +139,6 @@ def _own_settings(
 
     If the recipe is named, its file is read again below the overrides of the start.
     """
-    from rods.store import RunDirectory
-
     made = RunDirectory.open(run)
     made.require_version()
     began = made.start or Start("rods", "", [])

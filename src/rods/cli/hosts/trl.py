@@ -12,6 +12,7 @@ from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, override
 from rods.cli.hosts import left_off, require_meant, started
 from rods.config import Start
 from rods.errors import PrerequisiteError
+from rods.infra.checkpoints import require_unfinished
 from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
@@ -48,7 +49,6 @@ def trl(
     for text in made.theirs:
         override(theirs, text)
     from rods.assemble.library import hosted
-    from rods.infra.checkpoints import require_unfinished
     from rods.trainers.memory.plan import trl_memory
 
     planned = trl_memory(config, int(theirs.get(ROWS, config.rollout.k)))
