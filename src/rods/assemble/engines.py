@@ -91,12 +91,10 @@ def with_name(config: RunConfig, name: str) -> RunConfig:
 
 
 class Settled(NamedTuple):
-    """What is decided once."""
+    """What is decided once; `engine` and `dtype` in the place of `auto`."""
 
     engine: str
-    """`engine.name`, in the place of `auto`."""
     dtype: Literal["float32", "bfloat16"]
-    """`model.dtype`, in the place of `auto`."""
     cache_bytes: int | None
     """Bytes that a cache here may grow to beside training; None: all rows fit."""
     memory_gib: float
@@ -106,11 +104,8 @@ class Settled(NamedTuple):
 def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]:
     """The settings with their engine, and the bytes that a cache here may grow to.
 
-    Of a run that goes on they are those of its start. Only another `train.local.memory_gib` bounds
+    The manifest of the run keeps them for a resume; only another `train.local.memory_gib` bounds
     the cache again.
-
-    Args:
-        run: where it is written down; a run of an older version settles it when it goes on.
 
     Raises:
         ConfigError: the run cannot fit; the message says which setting would make it.

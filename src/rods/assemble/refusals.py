@@ -89,10 +89,7 @@ def _require_growth(config: RunConfig) -> None:
 def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
     """Refuse a pool on which the settings would train in vain, or fail at the first group.
 
-    Raises:
-        ConfigError: no task is what credit or the writer asks for, the dialect cannot write a
-            call, or calls that only compute are to be given up.
-        RewardError: a single-step reward could not score one of them.
+    Raises `ConfigError`, or `RewardError` where a single-step reward could not score a task.
     """
     require_interruptible(config, environment)
     require_writable(config, tasks)
@@ -189,10 +186,11 @@ def writers_of(tasks: Sequence[Task]) -> list[tuple[ToolCall, list[str], list[st
     }
     known = {name: get_dialect(name) for name in DIALECTS}
     plain = {name: one for name, one in known.items() if not isinstance(one, InlineDialect)}
-    able = [
-        (call, [n for n, one in plain.items() if _writes(one, call)]) for call in calls.values()
-    ]
-    return [(call, names, [n for n in plain if n not in names]) for call, names in able]
+    rows: list[tuple[ToolCall, list[str], list[str]]] = []
+    for call in calls.values():
+        able = [name for name, dialect in plain.items() if _writes(dialect, call)]
+        rows.append((call, able, [name for name in plain if name not in able]))
+    return rows
 
 
 def _writes(dialect: Dialect, call: ToolCall) -> bool:

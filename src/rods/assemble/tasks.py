@@ -43,7 +43,7 @@ class Splits(NamedTuple):
     train: Sequence[Task]
     """All of the training side: words and turns of variants may come from here."""
     originals: Sequence[Task]
-    """Those of them that this run trains on."""
+    """Those of them that this run trains on, and `static.variants`."""
     held_out: Sequence[Task]
     digest: str
     skipped: Sequence[CheckRow] = ()
@@ -53,12 +53,7 @@ class Splits(NamedTuple):
 def with_objects(
     config: RunConfig, environment: Environment | None, tasks: Sequence[Task] | None
 ) -> RunConfig:
-    """Return settings that mean these objects.
-
-    Args:
-        config: settings; an object replaces what they say in `env.name` or `env.tasks`.
-        environment: the value of a name at the top of a module or script.
-        tasks: original tasks; a file in `runs`, named after its content, keeps them.
+    """Return settings whose `env.name` and `env.tasks` mean these objects (see `rods.train`).
 
     Raises:
         ConfigError: no module has the environment, or this call is part of what another process
@@ -107,21 +102,15 @@ def sides_of(config: RunConfig, environment: Any = None) -> Splits:
         skipped = [*broken, *others]
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
-        originals = [*originals, *_made_before(config, held_out)]
-    return Splits(train, originals, held_out, split.digest, skipped)
-
-
-def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
-    """The variants of `static.variants`; raises `ConfigError` for one of a held-out scenario."""
-    variants = tasks_of_files(config.env, config.static.variants, "static.variants")
-    theirs = {task.provenance.scenario for task in held_out}
-    for task in variants:
-        if task.provenance.scenario in theirs:
+        variants = tasks_of_files(config.env, config.static.variants, "static.variants")
+        theirs = {task.provenance.scenario for task in held_out}
+        if wrong := next((t for t in variants if t.provenance.scenario in theirs), None):
             raise ConfigError(
-                f"static.variants: task {task.id} is of scenario {task.provenance.scenario}, which "
-                "is held out. Make variants of the training split: rods synth."
+                f"static.variants: task {wrong.id} is of scenario {wrong.provenance.scenario}, "
+                "which is held out. Make variants of the training split: rods synth."
             )
-    return variants
+        originals = [*originals, *variants]
+    return Splits(train, originals, held_out, split.digest, skipped)
 
 
 def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[Task]:
@@ -143,8 +132,7 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[T
     for number in range(4 * settings.variants):
         if len(variants) == settings.variants:
             break
-        seed = seeds[number % len(seeds)]
-        made = pipeline.make(seed, EVALUATION_SEED + number).variant
+        made = pipeline.make(seeds[number % len(seeds)], EVALUATION_SEED + number).variant
         if made is not None and made not in variants:
             variants.append(made)
     return [*originals, *variants]

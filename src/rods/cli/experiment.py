@@ -143,9 +143,8 @@ def _with_variants(cell: GridRun, where: Path) -> GridRun:
     """Return the cell with the variants that are made for it."""
     if not cell.arm.static_variants:
         return cell
-    files = json.dumps([str(_variants(cell, where).resolve())])
-    arm = cell.arm._replace(overrides=(*cell.arm.overrides, f"{VARIANTS}={files}"))
-    return cell._replace(arm=arm)
+    own = f"{VARIANTS}={json.dumps([str(_variants(cell, where).resolve())])}"
+    return cell._replace(arm=cell.arm._replace(overrides=(*cell.arm.overrides, own)))
 
 
 def _variants(cell: GridRun, where: Path) -> Path:

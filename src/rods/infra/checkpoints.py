@@ -131,13 +131,7 @@ def step_of(stem: str) -> int:
 
 
 def require_unfinished(folder: Path, done: int, total: int, updates: int) -> None:
-    """Raise `StoreError` for a training whose last checkpoint is its end.
-
-    Args:
-        done: steps of the host at the last checkpoint.
-        total: steps of the host in the whole training; 0: it names no end.
-        updates: of the settings.
-    """
+    """Raise `StoreError` where `done` of `total` steps of a host are all; 0: it names no end."""
     if 0 < total <= done:
         raise StoreError(
             f"{folder}: this training is finished, after {updates} updates; nothing was changed. "

@@ -103,7 +103,10 @@ def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
     `datasets` keeps a `Sequence` of objects as an object of lists, which is read as one, too.
     Raises `ValueError` or `TypeError`, which name `what`.
     """
-    found = _turned(opened(value, what), what)
+    found = opened(value, what)
+    columns = cast("dict[str, Any]", found)
+    if isinstance(found, dict) and all(isinstance(c, list) for c in columns.values()):
+        found = rows_of(columns, what)
     if not isinstance(found, list | None):
         raise TypeError(f"{what} must be a list, got {json.dumps(found, default=str):.80}")
     entries = [opened(item, f"an entry of {what}") for item in cast("list[Any]", found or [])]
@@ -111,14 +114,6 @@ def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
         if not isinstance(entry, (list, tuple) if kind is list else kind):
             raise TypeError(f"an entry of {what} is {entry!r:.60}, expected {NAMES[kind]}")
     return entries
-
-
-def _turned(value: Any, what: str) -> Any:
-    """The rows of an object of lists, without nulls; anything else as it is."""
-    columns = cast("dict[str, Any]", value)
-    if not isinstance(value, dict) or not all(isinstance(c, list) for c in columns.values()):
-        return value
-    return rows_of(columns, what)
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
