@@ -293,11 +293,11 @@ def _make(
     if not keep:
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; see the table.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
-    barren = [task.provenance.origin or task.id for task in chosen if task.id not in made]
-    barren = barren if made else []  # a seed task from nothing has no ancestors
+    tried = collection.tried if made else []  # a seed task from nothing has no ancestors
+    barren = [task.provenance.origin or task.id for task in tried if task.id not in made]
     if barren or len(collection.accepted) < number:
         how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
-        none = f"; {len(barren)} of {len(chosen)} seed tasks have none: {', '.join(barren)}"
+        none = f"; {len(barren)} of {len(tried)} seed tasks have none: {', '.join(barren)}"
         common.say(f"{how}{none if barren else ''}")
     return collection.accepted, counted
 

@@ -77,6 +77,11 @@ class Collection:
         """Tell whether enough variants were accepted, or too many outcomes gave none."""
         return len(self.accepted) >= self.n or self._taken >= LIMIT * self.n
 
+    @property
+    def tried(self) -> list[Task]:
+        """Return the seeds of which an outcome was taken."""
+        return self._seeds[: self._taken]
+
     def run(self, report: Callable[[Collection], None]) -> None:
         """Order and take what is missing; a writer that fails is waited for, not for ever.
 

@@ -103,6 +103,14 @@ def made(
 # -- What is collected ----------------------------------------------------------------------------
 
 
+def test_seeds_without_an_outcome_were_not_tried(tmp_path: Path) -> None:
+    """A small data set names no seed as one without a variant that it never came to."""
+    few = made(tmp_path / "few.sqlite", n=1)
+    assert few.tried and len(few.tried) < len(SEEDS)
+    assert few.tried == SEEDS[: len(few.tried)]
+    assert made(tmp_path / "many.sqlite", n=12).tried == SEEDS
+
+
 class Killed(Exception):
     """The process ends here."""
 
