@@ -46,8 +46,16 @@ def serve_env(
             f"environment variable {TOKEN}, or listen at 127.0.0.1."
         )
     token = given or new_token()
-    if openenv:
-        _require_openenv(host, token)
+    if openenv and host not in LOCAL:
+        raise ConfigError(
+            f"--host {host}: the address of an OpenEnv service contains the token, and anybody "
+            "with it could run tools. Listen at 127.0.0.1, behind a proxy that authenticates."
+        )
+    if openenv and not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
+        raise ConfigError(
+            f"{TOKEN}: the address of an OpenEnv service contains the token. Use only letters, "
+            "digits and . _ ~ - in it."
+        )
     try:
         from rods.envs.remote.server import ServerLimits, environment_app
         from rods.infra.listen import MORE, address, bound, serve
@@ -75,16 +83,3 @@ def serve_env(
         if not openenv:
             say(f"clients need the token of {TOKEN}" if given else f"clients need {TOKEN}={token}")
         serve(app, listening, sessions + MORE, body)
-
-
-def _require_openenv(host: str, token: str) -> None:
-    if host not in LOCAL:
-        raise ConfigError(
-            f"--host {host}: the address of an OpenEnv service contains the token, and anybody "
-            "with it could run tools. Listen at 127.0.0.1, behind a proxy that authenticates."
-        )
-    if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
-        raise ConfigError(
-            f"{TOKEN}: the address of an OpenEnv service contains the token. Use only letters, "
-            "digits and . _ ~ - in it."
-        )
