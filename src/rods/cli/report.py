@@ -131,16 +131,12 @@ def view(
         require_own(file.tasks(), settings, file.environment, seeds)
         add, what = partial(add_seed_page, file), f"{len(file.tasks())} seed tasks"
     else:
-        opened = open_runs(_folders(runs))
+        folders = runs or sorted(path.parent for path in Path("runs").glob(f"*/{MANIFEST}"))
+        if not folders:
+            raise StoreError("there is no run in ./runs. Name the folder of a run: rods view RUN.")
+        opened = open_runs(folders)
         add, what = partial(add_pages, opened), f"{len(opened)} runs"
     with bound(HOST, port) as listening:
         token = new_token()
         say(f"{what} at {address(listening, HOST)}/?token={token} (Ctrl-C ends it)")
         serve_view(add, listening, token)
-
-
-def _folders(runs: list[Path] | None) -> list[Path]:
-    folders = runs or sorted(path.parent for path in Path("runs").glob(f"*/{MANIFEST}"))
-    if not folders:
-        raise StoreError("there is no run in ./runs. Name the folder of a run: rods view RUN.")
-    return folders

@@ -36,20 +36,18 @@ def _counts(path: Path) -> dict[str, int]:
 
 def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
     """What there is to say; `command`: by default this process's. Folders are cut from it."""
+    words = sys.argv if command is None else command
+    # Absolute paths state where a machine keeps things; their last part is enough.
+    shown = [re.sub(r"(?s)(?<![^=])[/~].*", lambda m: Path(m[0]).name, word) for word in words]
     return {
         "versions": {name: installed(name) for name in LIBRARIES},
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "started": now(),
-        "command": " ".join(_without_folders(sys.argv if command is None else command)),
+        "command": " ".join(shown),
     }
 
 
 def now() -> str:
     """This second, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _without_folders(command: Sequence[str]) -> list[str]:
-    """Absolute paths say where a machine keeps things; their last part is enough."""
-    return [re.sub(r"(?s)(?<![^=])[/~].*", lambda m: Path(m[0]).name, word) for word in command]
