@@ -6,7 +6,7 @@ Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,23 +15,19 @@ from rods.assemble.engines import engine_of, template_of
 from rods.assemble.refusals import require_whole
 from rods.assemble.tasks import held_out_tasks, sides_of
 from rods.config import RunConfig
-from rods.dialects import get_dialect, structured
+from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
-from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suite import Progress, evaluate_tasks
-from rods.evaluation.suites import Kept, roll_out_suite
 from rods.policy import Engine
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
-from rods.task import Task
 from rods.trainers.adapters import load_adapters
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import load_model, load_stops, load_tokenizer, require_found
 from rods.trainers.memory.shape import positions_of, require_context
-from rods.trajectory import Group
 
 
 @contextmanager
@@ -56,27 +52,6 @@ def evaluation_of(
                 return await evaluate_tasks(*what, context, progress)
 
         yield lambda progress: asyncio.run(play(progress))
-
-
-async def examination_of(
-    config: RunConfig,
-    run: Path | None,
-    rules: SuiteRules,
-    tasks: Sequence[Task],
-    progress: Progress,
-    kept: Kept | None = None,
-) -> list[Group]:
-    """Roll out a suite's tasks greedily, `evaluation.suite.repeats` times each.
-
-    Raises what `evaluation_of` and `roll_out_suite` raise, and `ConfigError` for an inline dialect.
-    """
-    dialect, repeats = structured(config.model.dialect), config.evaluation.suite.repeats
-    with closing(rules.environment):
-        rules.environment.warm_up()
-        async with ready_policy(config, run) as (policy, template):
-            return await roll_out_suite(
-                rules, tasks, policy, dialect, template, config.rollout, repeats, progress, kept
-            )
 
 
 @asynccontextmanager

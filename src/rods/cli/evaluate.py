@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -174,26 +175,29 @@ def _suite(
                 f"{trajectories}: there is no trajectory of {missing} of {len(tasks)} tasks."
             )
     else:
-        groups = _rolled_out(config, rules, tasks, run, save)
+        groups = asyncio.run(_rolled_out(config, rules, tasks, run, save))
     rows = suite_rows(rules, groups)
     common.print_results(rows, suite_table(rules.name, accuracies(rules, rows), rows))
 
 
-def _rolled_out(
+async def _rolled_out(
     config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None, save: Path | None
 ) -> list[Group]:
-    structured(config.model.dialect)  # refused before anything heavy is imported
-    from rods.assemble.evaluated import examination_of, weights_of
-    from rods.evaluation.suites import Kept
+    """Roll out a suite's tasks greedily, `evaluation.suite.repeats` times each."""
+    dialect = structured(config.model.dialect)  # refused before anything heavy is imported
+    from rods.assemble.evaluated import ready_policy, weights_of
+    from rods.evaluation.suites import Kept, roll_out_suite
 
     kept = None if save is None else Kept(save, config, rules.name, weights_of(run))
     if kept is not None and (there := sum(len(kept.of(task.id)) for task in tasks)):
         common.say(f"{save}: resumes after {there} trajectories of an interrupted command.")
-    with common.progress("trajectories", None) as show:
-        rolled_out = examination_of(
-            config, run, rules, tasks, lambda done, total: show(done, total=float(total)), kept
-        )
-        groups = asyncio.run(rolled_out)
+    with common.progress("trajectories", None) as show, closing(rules.environment) as environment:
+        environment.warm_up()
+        async with ready_policy(config, run) as (policy, template):
+            how = (dialect, template, config.rollout, config.evaluation.suite.repeats)
+            groups = await roll_out_suite(
+                rules, tasks, policy, *how, lambda done, total: show(done, total=total), kept
+            )
     if kept is not None:
         kept.finish(t for group in groups for t in group.trajectories)
     return groups
