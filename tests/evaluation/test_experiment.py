@@ -331,7 +331,7 @@ def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
     with pytest.raises(ConfigError, match=r"static\.variants.*held out"):
         sides_of(questions(fixed[0], f"static.variants=[{json.dumps(str(theirs))}]"))
     # `rods synth` keeps away from held-out questions, whatever seeds it is given.
-    assert _sources(questions(), ours, None, stages=False).held_out == sides.held_out
+    assert _sources(questions(), ours, None, stages=False)[1].held_out == sides.held_out
     with pytest.raises(ConfigError, match="fixed pool"):
         questions(fixed[1])
 

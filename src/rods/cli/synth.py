@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -25,6 +25,7 @@ from rods.envs.originals import brings_tasks, own_tasks, split_tasks
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.evaluation.check import without_broken
 from rods.infra.files import disk
+from rods.split import Split
 from rods.split import sides as both
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
@@ -41,18 +42,6 @@ ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the q
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""
-
-
-class Sources(NamedTuple):
-    """Tasks that variants are made from."""
-
-    environment: Environment
-    training: Sequence[Task]
-    """Tasks that may give words and turns."""
-    held_out: Sequence[Task]
-    """Tasks that no variant may overlap."""
-    given: Sequence[Task]
-    """Tasks that may be seeds."""
 
 
 def synth(
@@ -117,19 +106,19 @@ def synth(
         url = config.synthesis.section(LlmWriterSettings).url
         split_address(url)  # refused before anything is made
     common.say(f"{what} are written by: {common.writers_of(config.synthesis)}")
-    sources = _sources(config, tasks, states, stages=scratch is not None)
-    require_format(form, sources.environment)
-    chosen = sources.given
+    environment, sides, given = _sources(config, tasks, states, stages=scratch is not None)
+    require_format(form, environment)
+    chosen = given
     if tasks is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(chosen, len(chosen))
     if log is not None:
-        chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
-    free = not_held_out(chosen, sources.training, sources.held_out)
+        chosen = _boundary_seeds(log, task_key, reward_key, given, config, seed)
+    free = not_held_out(chosen, sides.train, sides.held_out)
     if len(free) < len(chosen):
         common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     with _claimed(folder):
-        made, counted = _make(config, sources, free, (scratch or number, what), seed, target)
-        export(made, target, form, sources.environment, dialect=dialect)
+        made, counted = _make(config, sides, free, (scratch or number, what), seed, target)
+        export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
 
@@ -206,24 +195,28 @@ def _clear(folder: Path) -> int:
 
 def _sources(
     config: RunConfig, seeds: Path | None, states: Path | None, *, stages: bool
-) -> Sources:
-    """Return the tasks; `stages`: worlds in their place, for tasks from nothing."""
+) -> tuple[Environment, Split, Sequence[Task]]:
+    """Return the environment, its sides, and the tasks that may be seeds.
+
+    The training side gives words and turns, and no variant may overlap the held-out one. `stages`:
+    worlds in the place of tasks, for tasks from nothing.
+    """
     environment = make_environment(config.env.name, config.env.arguments)
     given: Sequence[Task] = ()
     if seeds is not None:
         own = own_tasks(seeds, config.env, environment)
         given, _ = without_broken(own, environment, str(seeds))
     if given and not brings_tasks(config.env, environment):
-        return Sources(environment, given, (), given)
+        return environment, both(given, ()), given
     brings = not stages or brings_tasks(config.env, environment)
     sides = split_tasks(config.env, config.evaluation.files) if brings else both((), ())
     train = sides.train
     if stages:
         found = stages_of(environment, train, states)
-        return Sources(environment, found, sides.held_out, found)
+        return environment, both(found, sides.held_out), found
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training split")
-    return Sources(environment, train, sides.held_out, given or train)
+    return environment, both(train, sides.held_out), given or train
 
 
 def _boundary_seeds(
@@ -262,7 +255,7 @@ def _boundary_seeds(
 
 def _make(
     config: RunConfig,
-    sources: Sources,
+    sides: Split,
     chosen: Sequence[Task],
     asked: tuple[int, str],
     seed: int,
@@ -273,7 +266,7 @@ def _make(
     from rods.synthesis.worker.settings import ids
     from rods.writers.assembly import worker_settings
 
-    settings = replace(worker_settings(config, sources.training, sources.held_out), rng_seed=seed)
+    settings = replace(worker_settings(config, sides.train, sides.held_out), rng_seed=seed)
     (number, what), folder = asked, queue_of(target).parent
     keep = (folder / QUEUE).exists()
     try:
