@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -56,30 +57,29 @@ def serve_env(
             f"{TOKEN}: the address of an OpenEnv service contains the token. Use only letters, "
             "digits and . _ ~ - in it."
         )
+    speech, settings = structured(dialect), load_config(overrides=asked).env
     try:
-        from rods.envs.remote.server import ServerLimits, environment_app
         from rods.infra.listen import MORE, address, bound, serve
 
         if openenv:
             from rods.integrations.openenv import openenv_app
+
+            app_of = partial(openenv_app, dialect=speech, token=token, body=body)
+            app_of = partial(app_of, held_out=settings.held_out, sessions=sessions)
+        else:
+            from rods.envs.remote.server import ServerLimits, environment_app
+
+            limits = ServerLimits(sessions, body, seconds, idle)
+            hosts = LOCAL if host in LOCAL else None  # elsewhere this machine has other names
+            app_of = partial(environment_app, limits=limits, token=token, hosts=hosts)
     except ImportError as error:
         line = install_line("openenv" if openenv else "serve")
         raise PrerequisiteError(f"rods serve-env needs {error.name}: {line}.") from error
-    speech, settings = structured(dialect), load_config(overrides=asked).env
     with bound(host, port) as listening:
         environment = make_environment(settings.name, settings.arguments)
         environment.warm_up()
-        if openenv:
-            share = settings.held_out
-            app = openenv_app(
-                environment, speech, token, body=body, held_out=share, sessions=sessions
-            )
-        else:
-            limits = ServerLimits(sessions, body, seconds, idle)
-            hosts = LOCAL if host in LOCAL else None  # elsewhere this machine has other names
-            app = environment_app(environment, limits, token, hosts)
         where = address(listening, host) + (f"/{token}" if openenv else "")
         say(f"{environment.name} at {where}, {sessions} worlds at once")
         if not openenv:
             say(f"clients need the token of {TOKEN}" if given else f"clients need {TOKEN}={token}")
-        serve(app, listening, sessions + MORE, body)
+        serve(app_of(environment), listening, sessions + MORE, body)

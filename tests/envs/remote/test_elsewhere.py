@@ -352,14 +352,6 @@ def test_a_verb_that_reads_one_section_refuses_the_others(
     assert f"has no effect: rods {words[0]} reads only {read} settings" in said
 
 
-def test_without_a_token_a_service_listens_on_this_machine_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("RODS_ENV_TOKEN", raising=False)
-    assert rods("serve-env", "--host", "0.0.0.0", monkeypatch=monkeypatch) == 2
-    assert "RODS_ENV_TOKEN" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_openenvs_server_stays_on_this_machine_and_says_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
