@@ -7,13 +7,11 @@ spends a budget to the last unit and then ends is done, not cut. The order of th
 
 and the first budget that does not allow what is needed names the `StopReason`.
 
-    limits = Limits.from_settings(config.rollout)
-    stop = limits.exceeded(usage, tokens=1, context=len(new_ids) + 1)
+    stop = exceeded(config.rollout, usage, tokens=1, context=len(new_ids) + 1)
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from rods.config import RolloutSettings
@@ -36,52 +34,30 @@ class Usage:
     """All tokens so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Five budgets of a trajectory and bounds within it."""
+def exceeded(
+    budgets: RolloutSettings,
+    usage: Usage,
+    *,
+    turns: int = 0,
+    calls: int = 0,
+    tokens: int = 0,
+    context: int = 0,
+) -> StopReason | None:
+    """The first budget that does not allow this much more (at least), or None."""
+    if usage.seconds >= budgets.seconds:
+        return StopReason.SECONDS
+    if turns and usage.turns + turns > budgets.turns:
+        return StopReason.TURNS
+    if calls and usage.calls + calls > budgets.calls:
+        return StopReason.CALLS
+    if tokens and usage.generated + tokens > budgets.generated_tokens:
+        return StopReason.GENERATED
+    if context and usage.context + context > budgets.context_tokens:
+        return StopReason.CONTEXT
+    return None
 
-    seconds: float
-    turns: int
-    calls: int
-    generated: int
-    context: int
-    steps_per_turn: int
-    """Generations in one turn; then the turn is closed by force and the next one begins."""
-    step_tokens: int
-    """Tokens of one generation at most; a longer one is truncated and not executed."""
-    call_seconds: float = math.inf
-    """Seconds of one call of a world that has a thread or a process."""
 
-    @classmethod
-    def from_settings(cls, settings: RolloutSettings) -> Limits:
-        """The budgets of a configuration."""
-        return cls(
-            seconds=settings.seconds,
-            turns=settings.turns,
-            calls=settings.calls,
-            generated=settings.generated_tokens,
-            context=settings.context_tokens,
-            steps_per_turn=settings.steps_per_turn,
-            step_tokens=settings.step_tokens,
-            call_seconds=settings.worlds.call_seconds or math.inf,
-        )
-
-    def exceeded(
-        self, usage: Usage, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
-    ) -> StopReason | None:
-        """The first budget that does not allow this much more (at least), or None."""
-        if usage.seconds >= self.seconds:
-            return StopReason.SECONDS
-        if turns and usage.turns + turns > self.turns:
-            return StopReason.TURNS
-        if calls and usage.calls + calls > self.calls:
-            return StopReason.CALLS
-        if tokens and usage.generated + tokens > self.generated:
-            return StopReason.GENERATED
-        if context and usage.context + context > self.context:
-            return StopReason.CONTEXT
-        return None
-
-    def step_budget(self, usage: Usage) -> int:
-        """Tokens that the next generation may have: the least of step, trajectory and context."""
-        return min(self.step_tokens, self.generated - usage.generated, self.context - usage.context)
+def step_budget(budgets: RolloutSettings, usage: Usage) -> int:
+    """Tokens that the next generation may have: the least of step, trajectory and context."""
+    left = budgets.generated_tokens - usage.generated, budgets.context_tokens - usage.context
+    return min(budgets.step_tokens, *left)

@@ -19,7 +19,6 @@ from rods.config import EvaluationSettings, load_config
 from rods.envs import make_environment
 from rods.errors import ConfigError, EnvError
 from rods.evaluation.suite import evaluate_tasks
-from rods.limits import Limits
 from rods.policy import Completion
 from rods.rollout import owner
 from rods.rollout.episode import RolloutContext
@@ -89,7 +88,7 @@ def test_a_world_that_opens_when_nobody_waits_any_more_is_closed(cancelled: bool
         return world
 
     async def give_up() -> None:
-        mine = Owner(True, Limits(math.inf if cancelled else 0.05, 1, 1, 1, 1, 1, 1))
+        mine = Owner(True, math.inf if cancelled else 0.05)
         opening = asyncio.create_task(mine.opening(open_late))
         if cancelled:
             await asyncio.sleep(0.05)
@@ -135,14 +134,12 @@ def test_too_many_that_hang_stop_the_run(monkeypatch: Any) -> None:
 def test_a_call_that_hangs_does_not_hold_up_the_end_of_the_program() -> None:
     code = """
 import asyncio, time
-from rods.config import RolloutSettings
 from rods.envs import make_environment
 from rods.errors import ConfigError, EnvError
-from rods.limits import Limits
 from rods.rollout.owner import Late, Owner
 
 async def run():
-    owner = Owner(True, Limits.from_settings(RolloutSettings(seconds=0.1)))
+    owner = Owner(True, 0.1)
     try:
         await owner(time.sleep, 60)
     except Late:
@@ -162,7 +159,7 @@ def test_a_judge_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     let_go = threading.Event()
 
     async def ask() -> None:
-        world = Owner(True, Limits(9.0, 1, 1, 1, 1, 1, 1))
+        world = Owner(True, 9.0)
         assert await world.unhurried(lambda: "well") == "well"
         try:
             with pytest.raises(EnvError, match=r"the user model has not answered after 0\.1 s"):
@@ -255,7 +252,7 @@ def test_an_evaluation_beside_groups_in_flight_takes_no_worlds_seconds() -> None
 
 def test_errors_of_a_world_are_its_callers() -> None:
     async def run() -> None:
-        world = Owner(True, Limits(9.0, 1, 1, 1, 1, 1, 1))
+        world = Owner(True, 9.0)
         with pytest.raises(ZeroDivisionError):
             await world(divmod, 1, 0)
         assert await world(divmod, 7, 2) == (3, 1)

@@ -21,6 +21,7 @@ more (`rods.env.Paced`), the trajectory is cut and valid: a policy must not disc
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -44,7 +45,7 @@ from rods.env import (
 )
 from rods.errors import EnvError, PolicyError
 from rods.infra.interrupt import shown
-from rods.limits import Limits, Usage
+from rods.limits import Usage, exceeded, step_budget
 from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.lockstep import Lockstep, Passage, StagePlaces
 from rods.rollout.owner import Late, Owner
@@ -96,12 +97,16 @@ class Episode:
 
     def __init__(self, context: RolloutContext, task: Task, member: int, noise: int) -> None:
         self._context, self._task, self._member = context, task, member
-        self._limits = Limits.from_settings(context.settings)
+        self._settings = context.settings
         self._usage = Usage()
         self._version = context.policy.version
         noisy = self._version if context.noise_version is None else context.noise_version
         self._seed = episode_seed(context.seed, task.id, noise, noisy)
-        self._owner = Owner(context.environment.blocking, self._limits)
+        self._owner = Owner(
+            context.environment.blocking,
+            self._settings.seconds,
+            self._settings.worlds.call_seconds or math.inf,
+        )
         self._passage = Passage(None if context.lockstep is not None else context.stages)
         self._world: World | None = None
         self._session: Session | None = None
@@ -144,7 +149,9 @@ class Episode:
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS and 2 * seconds_ran(self._world) < self._owner.spent:
-            failure = f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
+            failure = (
+                f"its world took more than rollout.seconds = {self._settings.seconds:g} seconds"
+            )
         return self._trajectory(stop, failure)
 
     async def _turns(self) -> StopReason:
@@ -213,11 +220,11 @@ class Episode:
 
     async def _turn(self, world: World, index: int) -> StopReason | None:
         """Generate until the policy answers, the world ends it, or steps or a budget are spent."""
-        for _ in range(self._limits.steps_per_turn):
+        for _ in range(self._settings.steps_per_turn):
             ids = self._new_ids()
             if stop := self._no_room(ids):
                 return stop
-            completion = await self._generate(ids, self._context.settings.stop)
+            completion = await self._generate(ids, self._settings.stop)
             parsed, text = self._parse(ids, completion)
             shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
             self._messages.append(Message("assistant", text, shown))
@@ -249,7 +256,7 @@ class Episode:
         if stop is StopReason.CONTEXT and not len(self._ledger):
             raise PolicyError(
                 f"task {self._task.id}: the prompt has {len(ids)} tokens and leaves no room "
-                f"within rollout.context_tokens = {self._limits.context}. Raise it."
+                f"within rollout.context_tokens = {self._settings.context_tokens}. Raise it."
             )
         return stop
 
@@ -276,7 +283,7 @@ class Episode:
             self._ledger.add_context(ids)
         self._pending.clear()
         self._usage.context = len(self._ledger)
-        context, budget = self._context, self._limits.step_budget(self._usage)
+        context, budget = self._context, step_budget(self._settings, self._usage)
         parts: list[Completion] = []
         if context.lockstep is not None:
             await context.lockstep.generating()
@@ -342,7 +349,7 @@ class Episode:
         return tuple(results), None
 
     def _shorten(self, result: ToolResult) -> ToolResult:
-        content = shortened(result.content, self._context.settings.result_chars)
+        content = shortened(result.content, self._settings.result_chars)
         if content is result.content:
             return result
         self._cut += 1
@@ -355,7 +362,7 @@ class Episode:
     def _exceeded(self, **wanted: int) -> StopReason | None:
         """Which budget does not allow so many more turns, calls or tokens, if one does not."""
         self._usage.seconds = self._owner.spent
-        return self._limits.exceeded(self._usage, **wanted)
+        return exceeded(self._settings, self._usage, **wanted)
 
     def _trajectory(self, stop: StopReason, failure: str | None) -> Trajectory:
         return Trajectory(
@@ -371,7 +378,7 @@ class Episode:
             stop=stop,
             failure=failure,
             seconds=time.monotonic() - self._started,
-            temperature=self._context.settings.temperature,
+            temperature=self._settings.temperature,
             cut_results=self._cut,
         )
 

@@ -89,14 +89,14 @@ class InlineEpisode(Episode):
 
     def _stops(self) -> tuple[str, ...]:
         """Stop strings of the next generation: of the answer, of programs while calls are left."""
-        ends = self._context.settings.stop
-        if self._usage.calls >= self._limits.calls:
+        ends = self._settings.stop
+        if self._usage.calls >= self._settings.calls:
             return ends
         return (*self._fences.stops(self._text()), *ends)
 
     def _ends(self, completion: Completion) -> bool:
         """Whether what stopped the generation ends the answer."""
-        ends = self._context.settings.stop
+        ends = self._settings.stop
         text = self._context.template.decode(completion.ids) if ends else ""
         return any(end in text for end in ends)
 

@@ -5,7 +5,7 @@ worlds that block. A thread that waits cannot be ended: one whose call goes on a
 left alone, counted, and gone when the call ends. It never holds up other worlds nor the end of the
 program. Worlds in processes of their own are ended instead (`rollout.worlds.processes`).
 
-    owner = Owner(environment.blocking, limits)
+    owner = Owner(environment.blocking, seconds=600.0)
     world = await owner.opening(lambda: environment.open(task))
     owner.close(world)
 """
@@ -27,7 +27,6 @@ from rods.abilities import ability
 from rods.env import World
 from rods.errors import EnvError
 from rods.infra.interrupt import shown, unless_ctrl_c
-from rods.limits import Limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -107,8 +106,20 @@ def hanging() -> int:
 class Owner:
     """Calls into one world and counts their seconds."""
 
-    def __init__(self, blocking: bool, limits: Limits, computes: bool = False) -> None:
-        """Make the thread of a world that blocks; a late call of one that `computes` is ended.
+    def __init__(
+        self,
+        blocking: bool,
+        seconds: float,
+        call_seconds: float = math.inf,
+        computes: bool = False,
+    ) -> None:
+        """Make the thread of a world that blocks.
+
+        Args:
+            blocking: whether the world waits for something; the deadlines hold only then.
+            seconds: of all calls together.
+            call_seconds: of one call.
+            computes: a late call is ended.
 
         Raises:
             EnvError: too many worlds hang already.
@@ -120,7 +131,7 @@ class Owner:
                 "worlds in processes, which are ended: rollout.worlds.processes."
             )
         self._thread = _Thread() if blocking else None
-        self._limits, self._computes = limits, computes
+        self._seconds, self._call_seconds, self._computes = seconds, call_seconds, computes
         self.spent = 0.0
         """Seconds that ended calls took."""
 
@@ -131,7 +142,7 @@ class Owner:
             EnvError: the call took longer than one may.
             Late: the episode has no seconds left, and the call goes on.
         """
-        return await self._within(self._limits.call_seconds, partial(method, *args, **kwargs))
+        return await self._within(self._call_seconds, partial(method, *args, **kwargs))
 
     async def opening(self, method: Callable[[], W]) -> W:
         """The same for what makes the world, which is no call: a process may have to start.
@@ -161,7 +172,7 @@ class Owner:
 
         if self._thread is None:
             return timed()
-        left = self._limits.seconds - self.spent
+        left = self._seconds - self.spent
         try:
             return await self._ended(self._thread.submit(timed), min(left, most), unwanted)
         except Late:

@@ -20,7 +20,6 @@ import pydantic
 import pytest
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from rods.config.rollout import RolloutSettings, WorldSettings
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.env import World
 from rods.envs.hints import hinted
@@ -28,7 +27,6 @@ from rods.envs.tool_classes import ToolClasses
 from rods.envs.tool_classes.schema import Tool, Unfit, tools_of
 from rods.envs.tool_classes.state import plain
 from rods.errors import ConfigError
-from rods.limits import Limits
 from rods.rollout.owner import Late, Owner
 from rods.task import Task, Turn
 from rods.types import ToolCall
@@ -719,10 +717,9 @@ def test_a_class_with_async_tools_has_a_thread_for_each_world() -> None:
 @pytest.mark.parametrize("wrapper", [lambda world: world, hinted], ids=["bare", "hinted"])
 def test_an_async_tool_that_never_ends_is_cancelled_at_its_deadline(wrapper: Any) -> None:
     environment = ToolClasses("box", [Slow])
-    settings = RolloutSettings(seconds=0.2, worlds=WorldSettings())
 
     async def rollout() -> tuple[World, threading.Event]:
-        owner = Owner(environment.blocking, Limits.from_settings(settings))
+        owner = Owner(environment.blocking, seconds=0.2)
         world = await owner.opening(slow_world)
         ended: threading.Event = world._prepared.start["Slow"]._ended  # type: ignore[attr-defined]
         with contextlib.suppress(Late):

@@ -30,7 +30,6 @@ from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.infra.interrupt import ctrl_c, unless_ctrl_c
 from rods.integrations.task_rollout import TaskRollout
-from rods.limits import Limits
 from rods.rollout.owner import Owner
 from rods.suites.host import Host, RaisedError
 from rods.task import Provenance, Task, Turn
@@ -225,7 +224,7 @@ def test_a_class_that_ends_the_program_when_it_is_made_is_named() -> None:
 
 @pytest.mark.parametrize("blocking", [False, True])
 def test_what_else_ends_the_program_is_a_failure_of_the_environment(blocking: bool) -> None:
-    owner = Owner(blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, 9.0))
+    owner = Owner(blocking, 1e9, 9.0)
     for ask in (owner, owner.opening, owner.unhurried):
         with pytest.raises(EnvError, match="its world raised SystemExit: bye"):
             asyncio.run(ask(lambda: stray("exit")))  # type: ignore[arg-type]

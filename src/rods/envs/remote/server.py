@@ -33,7 +33,6 @@ from rods.env import Environment
 from rods.envs.remote.messages import Hosted, Observation, failed
 from rods.errors import RodsError
 from rods.infra.guard import LOCAL, Guard
-from rods.limits import Limits
 from rods.rollout.owner import Owner
 from rods.task import Task
 
@@ -94,9 +93,9 @@ class _Routes:
             raise HTTPException(422, str(error)) from error
         if len(self._open) >= self._limits.sessions:
             raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
-        limits = Limits(1e9, 1, 1, 1, 1, 1, 1, self._limits.seconds)
         # On a thread also where calls only compute: one that never ends must not stop the service.
-        owner = Owner(True, limits, computes=not self._environment.blocking)
+        computes = not self._environment.blocking
+        owner = Owner(True, 1e9, self._limits.seconds, computes)
         name, session = secrets.token_hex(16), _Session(Hosted(self._environment, task), owner)
         self._open[name] = session
         opened = await session.do(session.hosted.open)
