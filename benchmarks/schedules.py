@@ -314,7 +314,7 @@ def run(
     groups = episodes // K
     redraw = 0 if share == 1 else 1000
     plan = SchedulePlan(groups, redraw) if mode != "pipelined" else SchedulePlan(
-        groups, redraw, rounds=False, staleness=staleness, adaptive=adaptive, most=groups * ahead
+        groups, redraw, rounds=False, staleness=staleness, most=groups * ahead * adaptive
     )  # fmt: skip
     settings = RolloutSettings(
         k=K, tasks_per_step=groups, concurrency=ahead * episodes, seconds=1e6

@@ -5,10 +5,10 @@ Owns the seams between `loop.py` and the outside world; `rods.assemble` fills th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rods.curriculum.requests import SynthesisQueue
 from rods.dialects import AnyDialect
@@ -88,32 +88,15 @@ class Display(Protocol):
         ...
 
 
-class Evaluation(Protocol):
-    """The held-out evaluation."""
-
-    async def __call__(
-        self, policy: Engine, progress: Callable[[int, int], None]
-    ) -> Sequence[Mapping[str, Json]]:
-        """One row a task: progress, solved and official verdict, greedy and of each sample."""
-        ...
-
-
-class GroupFilter(Protocol):
-    """Says whether a group with these scores is trained on."""
-
-    def __call__(self, scores: Sequence[Score]) -> bool:
-        """True if the check passes."""
-        ...
-
-
-class StepMetrics(Protocol):
-    """Metrics of a step's trajectories that only some environments have."""
-
-    def __call__(
-        self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]
-    ) -> Mapping[str, Json]:
-        """The metrics by name."""
-        ...
+Evaluation: TypeAlias = Callable[
+    [Engine, Callable[[int, int], None]], Awaitable[Sequence[Mapping[str, Json]]]
+]
+"""The held-out evaluation of a policy, which shows its progress: one row a task with progress,
+solved and official verdict, greedy and of each sample."""
+GroupFilter: TypeAlias = Callable[[Sequence[Score]], bool]
+"""Whether a group with these scores is trained on."""
+StepMetrics: TypeAlias = Callable[[Sequence[Group], Sequence[Sequence[Score]]], Mapping[str, Json]]
+"""Metrics of a step's trajectories that only some environments have, by name."""
 
 
 @dataclass

@@ -1,19 +1,5 @@
 """Every error that RODS raises, on one page, named by the boundary that was crossed.
 
-    RodsError
-    ├── ConfigError       a setting is unknown, of the wrong type or contradicts another
-    ├── PrerequisiteError something must be installed or fetched first
-    ├── TaskError         a task row is broken, doubled, or its ground truth does not replay
-    ├── EnvError          an environment failed (never: a call failed, that is a ToolResult)
-    ├── PolicyError       a model, tokenizer or inference engine cannot do what was asked
-    ├── TokenError        the token ledger would break its prefix invariant
-    ├── RewardError       a reward is unknown or gave something that is not a score
-    ├── SynthesisError    a writer or the synthesis worker failed
-    │   └── WriterError   a chat server gave no usable answer
-    ├── TrainError        an update cannot be computed (NaN, nothing left to train on)
-    ├── StoreError        a run directory is missing, damaged, or belongs to another version
-    └── Interrupted       Ctrl-C was pressed; the work stopped at a step boundary
-
 Messages say what happened, where (file, key, line, task id), what was expected and what to do.
 Each class also inherits the standard library's error of that meaning, all can be pickled.
 """

@@ -209,9 +209,8 @@ class ScriptedPolicy(Engine):
         """
         self.capabilities = Capabilities("shared", beside_updates=True)
         self._version = 0
-        self._script = script
-        self._logprob = logprob
-        self._stops = Stops(decode)
+        self.script, self.logprob = script, logprob
+        self.stops = Stops(decode)
 
     @property
     def version(self) -> int:
@@ -224,20 +223,12 @@ class ScriptedPolicy(Engine):
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
         """A session that starts at the beginning of the script."""
-        return _ScriptedSession(self, self._script, seed, self._logprob, self._stops)
+        return _ScriptedSession(self, seed)
 
 
 class _ScriptedSession:
-    def __init__(
-        self,
-        policy: ScriptedPolicy,
-        script: Sequence[Sequence[int]] | Callable[[int, int], Sequence[int]],
-        seed: int,
-        logprob: float,
-        stops: Stops,
-    ) -> None:
-        self._policy = policy
-        self._script, self._seed, self._logprob, self._stops = script, seed, logprob, stops
+    def __init__(self, policy: ScriptedPolicy, seed: int) -> None:
+        self._policy, self._seed = policy, seed
         self._played = 0
         self._rest: Sequence[int] = ()
         self._stopped = False
@@ -266,26 +257,27 @@ class _ScriptedSession:
             finish, self._rest = FinishReason.STOP_STRING, ids[end:]
         self._stopped = bool(end)
         ids = ids[: end or max_tokens]
-        return Completion(ids, (self._logprob,) * len(ids), finish, self._policy.version)
+        return Completion(ids, (self._policy.logprob,) * len(ids), finish, self._policy.version)
 
     def close(self) -> None:
         self._closed = True
 
     def _stop_end(self, ids: Sequence[int], stops: Sequence[str]) -> int:
         """Return the number of ids up to the first stop string; 0: there is none."""
-        wanted = self._stops.of(stops)
+        wanted = self._policy.stops.of(stops)
         if wanted is None:
             return 0
         ends = range(1, len(ids) + 1)
         return next((end for end in ends if wanted.completed_by(ids[:end])), 0)
 
     def _next(self) -> Sequence[int]:
+        script, number = self._policy.script, self._played
         self._played += 1
-        if callable(self._script):
-            return self._script(self._seed, self._played - 1)
-        if self._played > len(self._script):
+        if callable(script):
+            return script(self._seed, number)
+        if number >= len(script):
             raise PolicyError(
-                f"the script has {len(self._script)} generations and the session with seed "
+                f"the script has {len(script)} generations and the session with seed "
                 f"{self._seed} asked for one more; give it a longer script."
             )
-        return self._script[self._played - 1]
+        return script[number]

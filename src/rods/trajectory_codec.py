@@ -10,7 +10,7 @@ Never scores and never drops a row: what cannot be read stops with file and row.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -33,20 +33,27 @@ _ROWS = 512
 """Rows of one Parquet row group: bounds the memory of writing and reading."""
 
 
+_SCALARS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "task_id": ("string", str),
+    "member": ("int32", int),
+    "policy_version": ("int64", int),
+    "seed": ("int64", int),
+    "n_turns": ("int32", int),
+    "stop": ("string", StopReason),
+    "failure": ("string", lambda reason: reason),
+    "seconds": ("float64", float),
+    "temperature": ("float64", float),
+    "cut_results": ("int64", int),
+}
+"""Plain fields of a trajectory: the type of the column, and how the value is read."""
+
+
 def to_json(trajectory: Trajectory) -> dict[str, Json]:
     """Plain JSON; `from_json` gives an equal trajectory back."""
     row: dict[str, Any] = {
         "version": VERSION,
-        "task_id": trajectory.task_id,
-        "member": trajectory.member,
-        "policy_version": trajectory.policy_version,
-        "seed": trajectory.seed,
-        "n_turns": trajectory.n_turns,
+        **{name: getattr(trajectory, name) for name in _SCALARS},
         "stop": trajectory.stop.value,
-        "failure": trajectory.failure,
-        "seconds": trajectory.seconds,
-        "temperature": trajectory.temperature,
-        "cut_results": trajectory.cut_results,
         "messages": [
             {"role": m.role, "content": m.content, "calls": [call_to_json(c) for c in m.calls]}
             for m in trajectory.messages
@@ -79,23 +86,14 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
         )
     try:
         return Trajectory(
-            task_id=str(data["task_id"]),
-            member=int(data["member"]),
-            policy_version=int(data["policy_version"]),
-            seed=int(data["seed"]),
+            **{name: read(data[name]) for name, (_, read) in _SCALARS.items()},
             messages=tuple(
                 Message(m["role"], m["content"], calls_from_json(m["calls"]))
                 for m in data["messages"]
             ),
             steps=tuple(_step_from_json(step) for step in data["steps"]),
             verdicts=tuple(TurnVerdict(**verdict) for verdict in data["verdicts"]),
-            n_turns=int(data["n_turns"]),
             spans=tuple(_span(s) for s in data["spans"]),
-            stop=StopReason(data["stop"]),
-            failure=data["failure"],
-            seconds=float(data["seconds"]),
-            temperature=float(data["temperature"]),
-            cut_results=int(data["cut_results"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, TokenError) as error:
         what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
@@ -231,24 +229,15 @@ def _unflat(row: dict[str, Any], where: str) -> Trajectory:
 
 
 def _schema(arrow: Any) -> Any:
-    integer, text, number = arrow.int64(), arrow.string(), arrow.float64()
+    scalars = {name: getattr(arrow, kind)() for name, (kind, _) in _SCALARS.items()}
     columns = {
         "version": arrow.int32(),
-        "task_id": text,
-        "member": arrow.int32(),
-        "policy_version": integer,
-        "seed": integer,
-        "n_turns": arrow.int32(),
-        "stop": text,
-        "failure": text,
-        "seconds": number,
-        "temperature": number,
-        "cut_results": integer,
-        **dict.fromkeys(_TEXTS, text),
+        **scalars,
+        **dict.fromkeys(_TEXTS, arrow.string()),
         "span_lengths": arrow.list_(arrow.int32()),
         "span_sampled": arrow.list_(arrow.bool_()),
-        "span_versions": arrow.list_(integer),
+        "span_versions": arrow.list_(arrow.int64()),
         "ids": arrow.list_(arrow.int32()),
-        "logprobs": arrow.list_(number),
+        "logprobs": arrow.list_(arrow.float64()),
     }
     return arrow.schema(list(columns.items()))

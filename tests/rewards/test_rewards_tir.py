@@ -13,7 +13,7 @@ from loop_cases import Killed, Screen, kill, played, run, settings
 from pool_cases import judge
 from rods.config import BoundarySettings
 from rods.errors import ConfigError, RewardError
-from rods.recipes.otc_grpo.reward import CallMinima, OtcGrpo, grpo_productivity
+from rods.recipes.otc_grpo.reward import OtcGrpo, grpo_productivity
 from rods.recipes.zerotir.filter import ZeroTirFilter, ngram_repetition, repeatness, sample_fault
 from rods.reward import GroupReward, Score, score, score_group
 from rods.rewards import get_reward, rewards_of
@@ -517,12 +517,12 @@ def values(reward: GroupReward, *members: Trajectory) -> list[float]:
 def test_otc_grpo_remembers_the_fewest_calls_of_a_question() -> None:
     reward = OtcGrpo()
     assert values(reward, calls(3, WRONG), calls(1, WRONG)) == [0.0, 0.0]
-    assert reward.minima.fewest == {}, "wrong answers set no minimum"
+    assert reward.fewest == {}, "wrong answers set no minimum"
     assert values(reward, calls(2), calls(4), calls(0, WRONG)) == pytest.approx(
         [1.0, grpo_productivity(4, 2), 0.0]
     )
     assert values(reward, calls(1, WRONG)) == [0.0]
-    assert reward.minima.fewest == {TASK.id: 2}, "without a right answer the minimum stays"
+    assert reward.fewest == {TASK.id: 2}, "without a right answer the minimum stays"
     assert values(reward, calls(3)) == [grpo_productivity(3, 2)]
     assert values(reward, calls(1), calls(2)) == [1.0, grpo_productivity(2, 1)]
     assert values(reward, calls(0), calls(1)) == [1.0, THIRD]
@@ -546,7 +546,7 @@ def test_otc_grpo_never_counts_an_invalid_member() -> None:
     scores = reward.score_group(Group(TASK, [broken, calls(2)], 0))
     assert [s.valid for s in scores] == [False, True]
     assert scores[0].reason == "EnvError: away" and scores[1].value == 1.0
-    assert reward.minima.fewest == {TASK.id: 2}
+    assert reward.fewest == {TASK.id: 2}
 
 
 def test_the_registry_makes_one_group_reward_for_each_run() -> None:
@@ -600,7 +600,7 @@ def test_invariant_8_a_kill_and_a_resume_keep_what_a_reward_remembers(tmp_path: 
 )
 def test_a_damaged_memory_is_refused(state: dict[str, object]) -> None:
     with pytest.raises(RewardError, match="fewest"):
-        CallMinima().load_state_dict(state)  # type: ignore[arg-type]
+        OtcGrpo().load_state_dict(state)  # type: ignore[arg-type]
     for broken in ({"outcome": {}}, {"otc_grpo": []}):
         with pytest.raises(RewardError, match="cannot be read"):
             rewards_of().load_state_dict(broken)  # type: ignore[arg-type]

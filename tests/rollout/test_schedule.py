@@ -162,7 +162,7 @@ def test_on_policy_pipelines_make_the_batches_of_rounds(share: float) -> None:
     streamed = Acted(Plan(4, redraw=99, rounds=False), chance(share), takes)
     assert played(streamed, 6) == rounds
     assert [sum(map(chance(share), batch)) for batch in rounds] == [4] * 6
-    deep = Acted(Plan(4, 99, rounds=False, adaptive=True, most=64), chance(share), takes)
+    deep = Acted(Plan(4, 99, rounds=False, most=64), chance(share), takes)
     batches = played(deep, 6)
     assert list(itertools.chain(*batches)) == list(range(sum(map(len, batches))))
     assert all(sum(map(chance(share), batch)) >= 4 for batch in batches)
@@ -177,7 +177,7 @@ def test_no_group_is_older_than_allowed_nor_overtaken_nor_lost(
 ) -> None:
     rng = random.Random(staleness)
     seconds = [rng.expovariate(1000) for _ in TASKS]
-    plan = Plan(3, redraw, rounds=False, staleness=staleness, adaptive=True, most=40, last=9)
+    plan = Plan(3, redraw, rounds=False, staleness=staleness, most=40, last=9)
     acted = Acted(plan, chance(share), seconds.__getitem__, update=0.002)
     batches = played(acted, 9)
     assert len(batches) == 9
@@ -208,7 +208,7 @@ def test_the_depth_follows_the_acceptance() -> None:
     """Off: as many as a step asks for. On: so many that enough of them will pass."""
     most: dict[bool, int] = {}
     for adaptive in (False, True):
-        plan = Plan(4, 40, rounds=False, staleness=1, adaptive=adaptive, most=64, last=6)
+        plan = Plan(4, 40, rounds=False, staleness=1, most=64 * adaptive, last=6)
         acted = Acted(plan, chance(0.1), lambda i: 0.002)
         played(acted)
         most[adaptive] = acted.most_playing

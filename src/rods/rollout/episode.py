@@ -102,11 +102,8 @@ class Episode:
         self._version = context.policy.version
         noisy = self._version if context.noise_version is None else context.noise_version
         self._seed = episode_seed(context.seed, task.id, noise, noisy)
-        self._owner = Owner(
-            context.environment.blocking,
-            self._settings.seconds,
-            self._settings.worlds.call_seconds or math.inf,
-        )
+        call_seconds = self._settings.worlds.call_seconds or math.inf
+        self._owner = Owner(context.environment.blocking, self._settings.seconds, call_seconds)
         self._passage = Passage(None if context.lockstep is not None else context.stages)
         self._world: World | None = None
         self._session: Session | None = None
@@ -149,9 +146,8 @@ class Episode:
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS and 2 * seconds_ran(self._world) < self._owner.spent:
-            failure = (
-                f"its world took more than rollout.seconds = {self._settings.seconds:g} seconds"
-            )
+            most = self._settings.seconds
+            failure = f"its world took more than rollout.seconds = {most:g} seconds"
         return self._trajectory(stop, failure)
 
     async def _turns(self) -> StopReason:

@@ -92,10 +92,8 @@ class SchedulePlan:
     """Draw again only when nothing is out."""
     staleness: int = 0
     """Updates that may happen between a group's start and its own."""
-    adaptive: bool = False
-    """Whether more groups are out at once where fewer pass."""
     most: int = 0
-    """Groups out at once that the adaptive depth may reach."""
+    """Groups that may be out at once where few pass; 0: no more than without a filter."""
     last: int = 0
     """Number of updates of the run; 0: not known."""
 
@@ -109,8 +107,7 @@ class SchedulePlan:
             redraw=config.train.filtering.redraw,
             rounds=not pipelined,
             staleness=pipeline.staleness if pipelined else 0,
-            adaptive=pipelined,
-            most=math.ceil(rollout.concurrency / rollout.k),
+            most=math.ceil(rollout.concurrency / rollout.k) if pipelined else 0,
             last=config.updates,
         )
 
@@ -226,14 +223,14 @@ class Schedule:
             return 0
         passing = self._acceptance
         missing = batches * plan.groups - self._counted - passing * len(self._out)
-        room = max(batches * plan.groups, plan.most if plan.adaptive else 0)
+        room = max(batches * plan.groups, plan.most)
         left = batches * plan.limit - len(self._taken)
         return max(0, min(math.ceil(missing / passing - EDGE), min(room, left) - len(self._out)))
 
     @property
     def _acceptance(self) -> float:
         """Share of groups that will pass, judging by the last ones; 1 where that is not adapted."""
-        if not (self._plan.adaptive and self._plan.redraw):
+        if not (self._plan.most and self._plan.redraw):
             return 1.0
         return (sum(self._passed) + 1) / (len(self._passed) + 1)
 

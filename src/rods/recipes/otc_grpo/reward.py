@@ -15,11 +15,11 @@ n is kept over epochs: one object belongs to one run, which saves it with its ch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from rods.errors import RewardError
 from rods.reward import Score, score
@@ -45,51 +45,14 @@ def grpo_productivity(calls: int, fewest: int, smooth: float = SMOOTH) -> float:
 
 
 @dataclass
-class CallMinima:
-    """The least number of calls of a right answer, for each question, over a whole run."""
-
-    fewest: dict[str, int] = field(default_factory=dict[str, int])
-    """By task id."""
-
-    def observe(self, task_id: str, calls: Sequence[int]) -> int | None:
-        """Take in the calls of this group's right answers; the minimum so far, None if unknown."""
-        known = [self.fewest[task_id]] if task_id in self.fewest else []
-        if known or calls:
-            self.fewest[task_id] = min([*known, *calls])
-        return self.fewest.get(task_id)
-
-    def state_dict(self) -> dict[str, Json]:
-        """Plain JSON; `load_state_dict` reads it back."""
-        return {"fewest": {**self.fewest}}
-
-    def load_state_dict(self, state: Mapping[str, Json]) -> None:
-        """Forget everything and know what `state_dict` said.
-
-        Raises:
-            RewardError: the state is not of that form.
-        """
-        rows = state.get("fewest")
-        wrong = [
-            f"{key!r}: {value!r}"
-            for key, value in (rows.items() if isinstance(rows, dict) else [("", rows)])
-            if type(value) is not int or value < 0
-        ]
-        if wrong:
-            raise RewardError(
-                f"the state of call minima has {wrong[0]} under 'fewest'; expected a number of "
-                "calls for each task id. The checkpoint is damaged or of another reward."
-            )
-        self.fewest = dict(cast("dict[str, int]", rows))
-
-
-@dataclass
 class OtcGrpo:
     """OTC-GRPO over whole groups; remembers the running minimum of each question."""
 
     alpha: Annotated[float, Field(gt=0)] = ALPHA
     c: Annotated[float, Field(gt=0)] = SMOOTH
     additive: bool = False
-    minima: CallMinima = field(default_factory=CallMinima)
+    fewest: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """The least number of calls of a right answer over the whole run, by task id."""
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:
         """The score of a group of one."""
@@ -104,7 +67,10 @@ class OtcGrpo:
         rights = [score(correctness, group.task, t) for t in group.trajectories]
         calls = [len(executed(t)) for t in group.trajectories]
         best = [m for m, s in zip(calls, rights, strict=True) if s.valid and s.value > 0]
-        fewest = self.minima.observe(group.task.id, best)
+        known = self.fewest.get(group.task.id)
+        if best:
+            self.fewest[group.task.id] = min(best if known is None else [known, *best])
+        fewest = self.fewest.get(group.task.id)
         return [self._score(s, m, fewest) for s, m in zip(rights, calls, strict=True)]
 
     def _score(self, right: Score, calls: int, fewest: int | None) -> Score:
@@ -115,11 +81,26 @@ class OtcGrpo:
 
     def state_dict(self) -> dict[str, Json]:
         """What must survive a restart: the minima."""
-        return self.minima.state_dict()
+        return {"fewest": {**self.fewest}}
 
     def load_state_dict(self, state: Mapping[str, Json]) -> None:
-        """Go on from a saved state."""
-        self.minima.load_state_dict(state)
+        """Go on from a saved state.
+
+        Raises:
+            RewardError: the state is not of that form.
+        """
+        try:
+            self.fewest = _FEWEST.validate_python(state.get("fewest"))
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            raise RewardError(
+                f"the state of otc_grpo has {wrong['input']!r} under {('fewest', *wrong['loc'])}; "
+                "expected a number of calls for each task id. The checkpoint is damaged or of "
+                "another reward."
+            ) from error
+
+
+_FEWEST = TypeAdapter(dict[str, Annotated[int, Field(ge=0, strict=True)]])
 
 
 @dataclass

@@ -128,12 +128,7 @@ class ZeroTirFilter:
         scores: Sequence[Score],
         perplexities: Sequence[float] | None = None,
     ) -> list[str | None]:
-        """Why each member of a group gets no loss; None: it trains.
-
-        Args:
-            group: the trajectories.
-            scores: one for each, with the parts `correct` and `well_formed`.
-            perplexities: of each response under the base model, where the trainer knows them.
+        """Why each member of a group gets no loss, by its parts `correct` and `well_formed`.
 
         Raises:
             RewardError: the lengths differ, or the scores lack a part.
