@@ -97,8 +97,7 @@ def program(name: str, number: int = 0) -> str:
         call = {"name": "code_interpreter", "arguments": {"code": f"print({number})"}}
         return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
     dialect: Any = get_dialect(name)
-    question = SimpleNamespace(text="", answer="", programs=(f"print({number})",))
-    return f"So été {number}.\n" + dialect.demonstration(question, ["1"])[0][0]
+    return f"So été {number}.\n" + dialect.demonstration([f"print({number})"], ["1"], "")[0][0]
 
 
 def play(
@@ -458,7 +457,7 @@ def test_a_demonstration_is_what_a_rollout_makes(name: str, count: int) -> None:
     question = SimpleNamespace(text=TASK.turns[0].user, answer="13244", programs=programs)
     outputs = [f"{n}0\n" for n in range(count)]
     dialect: Any = get_dialect(name)
-    pieces = dialect.demonstration(question, outputs)
+    pieces = dialect.demonstration(question.programs, outputs, question.answer)
     assert [mine for _, mine in pieces] == [True, False] * count + [True]
     queue = [ToolResult(output) for output in outputs]
     policy = Listening(*[text for text, mine in pieces if mine])
@@ -468,7 +467,7 @@ def test_a_demonstration_is_what_a_rollout_makes(name: str, count: int) -> None:
     assert trajectory.ledger.ids == [*ids, template().end_id] and trajectory.solved
     assert [str(c.arguments["code"]) for s in trajectory.steps for c in s.calls] == [*programs]
     with pytest.raises(TaskError, match="outputs"):
-        dialect.demonstration(question, ["1"] * (count + 1))
+        dialect.demonstration(question.programs, ["1"] * (count + 1), question.answer)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "hermes"])

@@ -156,25 +156,6 @@ class PlainDialect(Dialect):
         return text.strip()
 
 
-class Asked(Protocol):
-    """A question with its solution, as demonstrations read it."""
-
-    @property
-    def text(self) -> str:
-        """The question."""
-        ...
-
-    @property
-    def answer(self) -> str:
-        """Its answer."""
-        ...
-
-    @property
-    def programs(self) -> Sequence[str]:
-        """Programs that show the work, the last one prints the answer; may be empty."""
-        ...
-
-
 def too_long() -> Parsed:
     """The verdict on a generation that hit its token limit."""
     return Parsed(

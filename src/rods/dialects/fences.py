@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from rods.dialects.base import Asked, Parsed
+from rods.dialects.base import Parsed
 from rods.dialects.bounds import calls_fault
 from rods.dialects.programs import between, dedented, last_block, printed
 from rods.errors import TaskError
@@ -84,15 +84,18 @@ class InlineDialect:
         """The text that the environment adds after a program."""
         return self._inserted.replace("RESULT", shown)
 
-    def demonstration(self, question: Asked, outputs: Sequence[str]) -> list[tuple[str, bool]]:
-        """A response that runs the question's programs and gives its answer, for supervised data.
+    def demonstration(
+        self, programs: Sequence[str], outputs: Sequence[str], answer: str
+    ) -> list[tuple[str, bool]]:
+        """A response that runs programs and gives an answer, for supervised data.
 
         Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
         the last one.
 
         Args:
-            question: with its answer and its programs; none: the direct answer.
+            programs: in order; none: the direct answer.
             outputs: what each program printed.
+            answer: to the question.
 
         Returns:
             Pieces in order; True: the policy writes it, False: the environment inserts it.
@@ -100,17 +103,17 @@ class InlineDialect:
         Raises:
             TaskError: as many outputs as programs were expected.
         """
-        if len(outputs) != len(question.programs):
+        if len(outputs) != len(programs):
             raise TaskError(
-                f"{question.text!r}: {len(question.programs)} calls came with {len(outputs)} "
-                "outputs; expected one for each."
+                f"a demonstration of the answer {answer!r}: {len(programs)} calls came with "
+                f"{len(outputs)} outputs; expected one for each."
             )
         pieces: list[tuple[str, bool]] = []
-        for program, output in zip(question.programs, outputs, strict=True):
+        for program, output in zip(programs, outputs, strict=True):
             pieces.append((self._write(program.strip("\n")), True))
             shown = self.shorten(ToolResult(output), _bytes)
             pieces.append((self.insert(shown), False))
-        return [*pieces, (self._answer(question.answer), True)]
+        return [*pieces, (self._answer(answer), True)]
 
     def _program(self, text: str) -> str | None:
         """The program (or query); "" if there is none, None if it has only begun."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP
@@ -110,32 +111,54 @@ class Block(NamedTuple):
     """Where the text goes on after it."""
 
 
-def read_blocks(body: str, arguments_key: str, texts: bool = False) -> Iterator[Block]:
+Reader: TypeAlias = Callable[[str, int], tuple[list[ToolCall], int]]
+"""Reads the calls of a block whose opening tag ends at a place of a text, and its closing tag;
+returns the calls and where the block ends, or raises `CallSyntaxError`."""
+
+
+def read_blocks(body: str, read: Reader) -> Iterator[Block]:
     """The `<tool_call>` blocks of a text in order, without those that are mentioned or quoted."""
     found = next_tag(body, "tool_call")
     while found is not None:
-        block = _block(body, found, arguments_key, texts)
+        block = Block([], STRAY, found.end())
+        if not closes(found):
+            try:
+                calls, end = read(body, found.end())
+                block = Block(calls, "", end)
+            except CallSyntaxError as error:
+                block = Block([], str(error), found.end())
         if not quoted(body, found.start(), block.end):
             yield block
         found = next_tag(body, "tool_call", block.end)
 
 
-def _block(body: str, tag: re.Match[str], arguments_key: str, texts: bool) -> Block:
-    if closes(tag):
-        return Block([], STRAY, tag.end())
-    at = _end(_FENCE, body, tag.end())
-    fenced = at > tag.end()
+def calls_of(blocks: Iterable[Block]) -> list[ToolCall] | None:
+    """All calls of some blocks, None where there is no block; raises the first fault."""
+    calls: list[ToolCall] | None = None
+    for block in blocks:
+        if block.fault:
+            raise CallSyntaxError(block.fault)
+        calls = [*(calls or ()), *block.calls]
+    return calls
+
+
+def read_json_block(
+    body: str, start: int, arguments_key: str, texts: bool = False
+) -> tuple[list[ToolCall], int]:
+    """A `Reader` of JSON objects or lists of them, perhaps in a code fence."""
+    at = _end(_FENCE, body, start)
+    fenced = at > start
     calls: list[ToolCall] = []
     while not (close := _CLOSES[fenced].match(body, at)):
         try:
             read, at = read_json_calls(body, at, arguments_key, texts)
         except CallSyntaxError as error:
             missing = f"after the JSON {CLOSE} is missing"
-            return Block([], missing if calls else f"within {OPEN}{CLOSE}: {error}", tag.end())
+            raise CallSyntaxError(missing if calls else f"within {OPEN}{CLOSE}: {error}") from error
         calls += read
-    if at == tag.end():
-        return Block([], f"the {OPEN}{CLOSE} pair is empty", close.end())
-    return Block(calls, "", close.end())
+    if at == start:
+        raise CallSyntaxError(f"the {OPEN}{CLOSE} pair is empty")
+    return calls, close.end()
 
 
 _CLOSES = (re.compile(rf"\s*{CLOSE}"), re.compile(rf"\s*```\s*{CLOSE}"))
@@ -160,6 +183,9 @@ _NAMED = re.compile(r'\[?\s*\{\s*"(?:type|id|name|arguments|parameters)"\s*:')
 """The beginning of a call."""
 
 
+_read_hermes = partial(read_json_block, arguments_key="arguments", texts=True)
+
+
 class Hermes(PlainDialect):
     """JSON with `name` and `arguments` in `<tool_call>` tags; text before them is allowed."""
 
@@ -179,35 +205,31 @@ class Hermes(PlainDialect):
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
         """Code fences and arguments as JSON text are tolerated; a quoted block is no call."""
-        blocks: list[Block] = []
-        for block in read_blocks(body, "arguments", texts=True):
-            blocks.append(block)
-            if block.fault:
-                break
-        blocks = blocks or self._bare(body)
-        if not blocks:
+        calls = calls_of(read_blocks(body, _read_hermes))
+        if calls is None:
+            calls = self._bare(body)
+        if calls is None:
             return Parsed(ParseVerdict.ANSWER, answer=body)
-        if blocks[-1].fault:
-            raise CallSyntaxError(blocks[-1].fault)
-        calls = [call for block in blocks for call in block.calls]
         if not calls:
             raise CallSyntaxError("the list of calls is empty")
         return check_calls(calls, offered)
 
-    def _bare(self, body: str) -> list[Block]:
-        """The call of a text that is one code fence with a call in it, or a call without tags."""
+    def _bare(self, body: str) -> list[ToolCall] | None:
+        """The call of a text that is one code fence with a call in it; None: there is none.
+
+        Raises:
+            CallSyntaxError: it has no tags, or cannot be read.
+        """
         inside = unfence(body)
         missing = f"the tags {OPEN}{CLOSE} around the call are missing"
         if not _NAMED.match(inside) or '"arguments"' not in inside:
-            late = OPEN not in body and _LATE.search(body)
-            return [Block([], missing, 0)] if late else []
-        try:
-            calls, end = read_json_calls(inside, 0, "arguments", texts=True)
-        except CallSyntaxError as error:
-            return [Block([], str(error), 0)]
+            if OPEN not in body and _LATE.search(body):
+                raise CallSyntaxError(missing)
+            return None
+        calls, end = read_json_calls(inside, 0, "arguments", texts=True)
         if inside is body or inside[end:].strip():
-            return [Block([], missing, 0)]
-        return [Block(calls, "", 0)]
+            raise CallSyntaxError(missing)
+        return calls
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """One block for each call."""
@@ -286,7 +308,8 @@ class Reasoned(PlainDialect):
 
     def _blocks(self, body: str) -> Iterator[Block]:
         """The blocks of a text; a closing tag by itself counts for nothing, as in ToolRL's code."""
-        return (b for b in read_blocks(body, self._arguments) if b.fault != STRAY)
+        read = partial(read_json_block, arguments_key=self._arguments)
+        return (b for b in read_blocks(body, read) if b.fault != STRAY)
 
     def _thought(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the tools."""

@@ -13,13 +13,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP
-from rods.dialects.jsonic import CLOSE, OPEN, STRAY
-from rods.dialects.marks import closes, next_tag, quoted
+from rods.dialects.jsonic import CLOSE, OPEN, calls_of, read_blocks
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
@@ -42,10 +41,6 @@ _CONSTANTS: Mapping[str, bool | float | None] = {
 """What Python and JSON write for values that JSON does not have."""
 
 
-_Written: TypeAlias = tuple[str, dict[str, str], int]
-"""One call as written: its name, texts without types, and where it ends."""
-
-
 class Xml(PlainDialect):
     """`<function=...>` with `<parameter=...>` in `<tool_call>` tags; text before is allowed."""
 
@@ -66,43 +61,24 @@ class Xml(PlainDialect):
         )
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
-        written = [*_blocks(body)]
+        written = calls_of(read_blocks(body, _read))
         if OPEN not in body and _UNTAGGED.search(body):
             raise CallSyntaxError(f"the tags {OPEN}{CLOSE} around the call are missing")
-        calls = [_typed(name, texts, offered.get(name)) for name, texts, _ in written]
-        if not calls:
+        if not written:
             return Parsed(ParseVerdict.ANSWER, answer=body)
-        return check_calls(calls, offered)
+        return check_calls([_typed(call, offered.get(call.name)) for call in written], offered)
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """One block for each call."""
         return "\n".join(_block_text(call) for call in calls)
 
 
-def _blocks(body: str) -> Iterator[_Written]:
-    """The calls of a text, without those that are mentioned or quoted."""
-    found = next_tag(body, "tool_call")
-    while found is not None:
-        if closes(found):
-            raise CallSyntaxError(STRAY)
-        end = found.end()
-        try:
-            written = _read(body, end)
-            end = written[2]
-            if not quoted(body, found.start(), end):
-                yield written
-        except CallSyntaxError:
-            if not quoted(body, found.start(), end):
-                raise
-        found = next_tag(body, "tool_call", end)
-
-
-def _read(body: str, at: int) -> _Written:
-    """The call that stands at a place, with its closing tags."""
+def _read(body: str, at: int) -> tuple[list[ToolCall], int]:
+    """A `Reader` of the one call of a block, whose arguments are texts without types."""
     function = _FUNCTION.match(body, at)
     if function is None:
         raise CallSyntaxError(f"after {OPEN} <function=name> is missing")
-    name, texts, at = function[1].strip(), dict[str, str](), function.end()
+    name, texts, at = function[1].strip(), dict[str, Value](), function.end()
     while parameter := _PARAMETER.match(body, at):
         key = parameter[1].strip()
         closed = _PARAMETER_END.search(body, parameter.end(), parameter.end() + MAX_CHARACTERS)
@@ -119,7 +95,7 @@ def _read(body: str, at: int) -> _Written:
         raise CallSyntaxError(f"{name}: expected <parameter=...> or </function>")
     if not body.startswith(CLOSE, closed.end()):
         raise CallSyntaxError(f"{name}: after </function> {CLOSE} is missing")
-    return name, texts, closed.end() + len(CLOSE)
+    return [ToolCall(name, texts)], closed.end() + len(CLOSE)
 
 
 def _unclosed(value: str) -> bool:
@@ -130,10 +106,11 @@ def _unclosed(value: str) -> bool:
     return opened > 0
 
 
-def _typed(name: str, texts: dict[str, str], spec: ToolSpec | None) -> ToolCall:
+def _typed(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
     """The call with its texts as values of the types that the tool's schema names."""
     schemas = spec.properties if spec else {}
-    return ToolCall(name, {key: _value(text, schemas.get(key)) for key, text in texts.items()})
+    arguments = call.arguments.items()
+    return ToolCall(call.name, {key: _value(str(v), schemas.get(key)) for key, v in arguments})
 
 
 def _value(text: str, schema: object) -> Value:
@@ -174,6 +151,6 @@ def _block_text(call: ToolCall) -> str:
         read = _read(block, len(OPEN))
     except CallSyntaxError:
         read = None
-    if read != (call.name, texts, len(block)):
+    if read != ([ToolCall(call.name, texts)], len(block)):
         raise TaskError(f"the xml dialect cannot write {call}: a text of it holds tags.")
     return block

@@ -109,9 +109,8 @@ def demonstrations(plan: ProgramPlan, seed: int, numbers: Iterable[int]) -> Iter
         place = (HELD_OUT if plan.held_out else 0) + rng.randrange(SPREAD)
         question = make_question(family, difficulty, place)
         programs = choose_programs(question, plan.mixture, rng)
-        asked = Question(question.text, question.answer, tuple(programs))
         outputs = [dialect.shorten(execute(program), len) for program in programs]
-        response = dialect.demonstration(asked, outputs)
+        response = dialect.demonstration(programs, outputs, question.answer)
         prompt = (dialect.prompt(question.text), False)
         task_id = f"{family}-{difficulty}-{place}-{name}"
         yield Demonstration(task_id, [prompt, *response], difficulty)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rods.dialects.fences import SearchR1
-from rods.envs.questions.question import HELD_OUT, Question
+from rods.envs.questions.question import HELD_OUT
 from rods.envs.search.atlas import BY_KIND, BY_NAME
 from rods.envs.search.environment import RESULTS, SearchEnvironment
 from rods.envs.search.hops import FAMILY, MOST_HOPS, HopQuestion, make_question
@@ -81,8 +81,8 @@ def search_demonstrations(
         rng = random.Random(f"rods-searches-{seed}-{number}")
         name, question = world.draw(rng.choice(plan.hops), rng)
         queries = choose_queries(question, plan.mixture, rng)
-        asked = Question(question.text, question.answer, tuple(queries))
-        response = dialect.demonstration(asked, [world.find(query) for query in queries])
+        found = [world.find(query) for query in queries]
+        response = dialect.demonstration(queries, found, question.answer)
         pieces = [(dialect.prompt(question.text), False), *response]
         known = question.programs[-1] in queries
         yield Demonstration(f"{name}-{DIALECT}", pieces, known=known)

@@ -8,7 +8,6 @@ import re
 import textwrap
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -297,7 +296,7 @@ def test_the_prompt_holds_the_question_and_the_tags() -> None:
 
 def test_a_demonstration_alternates_and_ends_with_the_answer() -> None:
     question = make_question(2, 3)
-    pieces = INLINE.demonstration(question, ["found a", "found b"])
+    pieces = INLINE.demonstration(question.programs, ["found a", "found b"], question.answer)
     assert [mine for _, mine in pieces] == [True, False, True, False, True]
     assert pieces[1] == (INLINE.insert("found a"), False)
     for (text, _), query in zip(pieces[::2], question.programs, strict=False):
@@ -305,17 +304,16 @@ def test_a_demonstration_alternates_and_ends_with_the_answer() -> None:
         assert parsed and parsed.calls[0].arguments == {"query": query}
     opened = SearchEnvironment(index=Shelf()).open(question_task(2, 3))
     assert opened.judge_answer(pieces[-1][0])
-    direct = SimpleNamespace(text="?", answer="a", programs=())
-    assert INLINE.demonstration(direct, []) == [("<answer> a </answer>", True)]
+    assert INLINE.demonstration([], [], "a") == [("<answer> a </answer>", True)]
     with pytest.raises(TaskError, match="2 calls came with 1"):
-        INLINE.demonstration(question, ["found a"])
+        INLINE.demonstration(question.programs, ["found a"], "a")
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_an_episode_inside_one_response(hops: int, bundled: SearchEnvironment) -> None:
     task, question = question_task(hops, 3), make_question(hops, 3)
     outputs = [bundled.find(query).content for query in question.programs]
-    pieces = INLINE.demonstration(question, outputs)
+    pieces = INLINE.demonstration(question.programs, outputs, question.answer)
     ids = [id for text, mine in pieces if mine for id in TEMPLATE.encode(text)]
     policy = ScriptedPolicy([[*ids, TEMPLATE.end_id]], decode=TEMPLATE.raw_decode)
     environment: Any = bundled
