@@ -27,7 +27,6 @@ from rods.config import RunConfig, parse_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.saving import save
 from rods.env import TurnVerdict
-from rods.records import judgement_metrics
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Group, Trajectory
@@ -143,7 +142,7 @@ def play(config: RunConfig, folder: Path, options: argparse.Namespace) -> tuple[
             judged = curriculum.judge(*zip(*played, strict=True))
             curriculum.request_variants()
         with timed("figures for the log"):
-            judgement_metrics(curriculum, [j for j in judged if j is not None])
+            [curriculum.log_row(j) for j in judged if j is not None]
             curriculum.metrics()
         with timed("checkpoint"):
             save(curriculum, folder)

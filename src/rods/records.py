@@ -29,11 +29,13 @@ def step_record(
     """Everything that one training step leaves in the log."""
     groups, scores, own = batch.groups, batch.scores, components.metrics
     drawn = [scored.drawn for scored in batch.scored]
+    judged = [j for j in judgements if j is not None]
     return {
         **report.metrics(),
         **rollout_metrics(groups, scores, batch.seconds),
         **(own(groups, scores) if own else {}),
-        **judgement_metrics(curriculum, [j for j in judgements if j is not None]),
+        "regions": _counts(j.region for j in judged),
+        "judgements": [curriculum.log_row(j) for j in judged],
         "kind": "step",
         "step": components.trainer.step,
         "epoch": drawn[0].epoch,
@@ -68,16 +70,6 @@ def rollout_metrics(
         "seconds_rollout": seconds,
         "tokens_per_s": tokens / seconds,
         "trajectories_per_s": len(trajectories) / seconds,
-    }
-
-
-def judgement_metrics(
-    curriculum: OnlineCurriculum, judgements: Sequence[Judgement]
-) -> dict[str, Json]:
-    """Regions of the step's tasks, and each judgement."""
-    return {
-        "regions": _counts(j.region for j in judgements),
-        "judgements": [curriculum.log_row(j) for j in judgements],
     }
 
 

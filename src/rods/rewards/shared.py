@@ -14,7 +14,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rods.errors import RewardError
 from rods.reward import Score
 from rods.rewards.answers import BOXED, judge_answer, judge_of, judged_parts
 from rods.rewards.reading import executed, prose
@@ -109,21 +108,8 @@ SMOOTH = 1.0
 
 
 def ppo_productivity(calls: int, smooth: float = SMOOTH) -> float:
-    """r_tool of OTC-PPO, cos(m pi / (2m + c)): 1 without calls, falling towards 0.
-
-    Raises:
-        RewardError: a negative number of calls, or c not above 0.
-    """
-    check_calls(calls, smooth)
+    """r_tool of OTC-PPO, cos(m pi / (2m + c)): 1 without calls, falling towards 0; c is above 0."""
     return math.cos(calls * math.pi / (2 * calls + smooth))
-
-
-def check_calls(calls: int, smooth: float) -> None:
-    """Refuse a negative number of calls, or c not above 0, with `RewardError`."""
-    if calls < 0 or not smooth > 0:
-        raise RewardError(
-            f"tool productivity needs calls >= 0 and c > 0, got {calls} and {smooth}."
-        )
 
 
 def correctness(task: Task, trajectory: Trajectory) -> Score:

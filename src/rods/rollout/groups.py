@@ -49,16 +49,28 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 
-async def run_episode(context: RolloutContext, task: Task, member: int = 0) -> Trajectory:
-    """Roll one task out once; an invalid trajectory says so by its `failure`.
+async def run_episode(
+    context: RolloutContext, task: Task, member: int = 0, noise: int | None = None
+) -> Trajectory:
+    """Roll one task out once, and once more in a fresh world if infrastructure failed.
 
-    The noise depends on the seed, the task, `member` (index within the group) and the policy
-    version.
+    An invalid trajectory says so by its `failure`. The noise depends on the seed, the task, `noise`
+    (by default `member`, the index within the group) and the policy version.
 
     Raises:
         TaskError: the task's world cannot be loaded.
     """
-    return await _episode(context, task, member, member)
+    form = InlineEpisode if isinstance(context.dialect, InlineDialect) else Episode
+    chosen = member if noise is None else noise
+    try:
+        trajectory = await form(context, task, member, chosen).play()
+        if trajectory.stop is StopReason.FAILURE:
+            _LOG.warning("task %s, member %d: %s; once more", task.id, member, trajectory.failure)
+            trajectory = await form(context, task, member, chosen).play()
+    except Exception as error:  # raised again; whatever it is, people need to know the task
+        error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
+        raise
+    return trajectory
 
 
 async def run_groups(
@@ -160,7 +172,7 @@ class RolloutRunner:
         """One trajectory of a `group`; the others may be played elsewhere. Raises as `group`."""
         context = replace(self._context, layer=layer)
         async with self._gate, _place(context.environment):
-            trajectory = await _episode(context, task, member, visit * self._size + member)
+            trajectory = await run_episode(context, task, member, visit * self._size + member)
         self._invalid.count(trajectory)
         if self._on_trajectory is not None:
             self._on_trajectory(trajectory)
@@ -211,20 +223,6 @@ class InvalidShare:
                 f"(last task {trajectory.task_id}). Fix the cause; such trajectories are never "
                 "trained on."
             )
-
-
-async def _episode(context: RolloutContext, task: Task, member: int, noise: int) -> Trajectory:
-    """One trajectory, tried once more in a fresh world if infrastructure failed."""
-    form = InlineEpisode if isinstance(context.dialect, InlineDialect) else Episode
-    try:
-        trajectory = await form(context, task, member, noise).play()
-        if trajectory.stop is StopReason.FAILURE:
-            _LOG.warning("task %s, member %d: %s; once more", task.id, member, trajectory.failure)
-            trajectory = await form(context, task, member, noise).play()
-    except Exception as error:  # raised again; whatever it is, people need to know the task
-        error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
-        raise
-    return trajectory
 
 
 def preflight(groups: Sequence[Group]) -> None:

@@ -24,20 +24,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 from rods.errors import RewardError
 from rods.reward import Score, score
 from rods.rewards.reading import executed
-from rods.rewards.shared import ALPHA, SMOOTH, check_calls, correctness, ppo_productivity, worth
+from rods.rewards.shared import ALPHA, SMOOTH, correctness, ppo_productivity, worth
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
 
 
 def grpo_productivity(calls: int, fewest: int, smooth: float = SMOOTH) -> float:
-    """r_tool of OTC-GRPO: 1 at `fewest` calls, falling slowly above and to 0 below.
-
-    Raises:
-        RewardError: a negative number of calls, or c not above 0.
-    """
-    check_calls(calls, smooth)
-    check_calls(fewest, smooth)
+    """r_tool of OTC-GRPO: 1 at `fewest` calls, falling slowly above and to 0 below."""
     if fewest == 0:
         return ppo_productivity(calls, smooth)  # 1 for no calls, the cosine otherwise
     mapped = 2 * fewest * calls / (calls + fewest)
