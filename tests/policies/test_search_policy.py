@@ -22,8 +22,8 @@ from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question
 from rods.policies.demonstrations import Mixture
 from rods.policies.searches import (
     DIALECT,
-    BundledWorld,
     SearchPlan,
+    SearchQuestions,
     choose_queries,
     search_demonstrations,
 )
@@ -48,8 +48,8 @@ def only(way: str) -> Mixture:
 
 
 @pytest.fixture(scope="module")
-def bundled() -> BundledWorld:
-    return BundledWorld(results=1)
+def bundled() -> SearchQuestions:
+    return SearchQuestions(results=1)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def other() -> OtherWorld:
 
 
 @pytest.mark.slow
-def test_demonstrations_are_functions_of_seed_and_number(bundled: BundledWorld) -> None:
+def test_demonstrations_are_functions_of_seed_and_number(bundled: SearchQuestions) -> None:
     def made(seed: int, numbers: range) -> list[object]:
         return list(search_demonstrations(bundled, SearchPlan(), seed, numbers))
 
@@ -73,7 +73,7 @@ def test_demonstrations_are_functions_of_seed_and_number(bundled: BundledWorld) 
 @pytest.mark.slow
 @pytest.mark.parametrize("held_out", [False, True])
 def test_each_side_asks_its_own_questions(held_out: bool) -> None:
-    world = BundledWorld(held_out=held_out)
+    world = SearchQuestions(held_out=held_out)
     for row in search_demonstrations(world, SearchPlan(), 0, range(20)):
         _, hops, seed, name = row.task_id.split("-")
         question = make_question(int(hops), int(seed))
@@ -82,7 +82,7 @@ def test_each_side_asks_its_own_questions(held_out: bool) -> None:
         assert row.pieces[-1] == (f"<answer> {question.answer} </answer>", True)
 
 
-def test_what_is_inserted_was_found(bundled: BundledWorld) -> None:
+def test_what_is_inserted_was_found(bundled: SearchQuestions) -> None:
     rows = search_demonstrations(bundled, SearchPlan(mixture=only("necessary")), 0, range(30))
     for row in rows:
         *searches, (answer, _) = row.pieces[1:]
@@ -148,7 +148,7 @@ def test_demonstrate_writes_what_sft_reads(
     words = ["demonstrate", "--out", str(out), "--n", "20", "--dialect", DIALECT]
     more = ["--difficulties", "1,2", "--results", "1"]
     assert rods(*words, *more, monkeypatch=monkeypatch) == 0
-    template = ChatTemplate(search_tokenizer(BundledWorld(1), seed=0, corpus=40))
+    template = ChatTemplate(search_tokenizer(SearchQuestions(1), seed=0, corpus=40))
     read = read_examples([out], template, 1024, 4096)
     assert len(read.samples) == 20
     assert {s.task_id.rsplit("-", 2)[0] for s in read.samples} == {"hops-1", "hops-2"}
@@ -166,7 +166,7 @@ Player = Callable[[HopQuestion], tuple[list[str], str]]
 
 
 def paid(
-    player: Player, reward: str = "otc_grpo", world: BundledWorld | None = None
+    player: Player, reward: str = "otc_grpo", world: SearchQuestions | None = None
 ) -> list[Score]:
     made: list[Score] = []
     for hops, seed in ASKED:
@@ -177,7 +177,7 @@ def paid(
     return made
 
 
-def searched(query: str, world: BundledWorld | None) -> Step:
+def searched(query: str, world: SearchQuestions | None) -> Step:
     calls = (ToolCall("search", {"query": query}),)
     found = (ToolResult(world.find(query) if world else ""),)
     text = f"<search> {query} </search>"
@@ -211,7 +211,7 @@ def test_copying_the_question_or_saying_several_things_is_wrong(
 
 
 @pytest.mark.slow
-def test_copying_what_was_found_is_wrong(bundled: BundledWorld) -> None:
+def test_copying_what_was_found_is_wrong(bundled: SearchQuestions) -> None:
     def whole(question: HopQuestion) -> tuple[list[str], str]:
         return [question.text], bundled.find(question.text)
 

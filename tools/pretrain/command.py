@@ -174,7 +174,7 @@ def _math(seed: int, tokens: int) -> Pretraining:
 
 def _search(seed: int, tokens: int) -> Pretraining:
     from pretrain import search
-    from rods.policies.searches import BundledWorld
+    from rods.policies.searches import SearchQuestions
 
     settings = replace(search.SETTINGS, tokens=tokens) if tokens else search.SETTINGS
     number = settings.tokens // search.TYPICAL
@@ -182,7 +182,7 @@ def _search(seed: int, tokens: int) -> Pretraining:
     world = search.search_world()
     tokenizer = search.search_tokenizer(world, seed)
     made = search.search_conversations(tokenizer, world, search.PLAN, seed, range(number))
-    asked = BundledWorld(search.RESULTS, held_out=True)
+    asked = SearchQuestions(search.RESULTS, held_out=True)
     rows = range(search.HELD_OUT_ROWS)
     held_out = search.search_conversations(tokenizer, asked, search.PLAN, seed, rows)
     limits = f"{search.LIMITS} Left open: {search.OPEN}"

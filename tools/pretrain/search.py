@@ -20,7 +20,6 @@ from pretrain.conversations import Conversation
 from pretrain.responses import encoded, tokenizer_of
 from pretrain.teacher import SMALL
 from rods.envs.search.atlas import make_atlas
-from rods.envs.search.environment import SearchEnvironment
 from rods.envs.search.hops import HopQuestion, chain_question, chains_of
 from rods.envs.search.index import Bm25Index
 from rods.policies.demonstrations import Demonstration
@@ -68,7 +67,7 @@ class OtherWorld(SearchQuestions):
         atlas = make_atlas(provinces, seed)
         self._provinces = atlas.provinces
         index = Bm25Index.of(atlas.documents)
-        super().__init__(SearchEnvironment(results=results, index=index))
+        super().__init__(results, index=index)
         self._name = f"world{seed}"
 
     def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:

@@ -163,7 +163,7 @@ def _questions(
     """Write answers to generated questions; the rest of the shares are direct answers."""
     from rods.envs.questions.families import FAMILIES
     from rods.policies.demonstrations import DIALECTS, Mixture, ProgramPlan, demonstrations
-    from rods.policies.searches import BundledWorld, SearchPlan, search_demonstrations
+    from rods.policies.searches import SearchPlan, SearchQuestions, search_demonstrations
 
     if dialect not in (*DIALECTS, SEARCH):
         names = ", ".join((*DIALECTS, SEARCH))
@@ -181,7 +181,7 @@ def _questions(
     mixture, which = Mixture(*shares), (seed, range(number))
     if dialect == SEARCH:
         searches = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)
-        made = search_demonstrations(BundledWorld(results), searches, *which)
+        made = search_demonstrations(SearchQuestions(results), searches, *which)
     else:
         names = tuple(families.split(",")) if families else tuple(FAMILIES)
         programs = ProgramPlan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture)

@@ -1,7 +1,4 @@
-"""Settings of the curriculum: stages, boundary, replay buffer.
-
-BoundarySettings().seeds
-"""
+"""Settings of the curriculum: stages, boundary, replay buffer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Settings of the inference engine, and the kinds of engines.
-
-EngineSettings(name="openai", url="http://localhost:8000/v1", weights="lora", folder="/shared")
-"""
+"""Settings of the inference engine, and the kinds of engines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Settings of the environment and its tasks; each environment declares its own section.
-
-EnvSettings(name="search").arguments
-"""
+"""Settings of the environment and its tasks; each environment declares its own section."""
 
 from __future__ import annotations
 

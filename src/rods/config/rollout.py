@@ -1,7 +1,4 @@
-"""Settings of the policy, its rollouts and the held-out evaluation.
-
-RolloutSettings(k=8).temperature        # 1.0
-"""
+"""Settings of the policy, its rollouts and the held-out evaluation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Settings of a run that do not contradict each other, with their digest.
-
-RunConfig(seed=1).digest()          # what `--resume` compares
-"""
+"""Settings of a run that do not contradict each other, with their digest."""
 
 from __future__ import annotations
 

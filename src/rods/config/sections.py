@@ -1,8 +1,6 @@
 """All sections of settings together, before they are checked against each other.
 
 Owns the small sections for synthesis and Ray.
-
-Sections().rollout.k        # 16
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Settings of the update: advantages, losses, filters, the optimizer.
-
-TrainSettings(advantage="gae")
-"""
+"""Settings of the update: advantages, losses, filters, the optimizer."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class PoolEntry:
     def suspect(self) -> bool:
         """True for an original task that earned nothing in `SUSPECT` visits or more."""
         visits = self.visits.values()
-        return self.original and len(visits) >= SUSPECT and max(j.rbar for j in visits) == 0
+        return self.original and len(visits) >= SUSPECT and not any(j.rbar for j in visits)
 
 
 class TaskPool:
@@ -68,11 +68,6 @@ class TaskPool:
 
     def __init__(self) -> None:
         self._entries: dict[str, PoolEntry] = {}
-        self._counts: Counter[tuple[Status, str]] = Counter()
-        """Variants by status and reason."""
-        self._originals = 0
-        self.never_solved: set[str] = set()
-        """Original tasks that earned nothing in `SUSPECT` visits or more: let `check` see them."""
 
     def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
         """Add the tasks that stay for ever: human-written ones of the training side.
@@ -88,7 +83,6 @@ class TaskPool:
             if not (fixed or task.is_original):
                 raise TaskError(f"task {task.id} is a variant; only original tasks stay for ever.")
             self._entries[task.id] = PoolEntry(task, original=True, status="active")
-        self._originals = len(self._entries)
 
     def offer(self, task: Task, epoch_made: int) -> bool:
         """Accept a variant; it waits for the start of an epoch after `epoch_made`.
@@ -101,7 +95,6 @@ class TaskPool:
         if task.id in self._entries:
             return False
         self._entries[task.id] = PoolEntry(task, original=False, status="pending", made=epoch_made)
-        self._counts["pending", ""] += 1
         return True
 
     def __getitem__(self, task_id: str) -> PoolEntry:
@@ -117,13 +110,18 @@ class TaskPool:
 
     def counts(self) -> Counts:
         """The pool in numbers."""
-        rows = list(self._counts.items())  # a copy: another thread may start an epoch meanwhile
-        retired = {reason: n for (status, reason), n in rows if status == "retired" and n}
-        return Counts(self._originals, self.count("pending"), self.count("active"), retired)
+        originals = sum(e.original for e in self._entries.values())
+        retired = Counter(e.reason for _, e in self._of("retired"))
+        return Counts(originals, self.count("pending"), self.count("active"), dict(retired))
 
     def count(self, status: Status) -> int:
         """Number of variants of a status."""
-        return sum(n for (where, _), n in list(self._counts.items()) if where == status)
+        return len(self._of(status))
+
+    @property
+    def never_solved(self) -> set[str]:
+        """Original tasks that earned nothing in `SUSPECT` visits or more: let `check` see them."""
+        return {i for i, e in self._entries.items() if e.suspect}
 
     def originals(self, wanted: Collection[str] | None) -> list[str]:
         """Ids of these original tasks, or of all; raises `StoreError` where one is unknown."""
@@ -161,12 +159,13 @@ class TaskPool:
 
     def enter(self, task_id: str, epoch: int) -> None:
         """Make a variant active from this epoch on."""
-        self[task_id].entered = epoch
-        self._move(task_id, "active")
+        entry = self[task_id]
+        entry.entered, entry.status, entry.reason = epoch, "active", ""
 
     def retire(self, task_id: str, reason: str) -> None:
         """Draw a variant no more, but to test it again."""
-        self._move(task_id, "retired", reason)
+        entry = self[task_id]
+        entry.status, entry.reason = "retired", reason
 
     def add_visit(self, judgement: Judgement, epoch: int) -> bool:
         """Keep a judgement; False: the task was judged in this epoch already."""
@@ -174,21 +173,11 @@ class TaskPool:
         if epoch in entry.visits:
             return False
         entry.visits[epoch] = judgement
-        if entry.suspect:
-            self.never_solved.add(judgement.task_id)
-        else:
-            self.never_solved.discard(judgement.task_id)
         return True
 
     def _of(self, status: Status) -> list[tuple[str, PoolEntry]]:
-        rows = self._entries.items()
+        rows = list(self._entries.items())  # a copy: another thread may ingest meanwhile
         return [(i, e) for i, e in rows if e.status == status and not e.original]
-
-    def _move(self, task_id: str, status: Status, reason: str = "") -> None:
-        entry = self[task_id]
-        self._counts[entry.status, entry.reason] -= 1
-        self._counts[status, reason] += 1
-        entry.status, entry.reason = status, reason
 
     # -- state ------------------------------------------------------------------------------
 
@@ -220,13 +209,10 @@ class TaskPool:
             )
         kept = [(i, e.task) for i, e in self._entries.items() if e.original]
         self._entries = {i: PoolEntry(task, original=True, status="active") for i, task in kept}
-        self._counts.clear()
-        self.never_solved.clear()
         for number, row in enumerate(state["variants"], 1):
             task = Task.from_json(row["task"], f"variant {number} of the saved state")
             place = row["status"], row["reason"]
             self._entries[task.id] = PoolEntry(task, False, *place, row["made"], row["entered"])
-            self._counts[place] += 1
         for task_id, visits in state["visits"].items():
             for row in visits:
                 self.add_visit(_judgement(self[task_id].task, row), row[0])

@@ -5,11 +5,6 @@ answer: the prompt as raw text, the stop strings, how the program is found, how 
 shortened and what is inserted. Never runs a program, never decides about tokens:
 `rods.rollout.inline` does.
 
-* `torl` - a python block and "```output", which the policy writes itself
-* `zerotir` - a python block; the environment writes the whole output block
-* `retool` - `<code>` with a python block in it; the environment writes `<interpreter>`
-* `search_r1` - `<search> query </search>`; the environment writes `<information>`
-
     dialect = Torl()
     dialect.stops("")                                           # ("```output",)
     dialect.read("```python\nprint(1)\n```\n```output").calls   # code_interpreter(code='print(1)')

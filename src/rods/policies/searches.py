@@ -6,7 +6,7 @@ ones, with one more, after a useless one or one too early. Never trains and neve
 An answer that nothing has shown is written down as if it were known (`known` is False). Nobody can
 learn it, for names are made of syllables; so searching, and how often, is left to reinforcement.
 
-    world = bundled_world(results=3)
+    world = SearchQuestions(results=3)
     for made in search_demonstrations(world, SearchPlan(), seed=0, numbers=range(1000)):
         made.task_id, made.pieces       # "hops-2-8451-search_r1", [["Question: ...", False], ...]
 """
@@ -14,20 +14,18 @@ learn it, for names are made of syllables; so searching, and how often, is left 
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rods.dialects.fences import SearchR1
 from rods.envs.questions.question import HELD_OUT
 from rods.envs.search.atlas import BY_KIND, BY_NAME
+from rods.envs.search.documents import Retriever
 from rods.envs.search.environment import RESULTS, SearchEnvironment
 from rods.envs.search.hops import FAMILY, MOST_HOPS, HopQuestion, make_question
 from rods.policies.demonstrations import SPREAD, Demonstration, Mixture
 
 DIALECT = "search_r1"
-
-
 MIXTURE = Mixture(one=0.25, several=0.30, failing=0.15, useless=0.10)
 
 
@@ -40,32 +38,25 @@ class SearchPlan:
     mixture: Mixture = MIXTURE
 
 
-class SearchQuestions(ABC):
-    """Where questions come from, and what a search finds there."""
+class SearchQuestions:
+    """Where questions come from, and what a search finds there: the corpus that `search` uses if
+    none is named, and one side of its questions.
+    """
 
-    def __init__(self, environment: SearchEnvironment):
-        self._environment = environment
-
-    @abstractmethod
-    def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
-        """A question and its name."""
-
-    def find(self, query: str) -> str:
-        """What the policy reads of a search."""
-        return self._environment.find(query).content
-
-
-class BundledWorld(SearchQuestions):
-    """The corpus that `search` uses if none is named, one side of its questions."""
-
-    def __init__(self, results: int = RESULTS, held_out: bool = False):
-        super().__init__(SearchEnvironment(results=results))
+    def __init__(
+        self, results: int = RESULTS, held_out: bool = False, index: Retriever | None = None
+    ) -> None:
+        self._environment = SearchEnvironment(results=results, index=index)
         self._first = HELD_OUT if held_out else 0
 
     def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
         """A question and its name."""
         place = self._first + rng.randrange(SPREAD)
         return f"{FAMILY}-{hops}-{place}", make_question(hops, place)
+
+    def find(self, query: str) -> str:
+        """What the policy reads of a search."""
+        return self._environment.find(query).content
 
 
 def search_demonstrations(
