@@ -552,6 +552,8 @@ def test_the_registry_makes_one_group_reward_for_each_run() -> None:
     added = get_reward("otc_grpo_additive")
     assert isinstance(added, OtcGrpo) and added.additive
     assert [s.value for s in score_group(added, Group(TASK, [calls(1)], 0))] == [2.0]
+    with pytest.raises(ConfigError, match=r"Known: alpha, c, additive\.$"):
+        get_reward("otc_grpo", {"fewest": 1})
     with pytest.raises(ConfigError, match="Did you mean 'otc_grpo'"):
         get_reward("otc_grp")
 

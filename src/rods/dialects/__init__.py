@@ -24,21 +24,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from rods.dialects.base import Dialect, Parsed, signature
-from rods.dialects.fences import InlineDialect
+from rods.dialects.base import Dialect as Dialect
+from rods.dialects.base import Parsed as Parsed
+from rods.dialects.base import signature as signature
+from rods.dialects.fences import InlineDialect as InlineDialect
 from rods.errors import ConfigError
 from rods.registry import Registry, require
-
-__all__ = [
-    "DIALECTS",
-    "AnyDialect",
-    "Dialect",
-    "InlineDialect",
-    "Parsed",
-    "get_dialect",
-    "signature",
-    "structured",
-]
 
 AnyDialect: TypeAlias = Dialect | InlineDialect
 """Calls as messages of their own, or programs inside one response."""

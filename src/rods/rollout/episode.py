@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -265,9 +265,13 @@ class Episode:
             )
         if self._rendered:
             self._prompted = tuple(self._tools.values())
+        return self._first_ids(lambda: self._context.template.prompt(self._pending, self._prompted))
+
+    def _first_ids(self, render: Callable[[], list[int]]) -> list[int]:
+        """Ids of the first prompt: equal for a group, so rendered once."""
         known = self._context.prompts.get(self._task.id)
         if known is None:
-            known = self._context.template.prompt(self._pending, self._prompted)
+            known = render()
             if not ability(self._world, Partner):  # who may open otherwise the next time
                 self._context.prompts[self._task.id] = known
         return known

@@ -56,7 +56,8 @@ class InlineEpisode(Episode):
 
     async def _turn(self, world: World, index: int) -> StopReason | None:
         """Write until the policy ends its response or a budget is spent."""
-        ids = self._prompt_ids()
+        template = self._context.template
+        ids = self._first_ids(lambda: template.raw_prompt(self._pending[0].content))
         while True:
             if stop := self._no_room(ids):
                 if self._segment:  # what was written since the last insertion is kept
@@ -77,15 +78,7 @@ class InlineEpisode(Episode):
             shown, stop = await self._run(world, index, parsed)
             if stop:
                 return stop
-            ids = self._context.template.encode(self._fences.insert(shown))
-
-    def _prompt_ids(self) -> list[int]:
-        """Ids of the prompt: equal for a group, so made once."""
-        known = self._context.prompts.get(self._task.id)
-        if known is None:
-            known = self._context.template.raw_prompt(self._pending[0].content)
-            self._context.prompts[self._task.id] = known
-        return known
+            ids = template.encode(self._fences.insert(shown))
 
     def _stops(self) -> tuple[str, ...]:
         """Stop strings of the next generation: of the answer, of programs while calls are left."""
