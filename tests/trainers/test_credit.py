@@ -14,7 +14,7 @@ from rods.rewards.shared import progress
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.collect import Batch, collect
-from rods.trainers.credit import turn_credit
+from rods.trainers.credit import token_credits
 from rods.trainers.reports import UpdateSums, make_report
 from rods.trajectory import Group, Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason
@@ -42,7 +42,7 @@ def member(number: int, solved: str, state: str = "") -> Trajectory:
 def credits(*members: Trajectory, kind: str = "dr_grpo") -> list[list[float]]:
     """The credit of each member's turns."""
     group = Group(TASK, members, 0)
-    rows = turn_credit(kind, [group], [[progress(TASK, m) for m in members]])[0]
+    rows = token_credits(kind, [group], [[progress(TASK, m) for m in members]])[0]
     found: list[list[float]] = []
     for row, m in zip(rows, members, strict=True):
         assert row is not None and len(row) == sum(s.tokens for s in m.steps)
@@ -109,14 +109,14 @@ def test_invalid_members_have_no_credit_and_are_nobodys_peer() -> None:
     group = Group(TASK, (member(0, "xxx"), broken, member(2, "xxx")), 0)
     scores = [[progress(TASK, t) for t in group.trajectories]]
     scores[0][1] = Score(0.0, valid=False)
-    rows = turn_credit("grpo", [group], scores)[0]
+    rows = token_credits("grpo", [group], scores)[0]
     assert rows[1] is None and not rows[0].any() and not rows[2].any()
 
 
 def test_a_reward_of_another_number_of_turns_is_refused() -> None:
     group = Group(TASK, (member(0, "xxx"),), 0)
     with pytest.raises(TrainError, match="values of 1 turns, the task has 3"):
-        turn_credit("grpo", [group], [[Score(1.0, turns=(1.0,))]])
+        token_credits("grpo", [group], [[Score(1.0, turns=(1.0,))]])
 
 
 def test_progress_says_what_each_turn_earned() -> None:

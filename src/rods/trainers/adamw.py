@@ -1,8 +1,8 @@
 """The optimizer and its learning rate: AdamW, for large models with a small or remote state.
 
-Owns the clipping of gradients, wherever they are summed, and the schedule, which is a function of
-the step alone and therefore needs no state. An update has no random number, so a resumed run equals
-one that was not killed.
+Owns the step, which clips gradients and refuses what is not finite, and the schedule, which is a
+function of the step alone and needs no state. An update has no random number, so a resumed run
+equals one that was not killed.
 
     optimizer = make_optimizer(parameters, settings)
     rate(settings, step=0, total=100)       # 1e-6
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from rods.config import TrainSettings
-from rods.errors import PrerequisiteError
+from rods.errors import PrerequisiteError, TrainError
 from rods.infra.install import install_line
 
 BLOCK = 256
@@ -27,9 +27,6 @@ SMALL = 4096
 """Parameters with fewer numbers keep float32 moments, as in bitsandbytes' own optimizers."""
 SLICE = 1 << 24
 """Numbers that are computed at once; bounds what a step holds beside its state."""
-
-_Place: TypeAlias = tuple[dict[str, Any], slice, Mapping[str, Any]]
-"""State of a parameter, the part of it that is computed, and the group with its rates."""
 
 
 def make_optimizer(
@@ -50,12 +47,31 @@ def make_optimizer(
     return LeanAdamW(groups, settings.lr, moments, offload=mode == "offload")
 
 
-def clip_gradients(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], limit: float
-) -> Tensor:
-    """Scale gradients to a norm of at most `limit`; their norm before."""
+def clipped_step(
+    optimizer: torch.optim.Optimizer,
+    parameters: Sequence[nn.Parameter],
+    limit: float,
+    loss: float,
+    where: str,
+    advice: str,
+) -> float:
+    """Scale gradients to a norm of at most `limit`, make a step, forget them; their norm before.
+
+    Raises:
+        TrainError: the loss that they are of, or the norm, is not finite. It states `where`.
+    """
     held = optimizer.held if isinstance(optimizer, LeanAdamW) else parameters
-    return nn.utils.clip_grad_norm_(held, limit)
+    norm = float(nn.utils.clip_grad_norm_(held, limit))
+    finite = math.isfinite(loss + norm)
+    if finite:
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    if not finite:
+        raise TrainError(
+            f"{where}: the loss is {loss}, the gradient norm {norm}. The weights are as before "
+            f"this optimizer step. {advice}"
+        )
+    return norm
 
 
 def rate(settings: TrainSettings, step: int, total: int) -> float:
@@ -146,23 +162,17 @@ class LeanAdamW(torch.optim.Optimizer):
         flat, slope = parameter.detach().view(-1), gradient.reshape(-1)
         for begin in range(0, len(flat), SLICE):
             part = slice(begin, min(begin + SLICE, len(flat)))
-            self._update_slice(flat[part], slope[part].float(), (state, part, group))
+            exact = flat[part]
+            if "low" in state:
+                exact = joined(exact, state["low"][part].to(exact.device))
+            update = self._in_8_bits if "first_scale" in state else self._in_float32
+            update(exact, slope[part].float(), state, part, group)
+            if "low" in state:
+                high, low = split(exact)
+                flat[part].copy_(high)
+                state["low"][part].copy_(low)
 
-    def _update_slice(self, weights: Tensor, gradient: Tensor, at: _Place) -> None:
-        state, part, _ = at
-        exact = weights
-        if "low" in state:
-            exact = joined(weights, state["low"][part].to(weights.device))
-        if "first_scale" in state:
-            self._update_in_8_bits(exact, gradient, *at)
-        else:
-            self._update_in_float32(exact, gradient, *at)
-        if "low" in state:
-            high, low = split(exact)
-            weights.copy_(high)
-            state["low"][part].copy_(low)
-
-    def _update_in_float32(self, exact: Tensor, gradient: Tensor, *at: Any) -> None:
+    def _in_float32(self, exact: Tensor, gradient: Tensor, *at: Any) -> None:
         state, part, group = at
         fast, slow = group["betas"]
         first, second = (state[name][part].to(exact.device) for name in ("first", "second"))
@@ -177,7 +187,7 @@ class LeanAdamW(torch.optim.Optimizer):
             state["first"][part].copy_(first)
             state["second"][part].copy_(second)
 
-    def _update_in_8_bits(self, exact: Tensor, gradient: Tensor, *at: Any) -> None:
+    def _in_8_bits(self, exact: Tensor, gradient: Tensor, *at: Any) -> None:
         state, part, group = at
         blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
         self._codes = [codes.to(exact.device) for codes in self._codes]
@@ -200,10 +210,9 @@ class LeanAdamW(torch.optim.Optimizer):
         return state
 
     def _zeros(self, count: int, dtype: torch.dtype, parameter: Tensor) -> Tensor:
-        if not self._offload:
-            return torch.zeros(count, dtype=dtype, device=parameter.device)
-        # Pages that the device can read directly, where there is one.
-        return torch.zeros(count, dtype=dtype, pin_memory=parameter.is_cuda)
+        device = "cpu" if self._offload else parameter.device
+        pinned = self._offload and parameter.is_cuda  # pages that the device can read directly
+        return torch.zeros(count, dtype=dtype, device=device, pin_memory=pinned)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state; torch's own would turn every number into the parameter's type.

@@ -13,7 +13,7 @@ systems we follow were made with; a single value has deviation 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +29,8 @@ EQUAL = 1e-9
 
 ROOT = 1e-8
 """verl's guard of a mean over tokens (in the divisor) and of its variance (under the root)."""
+
+KINDS = ("dr_grpo", "grpo", "reinforce++", "reinforce++_baseline", "rloo")
 
 Rewards: TypeAlias = Sequence[Sequence[float | None]]
 Counts: TypeAlias = Sequence[Sequence[int]]
@@ -54,28 +56,33 @@ def advantages(kind: str, rewards: Rewards, tokens: Counts = ()) -> list[list[fl
     Raises:
         TrainError: `kind` is unknown, a reward is not finite, or `tokens` has another shape.
     """
-    known = sorted([*_BY_MEMBER, *_BY_TOKEN])
-    if kind not in known:
-        raise TrainError(f"there is no advantage {kind!r}. Known: {', '.join(known)}.")
+    if kind not in KINDS:
+        raise TrainError(f"there is no advantage {kind!r}. Known: {', '.join(KINDS)}.")
     for index, row in enumerate(rewards):
         if not all(r is None or math.isfinite(r) for r in row):
             raise TrainError(f"group {index}: rewards must be finite numbers, got {list(row)}.")
     groups = [np.array([r for r in row if r is not None], dtype=np.float64) for row in rewards]
-    if kind in _BY_TOKEN:
-        found = _BY_TOKEN[kind](groups, _weights(rewards, tokens))
-    else:
-        found = _BY_MEMBER[kind](groups)
-    return [_restore(row, values) for row, values in zip(rewards, found, strict=True)]
+    found = groups if kind == "reinforce++" else [_centred(g) for g in groups]
+    if kind == "grpo":
+        # DeepSeekMath, section 4.1.2: (r_i - mean(r)) / std(r). `dr_grpo` has no deviation: it
+        # would weigh groups that are almost always right or wrong the most.
+        found = [c / (_deviation(g) + EPSILON) for c, g in zip(found, groups, strict=True)]
+    elif kind == "rloo":
+        # The baseline is the mean of the others: r - (sum - r) / (n - 1) is
+        # (r - mean) * n / (n - 1).
+        found = [c * (c.size / max(c.size - 1, 1)) for c in found]
+    elif kind.startswith("reinforce++"):
+        found = _whiten_tokens(found, _weights(rewards, tokens))
+    left = [iter(values.tolist()) for values in found]
+    return [
+        [None if r is None else next(values) for r in row]
+        for row, values in zip(rewards, left, strict=True)
+    ]
 
 
 def zero_variance(rewards: Sequence[float | None]) -> bool:
     """Whether the valid rewards of one group are all equal (or fewer than two)."""
     return is_flat(np.array([r for r in rewards if r is not None], dtype=np.float64))
-
-
-def _restore(row: Sequence[float | None], values: Array) -> list[float | None]:
-    left = iter(values.tolist())
-    return [None if r is None else float(next(left)) for r in row]
 
 
 def _weights(rewards: Rewards, tokens: Counts) -> Array:
@@ -102,21 +109,6 @@ def _centred(values: Array) -> Array:
     return np.zeros_like(values) if is_flat(values) else values - values.mean()
 
 
-def _grpo(groups: list[Array]) -> list[Array]:
-    # DeepSeekMath, section 4.1.2: (r_i - mean(r)) / std(r).
-    return [_centred(g) / (_deviation(g) + EPSILON) for g in groups]
-
-
-def _dr_grpo(groups: list[Array]) -> list[Array]:
-    # No deviation below: it would weigh groups that are almost always right or wrong the most.
-    return [_centred(g) for g in groups]
-
-
-def _rloo(groups: list[Array]) -> list[Array]:
-    # The baseline is the mean of the others: r - (sum - r) / (n - 1) is (r - mean) * n / (n - 1).
-    return [_centred(g) * (g.size / max(g.size - 1, 1)) for g in groups]
-
-
 def whiten(groups: Sequence[Array]) -> list[Array]:
     """All numbers together to mean 0 and deviation 1; numbers that are all equal become 0."""
     values = np.concatenate([np.zeros(0), *groups])
@@ -126,7 +118,7 @@ def whiten(groups: Sequence[Array]) -> list[Array]:
     return [(g - mean) / deviation for g in groups]
 
 
-def _tokens(groups: list[Array], weights: Array) -> list[Array]:
+def _whiten_tokens(groups: list[Array], weights: Array) -> list[Array]:
     """verl's `masked_whiten` over tokens that all carry their member's value."""
     values, count = np.concatenate([np.zeros(0), *groups]), float(weights.sum())
     if is_flat(values[weights > 0]):
@@ -135,18 +127,3 @@ def _tokens(groups: list[Array], weights: Array) -> list[Array]:
     # Variance over tokens with Bessel's correction count / (count - 1), as verl computes it.
     spread = float(weights @ (values - mean) ** 2) / (count + ROOT) * (count / (count - 1))
     return [(g - mean) / math.sqrt(spread + ROOT) for g in groups]
-
-
-def _tokens_baseline(groups: list[Array], weights: Array) -> list[Array]:
-    return _tokens([_centred(g) for g in groups], weights)
-
-
-_BY_MEMBER: dict[str, Callable[[list[Array]], list[Array]]] = {
-    "grpo": _grpo,
-    "dr_grpo": _dr_grpo,
-    "rloo": _rloo,
-}
-_BY_TOKEN: dict[str, Callable[[list[Array], Array], list[Array]]] = {
-    "reinforce++": _tokens,
-    "reinforce++_baseline": _tokens_baseline,
-}

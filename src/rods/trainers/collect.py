@@ -14,19 +14,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rods.errors import TrainError
 from rods.reward import Score
 from rods.rewards.filters import TrainFilter
 from rods.trainers.advantages import advantages, zero_variance
-from rods.trainers.credit import call_credit, turn_credit, with_credit
-from rods.trainers.samples import Sample, loss_tokens, to_sample
+from rods.trainers.credit import token_credits, with_credit
+from rods.trainers.samples import Floats, Sample, loss_tokens, to_sample
 from rods.trajectory import Group, Trajectory
 
 Scores = Sequence[Sequence[Score]]
-Advantages = Sequence[Sequence[float | None]]
-Credits = Sequence[Sequence[NDArray[np.float32] | None]]
 
 
 @dataclass(slots=True)
@@ -102,8 +99,14 @@ def collect(
          for t, f in zip(group.trajectories, row, strict=True)]
         for group, row in zip(drawn, faults, strict=True)
     ]  # fmt: skip
-    found = _advantages(kind, [_rewards(row) for row in theirs], tokens)
-    credits = _credits(kind, drawn, theirs, found, credit)
+    # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
+    found = advantages("dr_grpo" if kind == "gae" else kind, [*map(_rewards, theirs)], tokens)
+    if kind == "gae":
+        found = [[None if a is None else 0.0 for a in row] for row in found]
+    credits: Sequence[Sequence[Floats | None]] = [[None] * len(row) for row in theirs]
+    by_turn = credit == "turn" and all(s.turns for row in theirs for s in row if s.valid)
+    if by_turn or credit == "call":
+        credits = token_credits(kind, drawn, theirs, None if by_turn else found)
     for index, group, row, fault, advantage, by_token in zip(
         kept, drawn, theirs, faults, found, credits, strict=True
     ):
@@ -123,17 +126,14 @@ def penalized(
         members: their samples with references; None: nothing was sampled, or the member is invalid.
         kl: coefficient.
     """
-    return [
-        [
-            s if m is None else _less(s, kl * float(m.log_ratio.sum()))
-            for s, m in zip(row, some, strict=True)
-        ]
-        for row, some in zip(scores, members, strict=True)
-    ]
 
+    def less(score: Score, member: Sample | None) -> Score:
+        if member is None:
+            return score
+        cost = kl * float(member.log_ratio.sum())
+        return replace(score, value=score.value - cost, parts={**score.parts, "kl_cost": cost})
 
-def _less(score: Score, cost: float) -> Score:
-    return replace(score, value=score.value - cost, parts={**score.parts, "kl_cost": cost})
+    return [[*map(less, row, some)] for row, some in zip(scores, members, strict=True)]
 
 
 def perplexity(sample: Sample | None) -> float:
@@ -168,20 +168,15 @@ def _filtered(
     """Which groups are kept, and why each of their members is masked; counts what is dropped."""
     if filters is None:
         return [*range(len(groups))], [[None] * len(row) for row in scores]
-    batch.dropped = dict.fromkeys(filters.group_reasons, 0)
     batch.masked = dict.fromkeys(filters.sample_reasons, 0)
-    kept: list[int] = []
-    for index, row in enumerate(scores):
-        reason = filters.group_fault(row)
-        if reason is None:
-            kept.append(index)
-        else:
-            batch.dropped[reason] += 1
+    reasons = [filters.group_fault(row) for row in scores]
+    batch.dropped = {reason: reasons.count(reason) for reason in filters.group_reasons}
+    kept = [index for index, reason in enumerate(reasons) if reason is None]
     unlikely = perplexities or [None] * len(groups)
     return kept, [filters.sample_faults(groups[i], scores[i], unlikely[i]) for i in kept]
 
 
-_Member = tuple[Trajectory, Score, str | None, float | None, NDArray[np.float32] | None]
+_Member = tuple[Trajectory, Score, str | None, float | None, Floats | None]
 
 
 def _add(batch: Batch, group: int, members: Iterable[_Member], mask_env_tokens: bool) -> None:
@@ -207,29 +202,10 @@ def _rewards(scores: Sequence[Score]) -> list[float | None]:
     return [s.value if s.valid else None for s in scores]
 
 
-def _advantages(kind: str, rewards: Advantages, tokens: Sequence[Sequence[int]]) -> Advantages:
-    # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
-    found = advantages("dr_grpo" if kind == "gae" else kind, rewards, tokens)
-    if kind != "gae":
-        return found
-    return [[None if a is None else 0.0 for a in row] for row in found]
-
-
 def _informative(
-    kind: str, advantages: Sequence[float | None], credit: Sequence[NDArray[np.float32] | None]
+    kind: str, advantages: Sequence[float | None], credit: Sequence[Floats | None]
 ) -> bool:
     """Whether a group teaches anything."""
     if any(c is not None for c in credit):
         return any(c is not None and bool(c.any()) for c in credit)
     return any(a if kind != "gae" else a is not None for a in advantages)
-
-
-def _credits(
-    kind: str, groups: Sequence[Group], scores: Scores, whole: Advantages, credit: str
-) -> Credits:
-    """Advantages by token of all members; None where those of trajectories hold."""
-    if credit == "call":
-        return call_credit(kind, groups, scores, whole)
-    if credit == "turn" and all(s.turns for row in scores for s in row if s.valid):
-        return turn_credit(kind, groups, scores)
-    return [[None] * len(row) for row in scores]

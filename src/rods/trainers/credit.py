@@ -1,17 +1,15 @@
 """Credit: an advantage for each sampled token, where one for the whole trajectory says too little.
 
 Owns who is compared with whom, and the matching of calls. The arithmetic of a comparison is
-`advantages`; `rods.trainers.collect` asks for one of the two.
+`advantages`.
 
-By turn (`turn_credit`), where a reward is a sum over turns: what a policy does in a turn cannot
-change what it earned before, and an agent that lost the right state earlier cannot be compared with
-one that did not. So the return of a turn is what it and the later turns earned, and its peers are
-the members of the group that entered the same turn in the same condition (the grouping by anchor
-states of GiGPO, arXiv 2505.10978, with turns as steps). Without peers that did otherwise there is
-no advantage.
+By turn, where a reward is a sum over turns: what a policy does in a turn cannot change what it
+earned before, and an agent that lost the right state earlier cannot be compared with one that did
+not. So the return of a turn is what it and the later turns earned, and its peers are the members of
+the group that entered the same turn in the same condition (the grouping by anchor states of GiGPO,
+arXiv 2505.10978, with turns as steps). Without peers that did otherwise there is no advantage.
 
-By call (`call_credit`): beside the whole's advantage, what a step's calls were worth, on its tokens
-only.
+By call: beside the whole's advantage, what a step's calls were worth, on its tokens only.
 
     A = A of the trajectory + A of the step
     A of the step = advantage of R among the peers at its depth
@@ -34,14 +32,14 @@ trajectory's own reward must want the calls. Two things fool it: the right tool 
 names and wrong values is worth 2 / (2 + n), and the same calls one step each return more than all
 in one step (1.9 to 1 for two). So it is a help beside a reward that judges states, not a reward.
 
-    credits = call_credit("grpo", groups, scores, whole)
+    credits = token_credits("grpo", groups, scores, whole)
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, islice
@@ -72,34 +70,6 @@ class Part(NamedTuple):
     """Places in `Trajectory.steps`; their tokens get the advantage."""
 
 
-def turn_credit(
-    kind: str, groups: Sequence[Group], scores: Sequence[Sequence[Score]]
-) -> list[list[Floats | None]]:
-    """The advantage of each sampled token of each member; None for an invalid member.
-
-    Every set of peers is a group there (`advantages`); scores have `turns`.
-
-    Raises:
-        TrainError: a valid score does not say what each of the task's turns earned.
-    """
-    return _compared(kind, groups, scores, lambda _, t, score: _turn_parts(t, score))
-
-
-def call_credit(
-    kind: str,
-    groups: Sequence[Group],
-    scores: Sequence[Sequence[Score]],
-    whole: Sequence[Sequence[float | None]],
-    gamma: float = GAMMA,
-) -> list[list[Floats | None]]:
-    """The advantage of each sampled token of each member; None for an invalid member.
-
-    Every set of peers is a group in `advantages`. `whole` has the advantage of each trajectory,
-    None for an invalid one; `gamma` is in [0, 1].
-    """
-    return _compared(kind, groups, scores, lambda task, t, _: step_returns(task, t, gamma), whole)
-
-
 def with_credit(sample: Sample, credit: Floats) -> Sample:
     """The sample with an advantage for each token; tokens whose advantage is 0 carry no loss.
 
@@ -112,36 +82,48 @@ def with_credit(sample: Sample, credit: Floats) -> Sample:
     return replace(sample, mask=mask, credit=credit[credit != 0])
 
 
-def _compared(
+def token_credits(
     kind: str,
     groups: Sequence[Group],
     scores: Sequence[Sequence[Score]],
-    parts: Callable[[Task, Trajectory, Score], list[Part]],
     whole: Sequence[Sequence[float | None]] | None = None,
 ) -> list[list[Floats | None]]:
-    """See `call_credit`; `parts` are those of a valid member, `whole` what they add to: None: 0."""
+    """The advantage of each sampled token of each member; None for an invalid member.
+
+    Args:
+        kind: of `advantages`, where every set of peers is a group.
+        whole: by call: the advantage of each trajectory, None for an invalid one; None: by turn,
+            and scores have `turns`.
+
+    Raises:
+        TrainError: a valid score does not say what each of the task's turns earned.
+    """
+
+    def parts(task: Task, trajectory: Trajectory, score: Score) -> list[Part] | None:
+        if not score.valid:
+            return None
+        by_turn = whole is None
+        return _turn_parts(trajectory, score) if by_turn else step_returns(task, trajectory)
+
     members = [
-        [parts(group.task, t, s) if s.valid else None
-         for t, s in zip(group.trajectories, row, strict=True)]
+        [parts(group.task, t, s) for t, s in zip(group.trajectories, row, strict=True)]
         for group, row in zip(groups, scores, strict=True)
-    ]  # fmt: skip
+    ]
     values: dict[tuple[int, int, int], dict[int, float]] = defaultdict(dict)
     for g, row in enumerate(members):
         for m, some in enumerate(row):
             for part in some or ():
                 values[g, *part.peers][m] = part.value
     rows = advantages(kind, [list(of.values()) for of in values.values()])
-    found = {
-        peers: dict(zip(of, row, strict=True))
-        for (peers, of), row in zip(values.items(), rows, strict=True)
-    }
+    for of, row in zip(values.values(), rows, strict=True):
+        of |= {m: advantage or 0.0 for m, advantage in zip(of, row, strict=True)}
 
     def by_token(g: int, m: int, some: Sequence[Part]) -> Floats:
         steps = groups[g].trajectories[m].steps
         local = [(whole[g][m] if whole else 0.0) or 0.0] * len(steps)
         for part in some:
             for index in part.steps:
-                local[index] += found[g, *part.peers][m] or 0.0
+                local[index] += values[g, *part.peers][m]
         return np.repeat(np.array(local, dtype=np.float32), [step.tokens for step in steps])
 
     return [
@@ -168,9 +150,9 @@ def _turn_parts(trajectory: Trajectory, score: Score) -> list[Part]:
 
 
 def step_returns(task: Task, trajectory: Trajectory, gamma: float = GAMMA) -> list[Part]:
-    """The return R of each step that tried to call, in turns that want calls; peers: turn, depth.
+    """The return R of each step that tried to call, in turns that want calls.
 
-    A depth is 0-based, among the steps of the turn that tried to call.
+    Peers have the same turn and depth, 0-based among the steps of the turn that tried to call.
     """
     found: list[Part] = []
     for turn, wanted in enumerate(task.turns):

@@ -32,7 +32,7 @@ from transformers import PreTrainedModel
 
 from rods.config import ModelSettings, TrainSettings
 from rods.errors import TrainError
-from rods.trainers.adamw import clip_gradients, make_optimizer
+from rods.trainers.adamw import clipped_step, make_optimizer
 from rods.trainers.adapters import with_lora
 from rods.trainers.advantages import Array, is_flat, whiten
 from rods.trainers.batches.micro import Microbatch, by_sample
@@ -109,34 +109,31 @@ class Critic:
         """
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
-            estimates, weights = cast("Estimates", micro.estimates), self._put(micro.token_weights)
-            old, returns = self._put(estimates.values), self._put(estimates.returns)
-            clip = self.settings.gae.value_clip
-            loss, held = value_loss(self._values(micro), old, returns, clip)
+            estimates = cast("Estimates", micro.estimates)
+            old, returns, weights = (
+                torch.from_numpy(array).to(self._trunk.device)
+                for array in (estimates.values, estimates.returns, micro.token_weights)
+            )
+            new, clip = self._values(micro), self.settings.gae.value_clip
+            loss, held = value_loss(new, old, returns, clip)
             total = (loss * weights).sum()
             cast("Any", total).backward()
             self._sums.see(micro)
             self._sums.sums["loss"] += float(total.detach())
             self._sums.sums["clipped"] += float(held.sum())
-        parameters = list(self._trained().values())
-        limit = self.settings.local.grad_clip
-        norm = float(clip_gradients(self._optimizer, parameters, limit))
-        summed = self._sums.sums["loss"]
-        if not np.isfinite(norm + summed):
-            self._optimizer.zero_grad(set_to_none=True)
-            raise TrainError(
-                f"the critic's update {self.updates}: its loss is {summed}, its "
-                f"gradient norm {norm}. Its weights are as before this optimizer step. Lower "
-                "train.gae.critic_lr or train.local.grad_clip, or go back to an older checkpoint."
-            )
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        self._sums.sums["grad_norm"] += norm
+        self._sums.sums["grad_norm"] += clipped_step(
+            self._optimizer,
+            list(self._trained().values()),
+            self.settings.local.grad_clip,
+            self._sums.sums["loss"],
+            f"the critic's update {self.updates}",
+            "Lower train.gae.critic_lr or train.local.grad_clip, or take an older checkpoint.",
+        )
         self._sums.counts["optimizer_steps"] += 1
 
     def report(self, samples: Sequence[Sample]) -> CriticReport:
         """The figures of the last update, made with these samples."""
-        known = [s.estimates for s in samples if s.estimates is not None]
+        known = (s.estimates for s in samples if s.estimates is not None)
         _, returns, values = (
             np.concatenate(p).astype(np.float64) for p in zip(*known, strict=True)
         )
@@ -185,9 +182,6 @@ class Critic:
     def _trained(self) -> dict[str, nn.Parameter]:
         both = nn.ModuleDict({"trunk": cast("nn.Module", self._trunk), "head": self._head})
         return {name: p for name, p in both.named_parameters() if p.requires_grad}
-
-    def _put(self, array: Floats) -> Tensor:
-        return torch.from_numpy(array).to(self._trunk.device)
 
 
 def value_loss(new: Tensor, old: Tensor, returns: Tensor, clip: float) -> tuple[Tensor, Tensor]:
@@ -273,19 +267,15 @@ def with_estimates(
             )
     exact = [np.asarray(v, dtype=np.float64) for v in values]
     raw = [
-        np.array(token_advantages(v.tolist(), s.reward, gamma, lam, _costs(s, kl)))
+        np.array(
+            token_advantages(
+                v.tolist(), s.reward, gamma, lam, (kl * s.log_ratio).tolist() if kl else ()
+            )
+        )
         for s, v in zip(samples, exact, strict=True)
     ]
     # The critic's target is A + V, the lambda-return, before whitening.
     return [
-        replace(s, estimates=Estimates(_single(white), _single(a + v), _single(v)))
+        replace(s, estimates=Estimates(*(part.astype(np.float32) for part in (white, a + v, v))))
         for s, white, a, v in zip(samples, whiten(raw), raw, exact, strict=True)
     ]
-
-
-def _costs(sample: Sample, kl: float) -> list[float]:
-    return (kl * sample.log_ratio).tolist() if kl else []
-
-
-def _single(values: Array) -> Floats:
-    return values.astype(np.float32)

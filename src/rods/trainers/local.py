@@ -11,6 +11,7 @@ model sees them. It never samples, draws tasks or judges them, and keeps no rand
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,15 +20,15 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import UPDATE, use_threads
-from rods.errors import ConfigError, TrainError
+from rods.errors import ConfigError
 from rods.reward import Score
 from rods.rewards.filters import filter_of
-from rods.trainers.adamw import clip_gradients, make_optimizer, rate
+from rods.trainers.adamw import clipped_step, make_optimizer, rate
 from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import Microbatch, by_sample, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
@@ -222,21 +223,27 @@ class LocalTrainer:
     def _optimize(self, micros: Sequence[Microbatch], sums: UpdateSums) -> None:
         """One optimizer step over one mini-batch."""
         self._optimizer.zero_grad(set_to_none=True)
+        samples, loss = [s for micro in micros for s in micro.samples], 0.0
         for micro in micros:
             use_threads(UPDATE)
             terms = self._terms(micro, first_step=not sums.counts["optimizer_steps"])
-            self._check(terms.loss.detach(), "loss", micro.samples)
+            loss += float(terms.loss.detach())
+            if not math.isfinite(loss):
+                samples = micro.samples
+                break
             cast("Any", terms.loss).backward()
             for name, value in {"loss": terms.loss.detach(), **terms.sums}.items():
                 sums.sums[name] += float(value)
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
             sums.compare(terms.mismatch)
-        limit = self.settings.local.grad_clip
-        norm = clip_gradients(self._optimizer, self._parameters, limit)
-        self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        sums.sums["grad_norm"] += float(norm)
+        sums.sums["grad_norm"] += clipped_step(
+            self._optimizer,
+            self._parameters,
+            self.settings.local.grad_clip,
+            loss,
+            f"step {self.step}: tasks {', '.join(sorted({s.task_id for s in samples}))}",
+            "Lower train.lr or train.local.grad_clip, or go back to an older checkpoint.",
+        )
         sums.counts["optimizer_steps"] += 1
 
     def _terms(self, micro: Microbatch, first_step: bool) -> Terms:
@@ -293,17 +300,6 @@ class LocalTrainer:
             return by_sample(
                 samples, most, self._trees, lambda micro: token_scores(model, micro, False)[0]
             )
-
-    def _check(self, value: Tensor, what: str, samples: Sequence[Sample]) -> None:
-        if bool(torch.isfinite(value)):
-            return
-        self._optimizer.zero_grad(set_to_none=True)
-        tasks = sorted({s.task_id for s in samples})
-        raise TrainError(
-            f"step {self.step}: the {what} is {float(value)}; tasks {', '.join(tasks)}. The "
-            "weights are as before this optimizer step. Lower train.lr or "
-            "train.local.grad_clip, or go back to an older checkpoint."
-        )
 
     def _precision(self) -> torch.autocast:
         kind = self.model.device.type

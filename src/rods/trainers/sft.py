@@ -36,7 +36,7 @@ from rods.config import ModelSettings, TrainSettings
 from rods.config.train import LocalSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
-from rods.trainers.adamw import clip_gradients, make_optimizer, rate
+from rods.trainers.adamw import clipped_step, make_optimizer, rate
 from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import fill, loss_weights, pack
 from rods.trainers.batches.tree_attention import supports_trees
@@ -187,15 +187,8 @@ class SftTrainer:
             part = -(logprobs * weight).sum()
             cast("Any", part).backward()
             loss += float(part.detach())
-        norm = float(clip_gradients(self._optimizer, self._parameters, GRAD_CLIP))
-        if not math.isfinite(loss + norm):
-            self._optimizer.zero_grad(set_to_none=True)
-            raise TrainError(
-                f"update {self.step + 1}: the loss is {loss}, the gradient's norm {norm}. The "
-                "weights are as before it. Lower --train.lr."
-            )
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        where, advice = f"update {self.step + 1}", "Lower --train.lr."
+        norm = clipped_step(self._optimizer, self._parameters, GRAD_CLIP, loss, where, advice)
         self.step += 1
         epoch = self.settings.epochs * self.step / self._ends[-1]
         trained, tokens = sum(s.sampled for s in samples), sum(map(len, samples))
