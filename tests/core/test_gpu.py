@@ -20,7 +20,7 @@ from rods.config import ModelSettings, parse_config
 from rods.engines.attention import after
 from rods.engines.hf import HFPolicy
 from rods.engines.options import EngineOptions
-from rods.engines.vllm import make_vllm
+from rods.engines.vllm import VllmEngine
 from rods.policy import Engine
 from rods.trainers.loading import load_model
 from rods.trainers.local import LocalTrainer
@@ -223,7 +223,7 @@ async def vllm_gaps(device: torch.device, rank: int) -> Gaps:
         "rollout": {"context_tokens": 512, "concurrency": 8},
     }
     config = parse_config(values, "test")
-    engine = make_vllm(
+    engine = VllmEngine(
         EngineOptions(config, template, trainer.model, str(device), True, None, share=True)
     )
     try:

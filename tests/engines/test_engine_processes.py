@@ -19,9 +19,9 @@ import torch
 
 from places import SUPPORT
 from process_cases import CONFIG, options_of
+from rods.engines import processes
 from rods.engines.hf import HFPolicy
-from rods.engines.processes import engine as processes
-from rods.engines.processes.engine import Processes
+from rods.engines.processes import Processes
 from rods.errors import PolicyError
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
@@ -185,7 +185,7 @@ def test_a_process_that_is_killed_costs_its_generations_and_is_replaced(
 
 RUN = """
 import asyncio, sys
-from rods.engines.processes.engine import Processes
+from rods.engines.processes import Processes
 from process_cases import CONFIG, options_of
 from rods.rollout.template import ChatTemplate
 from rods.trainers.checkpoint import ModelWeights

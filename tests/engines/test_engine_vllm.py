@@ -19,7 +19,7 @@ from rods.assemble import train
 from rods.config import parse_config
 from rods.config.checks import require
 from rods.engines.options import EngineOptions
-from rods.engines.vllm import HOST, LORA, ROUTES, VllmEngine, make_vllm
+from rods.engines.vllm import HOST, LORA, ROUTES, VllmEngine
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 
 
@@ -45,7 +45,9 @@ def engine(
         "test",
     )
     model = SimpleNamespace(name_or_path="/models/small")
-    return make_vllm(EngineOptions(config, TEMPLATE, model, device, half=True, cache=0, share=True))
+    return VllmEngine(
+        EngineOptions(config, TEMPLATE, model, device, half=True, cache=0, share=True)
+    )
 
 
 @pytest.mark.slow

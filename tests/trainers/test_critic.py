@@ -10,8 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
-from rods.trainers.batches.micro import pack
-from rods.trainers.batches.tree import grow
+from rods.trainers.batches.micro import grow, pack
 from rods.trainers.collect import collect
 from rods.trainers.critic import Critic, value_loss
 from sweeps import slow

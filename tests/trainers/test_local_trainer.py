@@ -21,8 +21,7 @@ from rods.errors import ConfigError, StoreError, TrainError
 from rods.infra.checkpoints import Checkpoints
 from rods.reward import Score
 from rods.trainers.adamw import rate
-from rods.trainers.batches.micro import minibatches, pack
-from rods.trainers.batches.tree import grow
+from rods.trainers.batches.micro import grow, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.collect import collect
 from rods.trainers.forward import LOGITS, token_scores

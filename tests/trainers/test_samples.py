@@ -11,8 +11,7 @@ from rods.errors import TokenError, TrainError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.batches.micro import loss_weights, pack
-from rods.trainers.batches.tree import grow
+from rods.trainers.batches.micro import grow, loss_weights, pack
 from rods.trainers.collect import collect
 from rods.trainers.credit import with_credit
 from rods.trainers.samples import Sample, host_row, to_sample

@@ -22,9 +22,9 @@ ENGINES = Registry(
     "engine",
     {
         "hf": "rods.engines.hf:make_hf",
-        "processes": "rods.engines.processes.engine:make_processes",
+        "processes": "rods.engines.processes:make_processes",
         "openai": "rods.engines.openai:make_openai",
-        "vllm": "rods.engines.vllm:make_vllm",
+        "vllm": "rods.engines.vllm:VllmEngine",
     },
 )
 

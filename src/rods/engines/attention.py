@@ -23,12 +23,13 @@ _WIDEST = 256
 
 
 class AttentionPass(NamedTuple):
-    """One pass, and what its backward pass wants to know of it."""
+    """One pass of a kernel."""
 
     out: Tensor
     weight: Tensor
     """Log-sum-exp of the scores, float32, shape (batch, heads, queries)."""
     rest: tuple[Any, ...]
+    """What the kernel's backward pass asks for besides."""
 
 
 def flashes(query: Tensor) -> bool:
@@ -92,8 +93,16 @@ class _After(Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         query, past_keys, past_values, keys, values, *merged = ctx.saved_tensors
 
-        def slopes(keys: Tensor, values: Tensor, rest: tuple[Any, ...], causal: bool) -> Any:
-            return _backward(gradients[0], query, keys, values, merged, rest, causal, ctx.scale)
+        def slopes(keys: Tensor, values: Tensor, rest: Sequence[Any], causal: bool) -> Any:
+            given = (gradients[0], query, keys, values, *merged)
+            if not query.is_cuda:
+                return _ATEN._scaled_dot_product_flash_attention_for_cpu_backward(
+                    *given, 0.0, causal, attn_mask=None, scale=ctx.scale
+                )
+            *sizes, seed, offset = rest
+            return _ATEN._scaled_dot_product_flash_attention_backward(
+                *given, *sizes, 0.0, causal, seed, offset, scale=ctx.scale
+            )
 
         past = slopes(past_keys, past_values, ctx.rests[0], False)
         own = slopes(keys, values, ctx.rests[1], True)
@@ -125,24 +134,3 @@ def flash(
         query, keys, values, 0.0, causal, attn_mask=bias, scale=scale
     )
     return AttentionPass(out, weight, ())
-
-
-def _backward(
-    gradient: Tensor,
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    merged: Sequence[Tensor],
-    rest: tuple[Any, ...],
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    if query.is_cuda:
-        starts_q, starts_k, most_q, most_k, seed, offset = rest
-        return _ATEN._scaled_dot_product_flash_attention_backward(
-            gradient, query, keys, values, *merged, starts_q, starts_k, most_q, most_k, 0.0, causal,
-            seed, offset, scale=scale,
-        )  # fmt: skip
-    return _ATEN._scaled_dot_product_flash_attention_for_cpu_backward(
-        gradient, query, keys, values, *merged, 0.0, causal, attn_mask=None, scale=scale
-    )

@@ -26,6 +26,16 @@ RETRIES = 4
 """Repetitions after a broken connection, HTTP 429 or 5xx; what came too late is not asked again."""
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""
+_KEY = f"Put a valid key into the variable {KEY_VARIABLE}."
+_LONG = "If the context is too long, serve the model with at least rollout.context_tokens."
+ADVICE = {
+    401: _KEY,
+    403: _KEY,
+    404: "Is engine.model what it calls the model, and does engine.url end in /v1?",
+    429: "Lower rollout.concurrency.",
+    **dict.fromkeys((400, 413, 422), _LONG),
+}
+"""What to do about a status of HTTP."""
 
 
 class _TooLateError(BaseException):
@@ -96,14 +106,9 @@ class Connection:
         Routers send requests of one session to the same replica, whose cache has it. Raises
         `PolicyError` where there is no completion.
         """
-        answer = await self._told(
-            self._api.post(
-                "/completions",
-                cast_to=object,
-                body=dict(body),
-                options={"headers": {"X-Session-ID": session}},
-            )
-        )
+        own: Any = {"headers": {"X-Session-ID": session}}
+        request = self._api.post("/completions", cast_to=object, body=dict(body), options=own)
+        answer = await self._told(request)
         choices = _list(answer, "choices")
         if not choices:
             raise PolicyError(f"engine {self.url}: this is not a completion: {_short(answer)}.")
@@ -120,15 +125,9 @@ class Connection:
         Raises:
             PolicyError: the server has no such route, or refuses.
         """
-        answer = await self._told(
-            self._api.post(
-                f"{self._root}/{route}",
-                cast_to=object,
-                body=dict(body or {}),
-                options={"params": dict(query or {}), "max_retries": 0},
-            ),
-            route,
-        )
+        url, own = f"{self._root}/{route}", {"params": dict(query or {}), "max_retries": 0}
+        request = self._api.post(url, cast_to=object, body=body or {}, options=cast("Any", own))
+        answer = await self._told(request, route)
         said = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
         if said.get("success") is False:
             raise PolicyError(f"engine {self.url}: /{route} failed: {_short(said)}.")
@@ -153,34 +152,20 @@ class Connection:
                 "server, or correct engine.url."
             ) from error
         except openai.APIStatusError as error:
-            raise self._refused(
-                error.status_code, str(error.body or error.message), route
+            status, words = error.status_code, str(error.body or error.message)
+            advice = ADVICE.get(status, "Look at the server's log.")
+            if status == 404 and route:
+                advice = (
+                    f"It has no /{route}. Start it so that it does (docs/guides/engines.md), or "
+                    "set engine.weights to what it offers."
+                )
+            if self._key:
+                words = words.replace(self._key, "***")
+            raise PolicyError(
+                f"engine {self.url}: HTTP {status}: {_short(words)}. {advice}"
             ) from error
         except openai.APIError as error:
             raise PolicyError(f"engine {self.url}: this is not its answer: {error}.") from error
-
-    def _refused(self, status: int, words: str, route: str) -> PolicyError:
-        if status in (401, 403):
-            advice = f"Put a valid key into the variable {KEY_VARIABLE}."
-        elif status == 404 and route:
-            advice = (
-                f"It has no /{route}. Start it so that it does (docs/guides/engines.md), or set "
-                "engine.weights to what it offers."
-            )
-        elif status == 404:
-            advice = "Is engine.model what it calls the model, and does engine.url end in /v1?"
-        elif status == 429:
-            advice = "Lower rollout.concurrency."
-        elif status in (400, 413, 422):
-            advice = (
-                "If the context is too long, serve the model with a context of at least "
-                "rollout.context_tokens."
-            )
-        else:
-            advice = "Look at the server's log."
-        if self._key:
-            words = words.replace(self._key, "***")
-        return PolicyError(f"engine {self.url}: HTTP {status}: {_short(words)}. {advice}")
 
 
 def _list(answer: object, key: str) -> list[Mapping[str, Any]]:

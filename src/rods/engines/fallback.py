@@ -23,8 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from rods.engines.backend import Backend
-from rods.engines.storage import KeyValues
+from rods.engines.storage import Backend, KeyValues
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
 
@@ -69,9 +68,8 @@ def _why_single(model: nn.Module) -> str:
             got, want = got.log_softmax(-1), want.log_softmax(-1)
             off = float((got - want).norm() / want.norm())
             if not off < _CLOSE[half]:
-                return (
-                    f"one row at a time, because batched ones differ from single ones by {off:.1%}"
-                )
+                why = f"batched ones differ from single ones by {off:.1%}"
+                return f"one row at a time, because {why}"
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         words = (str(error).splitlines() or [""])[0]
         return f"one row at a time, because a batch failed ({type(error).__name__}: {words})"
@@ -86,13 +84,12 @@ class _Live(Backend):
     def __init__(self, model: nn.Module) -> None:
         base: Any = base_of(model)
         accepted = inspect.signature(base.forward).parameters
-        found = next((name for name in _NAMES if name in accepted), None)
-        if found is None:
+        self._name = next((name for name in _NAMES if name in accepted), "")
+        if not self._name:
             raise PolicyError(
                 f"{type(base).__name__} takes no {' or '.join(_NAMES)}, so the engine cannot keep "
                 "its context over turns; use a model with a key-value cache, or serve it elsewhere."
             )
-        self._name = found
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._model = model
         self._config: Any = base.config
@@ -196,7 +193,7 @@ class BatchedCache(_Live):
             self._cache.kept.release()
 
     def fork(self, source: int, target: int, length: int) -> bool:
-        """Copy the first tokens of a row to another; cut it, if both are the same."""
+        """See `Backend.fork`."""
         kept = self._cache.kept
         if source != target and kept is not None:
             kept.reserve(target + 1, length)
@@ -212,10 +209,7 @@ class BatchedCache(_Live):
 
     @torch.inference_mode()
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
-        """Append chunks; float32 logits after the last token of each, (len(rows), vocabulary).
-
-        Shorter chunks are padded on the left, where nothing sees what that writes.
-        """
+        """See `Backend.prefill`; shorter chunks are padded on the left, where nothing sees it."""
         width = max(map(len, chunks))
         ids = torch.tensor([[*[0] * (width - len(chunk)), *chunk] for chunk in chunks])
         logits = self._run(rows, ids, list(map(len, chunks)))
@@ -225,10 +219,7 @@ class BatchedCache(_Live):
 
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
-        """Append one token to each row; logits as in `prefill`.
-
-        Idle rows below the highest are computed too, so that the store is sliced and not copied.
-        """
+        """See `Backend.decode`; idle rows below the highest are computed too, to copy nothing."""
         top = max(rows) + 1
         tokens = torch.zeros(top, 1, dtype=torch.long)
         tokens[list(rows), 0] = torch.tensor(list(ids))
@@ -269,10 +260,8 @@ class BatchedCache(_Live):
             hidden = seen > places
             if kind == "sliding_attention":
                 hidden = hidden | (seen <= places - self._window)
-            lowest = torch.finfo(self._dtype).min
-            shape = hidden.expand(len(positions), 1, positions.shape[1], span)
-            masks[kind] = torch.zeros(shape.shape, device=self._device, dtype=self._dtype)
-            masks[kind].masked_fill_(shape, lowest)
+            mask = torch.zeros(hidden.shape, device=self._device, dtype=self._dtype)
+            masks[kind] = mask.masked_fill_(hidden, torch.finfo(self._dtype).min)
         return next(iter(masks.values())) if len(masks) == 1 else masks
 
 
@@ -325,9 +314,7 @@ class SingleCache(_Live):
 
     def _append(self, row: int, chunk: Sequence[int]) -> Tensor:
         start = self.lengths[row]
-        cache = self._caches[row] if start else None
-        if cache is None:
-            cache = DynamicCache(config=self._config)
+        cache = self._caches[row] if start else DynamicCache(config=self._config)
         output: Any = self._model(
             input_ids=torch.tensor([list(chunk)], device=self._device),
             use_cache=True,

@@ -21,12 +21,12 @@ import torch
 from torch import nn
 
 from rods.engines.attention import without_cudnn
-from rods.engines.backend import Backend
 from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
 from rods.engines.options import EngineOptions
 from rods.engines.sampling import Noise
 from rods.engines.scheduler import Scheduler
+from rods.engines.storage import Backend
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -60,8 +60,7 @@ class HFPolicy(Engine):
             stop: ids that end a generation; empty: only the token limit does.
             rows: contexts that are cached at once; further sessions wait for a row.
             max_context: most tokens of one context, prompt and samples together.
-            device: where the fast path computes.
-            dtype: numbers of the fast path.
+            device, dtype: where the fast path computes, and its numbers.
             threads: torch's threads, set for the whole process; None leaves them.
             fast: False never takes the fast path.
             cache_bytes: what keys and values may take. The cache grows by need; where this does not
@@ -90,18 +89,15 @@ class HFPolicy(Engine):
         reason = unsupported(model) if fast else "the caller asked for it"
         self._backend: Backend
         if reason is None:
-            self._backend = RowCache(
-                model, rows, max_context, self._device, dtype, cache_bytes, share
-            )
+            options = (self._device, dtype, cache_bytes, share)
+            self._backend = RowCache(model, rows, max_context, *options)
         else:
             self._backend = general = general_cache(model, rows, max_context, cache_bytes)
             if fast:
                 kind, cost = type(base_of(model)).__name__, general.cost
                 _log.warning("%s runs by transformers' own code (%s): %s.", kind, reason, cost)
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
-        self.stop_ids = frozenset(stop)
-        """Ids that end a generation."""
-        self.scheduler = Scheduler(self._backend, self.stop_ids, join_at=max(8, rows // 16))
+        self.scheduler = Scheduler(self._backend, stop, join_at=max(8, rows // 16))
         self.stops = Stops(decode)
 
     @property
@@ -165,13 +161,10 @@ class HFSession:
         """
         self._check(new_ids, max_tokens, temperature)
         wanted = self._policy.stops.of(stops)
-        ids = self._context.ids
-        room = self._policy.max_context - len(ids) - len(new_ids)
-        ids.extend(new_ids)
+        self._context.ids.extend(new_ids)
+        most = min(max_tokens, self._policy.max_context - len(self._context.ids))
         self._state = "generating"
-        request = self._scheduler.submit(
-            self._context, min(max_tokens, room), temperature, wanted, top_p
-        )
+        request = self._scheduler.submit(self._context, most, temperature, wanted, top_p)
         try:
             completion = await request.future
         except (asyncio.CancelledError, PolicyError):

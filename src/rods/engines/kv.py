@@ -21,9 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rods.engines.attention import flashes
-from rods.engines.backend import Backend
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
-from rods.engines.storage import KeyValues, Run, runs_of
+from rods.engines.storage import Backend, KeyValues, Run, runs_of
 from rods.engines.weights import DecoderWeights, Layer
 
 _PIECE = 1024
@@ -105,7 +104,7 @@ class RowCache(Backend):
         self._store.kept.release()
 
     def sync(self) -> None:
-        """Read the weights again and empty all rows."""
+        """See `Backend.sync`."""
         self._w.sync()
         super().sync()
 

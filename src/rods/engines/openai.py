@@ -174,11 +174,12 @@ class OpenAIEngine(Engine):
         """
         prompt = list(self.stop_ids[:1])
         choice = await self.connection.complete(self.request(prompt, 1, 0.0), "probe")
+        ids, logprobs = _sampled(choice)
         wanted = {
-            "ids of the sampled tokens (return_token_ids)": choice.get("token_ids"),
-            "log-probabilities (logprobs)": _logprobs(choice),
+            "ids of the sampled tokens (return_token_ids)": ids,
+            "log-probabilities (logprobs)": logprobs,
         }
-        if missing := [name for name, values in wanted.items() if not _numbers(values)]:
+        if missing := [name for name, values in wanted.items() if not values]:
             raise PolicyError(
                 f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM "
                 "and SGLang have them; a server with only chat completions cannot be an engine."
@@ -194,8 +195,7 @@ class OpenAIEngine(Engine):
         # Almost cold, the most probable token is nearly certain, unless the temperature was left
         # out of what is told.
         cold = await self.connection.complete(self.request(prompt, 1, ALMOST), "probe")
-        plain, sharp = _logprobs(choice)[0], _logprobs(cold)[0]
-        if plain < -2 * ALMOST and sharp < -ALMOST:
+        if logprobs[0] < -2 * ALMOST and _sampled(cold)[1][0] < -ALMOST:
             raise PolicyError(
                 f"engine {self.settings.url}: its log-probabilities are those before the "
                 f"temperature, and rollout.temperature is {self._rollout.temperature:g}. Start "
@@ -266,7 +266,7 @@ class OpenAISession:
 
     def _read(self, choice: Mapping[str, Any], stops: Sequence[str], version: int) -> Completion:
         engine = self._engine
-        ids, logprobs = _numbers(choice.get("token_ids")), _numbers(_logprobs(choice))
+        ids, logprobs = _sampled(choice)
         finish = _finish(choice)
         if finish is None or len(ids) != len(logprobs):
             raise PolicyError(
@@ -298,16 +298,16 @@ def _finish(choice: Mapping[str, Any]) -> FinishReason | None:
     return {"length": FinishReason.LENGTH, "abort": FinishReason.ABORT}.get(str(reason))
 
 
-def _logprobs(choice: Mapping[str, Any]) -> list[Any]:
+def _sampled(choice: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Ids of the sampled tokens and log-probabilities; empty what is missing or no numbers."""
     told = choice.get("logprobs")
     named = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-    return named.get("token_logprobs") or []
-
-
-def _numbers(values: object) -> list[Any]:
-    """The values if all are numbers, else none."""
-    rows = cast("list[object]", values) if isinstance(values, list) else []
-    return rows if all(isinstance(v, int | float) for v in rows) else []
+    lists = [
+        cast("list[Any]", values) if isinstance(values, list) else []
+        for values in (choice.get("token_ids"), named.get("token_logprobs"))
+    ]
+    ids, logprobs = ([*v] if all(isinstance(n, int | float) for n in v) else [] for v in lists)
+    return ids, logprobs
 
 
 def _seed(session: int, position: int) -> int:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rods.engines.backend import Backend
 from rods.engines.sampling import Noise
+from rods.engines.storage import Backend
 
 _QUIET = 8
 """Passes without use after which an idle row may be moved out of the way."""
@@ -94,10 +94,8 @@ class Rows:
         """
         if not self._bounded:
             return []
-        owners = sorted(
-            (owner for owner in self._owner if owner is not None),
-            key=lambda c: (c.used, -(c.row or 0)),
-        )
+        owners = [owner for owner in self._owner if owner is not None]
+        owners.sort(key=lambda c: (c.used, -(c.row or 0)))
         limit = self._backend.limit(_longest(owners))
         lost = owners[: max(0, len(owners) - limit)]
         for context in lost:
@@ -123,8 +121,7 @@ class Rows:
 
     def _fork(self, context: Context, source: int, target: int) -> bool:
         # The same length for the whole group, and at least one token left to compute.
-        length = len(context.shared) - 1
-        return self._backend.fork(source, target, length)
+        return self._backend.fork(source, target, len(context.shared) - 1)
 
     def _drop(self, row: int) -> None:
         """Forget what a row holds."""

@@ -13,14 +13,14 @@ It lives only while something is to be generated. It knows no architecture.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from rods.engines.backend import Backend
 from rods.engines.rows import Context, Rows
 from rods.engines.sampling import Noise, draw
+from rods.engines.storage import Backend
 from rods.engines.threads import DECODE, use_threads
 from rods.errors import PolicyError
 from rods.policy import Completion
@@ -43,7 +43,7 @@ class Sampling:
     top_p: float = 1.0
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
-    version: int | None = None
+    version: int = 0
     """Policy version that sampled its first token."""
     age: int = 0
     """Decode steps for which it has waited."""
@@ -117,15 +117,17 @@ class Scheduler:
     def sync(self, version: int) -> None:
         """Read the weights again; contexts of open sessions are computed again when next used."""
         self.version = version
-        self._emptied(self._backend.sync)
+        self._requeue()
+        self._backend.sync()
 
     def sleep(self) -> None:
         """Give the cache's memory back; contexts are computed again when next used."""
-        self._emptied(self._backend.release)
+        self._requeue()
+        self._backend.release()
 
-    def _emptied(self, cache: Callable[[], None]) -> None:
+    def _requeue(self) -> None:
+        """Forget what rows hold; what runs waits again."""
         self._rows.forget()
-        cache()
         self._waiting[:0] = self._running
         self._running.clear()
 
@@ -137,21 +139,20 @@ class Scheduler:
         left = [*self._waiting, *self._joining, *self._running]
         self._waiting, self._joining, self._running = [], [], []
         for request in left:
-            if error is None or request.future.done():
-                request.future.cancel()  # does nothing where it is done
-                continue
-            failure = PolicyError(
-                f"the engine stopped while {len(left)} sessions were generating: "
-                f"{type(error).__name__}: {error}. Their trajectories are invalid; with a memory "
-                "error use fewer rows or a shorter context."
-            )
-            failure.__cause__ = error
-            request.future.set_exception(failure)
+            if error is not None and not request.future.done():
+                failure = PolicyError(
+                    f"the engine stopped while {len(left)} sessions were generating: "
+                    f"{type(error).__name__}: {error}. Their trajectories are invalid; with a "
+                    "memory error use fewer rows or a shorter context."
+                )
+                failure.__cause__ = error
+                request.future.set_exception(failure)
+            request.future.cancel()  # does nothing where it is done
 
     async def _drive(self) -> None:
         self._waiting[:0], self._joining = self._joining, []  # of a driver that failed
         if self._unfinished:  # a cache that could not grow may have longer keys than values
-            self._emptied(self._backend.release)
+            self.sleep()
         self._unfinished = True
         while self._waiting or self._running:
             await self._gather()
@@ -213,8 +214,9 @@ class Scheduler:
     def _waves(self, ready: Sequence[Sampling]) -> tuple[list[Sampling], list[Sampling]]:
         """Those who compute a prompt that others of their group then copy, and the rest."""
         leaders: dict[tuple[int, ...], Sampling] = {}
-        for request in filter(lambda r: self._rows.is_leader(r.context), ready):
-            leaders.setdefault(request.context.shared, request)
+        for request in ready:
+            if self._rows.is_leader(request.context):
+                leaders.setdefault(request.context.shared, request)
         first = list(leaders.values())
         return first, [request for request in ready if request not in first]
 
@@ -276,7 +278,7 @@ class Scheduler:
             words += "are broken (look at the last update's gradient norm)."
             request.future.set_exception(PolicyError(words))
             return
-        if request.version is None:
+        if not request.ids:
             request.version = self.version
         context.ids.append(token)
         request.ids.append(token)

@@ -1,8 +1,13 @@
-"""Where a backend's keys and values lie: rows of one length, which grow by need within a budget.
+"""Rows of cached contexts: what the scheduler asks of a model that has them, and where they lie.
 
-Nothing is allocated before it is used. When contexts get longer all rows are made longer, and where
-the budget does not allow that for so many rows there are fewer: the caller has emptied the
-last ones before (`Rows.make_room`). It knows no model and no sessions.
+A `Backend` is the seam between batching and architecture: `kv.py` is the fast one, `fallback.py`
+takes any architecture. Each row caches the keys and values of one context; tokens are only ever
+appended. It never samples and knows nothing of sessions.
+
+`KeyValues` are rows of one length, which grow by need within a budget.
+Nothing is allocated before it is used. Where contexts get longer all rows are made longer; where
+the budget does not allow that there are fewer: the caller has emptied the last ones before
+(`Rows.make_room`).
 
     kept = KeyValues(layers=36, heads=8, width=128, rows=256, longest=18_193, ...)
     kept.reserve(rows=4, length=700)
@@ -11,15 +16,75 @@ last ones before (`Rows.make_room`). It knows no model and no sessions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 FIRST = 256
 """Positions of a row at first; then half as many again, as often as needed."""
 CALL = 2**16
 """Numbers that a kernel reads while another would be called."""
+
+
+class Backend(ABC):
+    """Rows of cached contexts of one model."""
+
+    name: str
+    """Short name for people: `kv` or `transformers`."""
+    lengths: list[int]
+    """Cached tokens of each row; read only."""
+    copied: bool
+    """Whether it computes with a copy of the weights, so that the model may change meanwhile."""
+
+    @abstractmethod
+    def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
+        """Append a chunk of at least one id to each row (all different).
+
+        Returns:
+            float32 logits after the last id of each chunk, shape (len(rows), vocabulary).
+        """
+
+    @abstractmethod
+    def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
+        """Append one id to each row (ascending, all different); logits as in `prefill`."""
+
+    @abstractmethod
+    def fork(self, source: int, target: int, length: int) -> bool:
+        """Make `target` a copy of the first `length` cached tokens of `source`.
+
+        If both are the same row, it is cut.
+
+        Returns:
+            False if this cache cannot be cut there; `source` is then as it was, and another
+            `target` is empty.
+        """
+
+    @abstractmethod
+    def swap(self, a: int, b: int) -> None:
+        """Exchange the contents of two rows."""
+
+    def limit(self, length: int | None = None) -> int:
+        """Rows that memory allows if one has `length` tokens (None: a whole context), at least 1.
+
+        Rows beyond must be empty before a longer one is filled.
+        """
+        return len(self.lengths)
+
+    def clear(self, row: int) -> None:
+        """Empty a row."""
+        self.lengths[row] = 0
+
+    def release(self) -> None:
+        """Empty every row and give its memory back until it is needed."""
+        for row in range(len(self.lengths)):
+            self.clear(row)
+
+    def sync(self) -> None:
+        """Read the model's weights again and empty every row."""
+        Backend.release(self)
 
 
 class KeyValues:
@@ -57,11 +122,6 @@ class KeyValues:
     def capacity(self) -> int:
         """Positions of each of them."""
         return int(self.keys[0].shape[2])
-
-    @property
-    def bytes(self) -> int:
-        """What is allocated."""
-        return self.rows * self.capacity * self._token
 
     def release(self) -> None:
         """Give all memory back; every row is empty."""
@@ -128,8 +188,6 @@ def runs_of(rows: Sequence[int], lengths: Sequence[int], width: int) -> list[Run
     A kernel takes neighboring rows as a rectangle that is as wide as the longest of them; what the
     others lack is read for nothing. Another call costs as much as some reading, so rows are split
     where their lengths differ by more than that.
-
-        runs_of([0, 1, 5], [40, 44, 0, 0, 0, 700], width=128)       # two: 0 to 1, and 5
 
     Args:
         rows: those that are wanted; idle ones may lie within a run.

@@ -79,18 +79,16 @@ def most_threads() -> int:
 @cache
 def bfloat16_pays(width: int) -> bool:
     """Measure, once, whether this CPU computes models with so wide a hidden state faster so."""
+
+    def gain(width: int) -> float:
+        kinds, rows, threads = (torch.float32, torch.bfloat16), UPDATE // 4, torch.get_num_threads()
+        rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in range(ROUNDS)]
+        exact, half = (min(seconds) for seconds in zip(*rounds, strict=True))
+        return exact / half
+
     # Narrow products first: without the hardware they take over ten times as long as float32,
     # and wide ones would take minutes.
-    return _gain(NARROW) > 0.25 and _gain(width) >= GAIN
-
-
-def _gain(width: int) -> float:
-    """Return the seconds of float32 for one of bfloat16."""
-    kinds, rows = (torch.float32, torch.bfloat16), UPDATE // 4
-    threads = torch.get_num_threads()
-    rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in range(ROUNDS)]
-    exact, half = (min(seconds) for seconds in zip(*rounds, strict=True))
-    return exact / half
+    return gain(NARROW) > 0.25 and gain(width) >= GAIN
 
 
 def kernel_seconds(

@@ -4,7 +4,7 @@ Owns the command line and the process. Everything else is `openai.py`. It takes 
 or keeps the weights that it was started with. vLLM is never imported, so it may live in another
 environment (`engine.vllm.command`).
 
-    engine = make_vllm(options)                  # engine.name = "vllm"
+    engine = VllmEngine(options)                 # engine.name = "vllm"
     await engine.start()                         # waits until the server answers
 """
 
@@ -151,11 +151,6 @@ def _free_port() -> int:
 
 def _last_words(log: Path) -> str:
     return log.read_bytes()[-2000:].decode(errors="replace").strip()
-
-
-def make_vllm(options: EngineOptions) -> VllmEngine:
-    """The engine of `engine.name = "vllm"`; raises `ConfigError`."""
-    return VllmEngine(options)
 
 
 def _command(options: EngineOptions, way: str, port: int) -> list[str]:

@@ -52,14 +52,11 @@ def unsupported(model: nn.Module) -> str | None:
     if rope not in _STATIC_ROPE:
         return f"its rotary embedding changes with the length ({rope!r})"
     for name, module in base.named_modules():
-        if hasattr(module, "base_layer") and _strange_adapter(module):
+        inner = getattr(module, "base_layer", None)
+        plain = isinstance(inner, nn.Linear) and hasattr(module, "get_delta_weight")
+        if inner is not None and (not plain or any(getattr(module, "use_dora", {}).values())):
             return f"the adapter at {name} is not plain LoRA"
     return None
-
-
-def _strange_adapter(module: Any) -> bool:
-    plain = isinstance(module.base_layer, nn.Linear) and hasattr(module, "get_delta_weight")
-    return not plain or any(getattr(module, "use_dora", {}).values())
 
 
 def packs(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
@@ -226,22 +223,22 @@ class DecoderWeights:
             getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         )
         self.eps = float(config.rms_norm_eps)
-        self._pack = packs(base, device, dtype)
-        self.layers = [self._layer(layer) for layer in base.model.layers]
-        self.head = self._fuse(base.get_output_embeddings())
+        pack = packs(base, device, dtype)
+
+        def fuse(*parts: nn.Module) -> Fused:
+            return Fused(parts, device, dtype, share, pack)
+
+        self.layers = [
+            Layer(
+                qkv=fuse(one.self_attn.q_proj, one.self_attn.k_proj, one.self_attn.v_proj),
+                out=fuse(one.self_attn.o_proj),
+                gate_up=fuse(one.mlp.gate_proj, one.mlp.up_proj),
+                down=fuse(one.mlp.down_proj),
+            )
+            for one in base.model.layers
+        ]
+        self.head = fuse(base.get_output_embeddings())
         self.sync()
-
-    def _fuse(self, *parts: nn.Module) -> Fused:
-        return Fused(parts, self._device, self._dtype, self._share, self._pack)
-
-    def _layer(self, layer: Any) -> Layer:
-        attention, mlp = layer.self_attn, layer.mlp
-        return Layer(
-            qkv=self._fuse(attention.q_proj, attention.k_proj, attention.v_proj),
-            out=self._fuse(attention.o_proj),
-            gate_up=self._fuse(mlp.gate_proj, mlp.up_proj),
-            down=self._fuse(mlp.down_proj),
-        )
 
     @torch.no_grad()
     def sync(self) -> None:
@@ -276,5 +273,5 @@ class DecoderWeights:
         angles = torch.arange(length, device=self._device, dtype=torch.float32)[:, None]
         angles = angles * frequencies
         scale = float(rotary.attention_scaling)
-        cos, sin = (angles.cos() * scale).to(self._dtype), (angles.sin() * scale).to(self._dtype)
+        cos, sin = ((wave * scale).to(self._dtype) for wave in (angles.cos(), angles.sin()))
         return torch.cat([cos, cos], -1)[:, None], torch.cat([-sin, sin], -1)[:, None]

@@ -9,6 +9,7 @@ loads no base.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import warnings
@@ -81,16 +82,11 @@ def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> 
         StoreError: they do not belong to this model.
         PrerequisiteError: peft is not installed.
     """
-    try:
-        from peft import PeftModel
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"{folder} holds LoRA adapters, which need peft: {install_line('train')}."
-        ) from error
+    peft = _peft(f"{folder} holds LoRA adapters, which need peft")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # as in `with_lora`
-            found = cast("Any", PeftModel).from_pretrained(model, str(folder))
+            found = peft.PeftModel.from_pretrained(model, str(folder))
     except (ValueError, RuntimeError, KeyError, OSError, SafetensorError) as error:
         raise StoreError(
             f"{folder}: the adapters cannot be put into this model: {error}. They are damaged or "
@@ -105,13 +101,11 @@ def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> 
 def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
     """The peft model around `model`: adapters on all linear layers, alpha twice the rank."""
     config = lora_config(rank)
-    from peft import get_peft_model
-
     with torch.random.fork_rng(), warnings.catch_warnings():
         # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
         warnings.simplefilter("ignore", FutureWarning)
         torch.manual_seed(seed)
-        made = cast("nn.Module", get_peft_model(model, config))
+        made = cast("nn.Module", _peft().get_peft_model(model, config))
     for module in made.modules():
         if hasattr(module, "cast_input_dtype_enabled"):
             module.register_forward_pre_hook(_as_autocast)
@@ -129,12 +123,13 @@ def _as_autocast(layer: Any, inputs: tuple[Any, ...]) -> None:
 
 def lora_config(rank: int) -> Any:
     """peft's settings of these adapters; raises `PrerequisiteError` where it is not installed."""
-    try:
-        from peft import LoraConfig
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"model.lora_rank needs peft: {install_line('train')}; or set it to 0."
-        ) from error
-    return LoraConfig(
+    return _peft().LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )
+
+
+def _peft(need: str = "model.lora_rank (or set it to 0) needs peft") -> Any:
+    try:
+        return importlib.import_module("peft")
+    except ImportError as error:
+        raise PrerequisiteError(f"{need}: {install_line('train')}.") from error

@@ -131,15 +131,12 @@ def _load_weights(folder: Path, model: nn.Module) -> None:
         from peft import load_peft_weights, set_peft_model_state_dict
 
         weights = load_peft_weights(str(folder), device="cpu")
-        missed = set_peft_model_state_dict(model, weights).unexpected_keys
-        if missed:
+        if missed := set_peft_model_state_dict(model, weights).unexpected_keys:
             raise ValueError(f"unknown adapter weights: {missed[:3]}")
         return
-    own = model.state_dict()
     dtype = next(model.parameters()).dtype
     loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
     theirs = cast("nn.Module", loaded).state_dict()
-    if own.keys() != theirs.keys():
-        names = sorted(own.keys() ^ theirs.keys())
+    if names := sorted(model.state_dict().keys() ^ theirs.keys()):
         raise ValueError(f"the weights' names differ: {names[:3]}")
     model.load_state_dict(theirs)

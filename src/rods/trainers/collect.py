@@ -10,7 +10,7 @@ moving away from the reference. It runs no model: samples come with their log-pr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from rods.rewards.filters import TrainFilter
 from rods.trainers.advantages import advantages, zero_variance
 from rods.trainers.credit import token_credits, with_credit
 from rods.trainers.samples import Floats, Sample, loss_tokens, to_sample
-from rods.trajectory import Group, Trajectory
+from rods.trajectory import Group
 
 Scores = Sequence[Sequence[Score]]
 
@@ -107,12 +107,27 @@ def collect(
     by_turn = credit == "turn" and all(s.turns for row in theirs for s in row if s.valid)
     if by_turn or credit == "call":
         credits = token_credits(kind, drawn, theirs, None if by_turn else found)
-    for index, group, row, fault, advantage, by_token in zip(
-        kept, drawn, theirs, faults, found, credits, strict=True
-    ):
-        if _informative(kind, advantage, by_token):
-            members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
-            _add(batch, index, members, mask_env_tokens)
+    for i, group in enumerate(drawn):
+        if not _informative(kind, found[i], credits[i]):
+            continue
+        batch.informative += 1
+        members = zip(group.trajectories, theirs[i], faults[i], found[i], credits[i], strict=True)
+        for trajectory, score, fault, advantage, by_token in members:
+            if fault is not None:
+                batch.masked[fault] += 1
+            elif not score.valid or advantage is None:
+                continue
+            elif not trajectory.ledger.generated:
+                batch.empty += 1
+            else:
+                sample = to_sample(trajectory, advantage, mask_env_tokens)
+                sample = replace(sample, reward=score.value, group=kept[i])
+                if by_token is None:
+                    batch.samples.append(sample)
+                elif by_token.any():
+                    batch.samples.append(with_credit(sample, by_token))
+                else:
+                    batch.uncredited += 1
     return batch
 
 
@@ -174,28 +189,6 @@ def _filtered(
     kept = [index for index, reason in enumerate(reasons) if reason is None]
     unlikely = perplexities or [None] * len(groups)
     return kept, [filters.sample_faults(groups[i], scores[i], unlikely[i]) for i in kept]
-
-
-_Member = tuple[Trajectory, Score, str | None, float | None, Floats | None]
-
-
-def _add(batch: Batch, group: int, members: Iterable[_Member], mask_env_tokens: bool) -> None:
-    """Add the samples of an informative group; counts who has none."""
-    batch.informative += 1
-    for trajectory, score, fault, advantage, by_token in members:
-        if fault is not None:
-            batch.masked[fault] += 1
-        elif not score.valid or advantage is None:
-            continue
-        elif not trajectory.ledger.generated:
-            batch.empty += 1
-        else:
-            sample = to_sample(trajectory, advantage, mask_env_tokens)
-            sample = replace(sample, reward=score.value, group=group)
-            if by_token is not None and not by_token.any():
-                batch.uncredited += 1
-            else:
-                batch.samples.append(sample if by_token is None else with_credit(sample, by_token))
 
 
 def _rewards(scores: Sequence[Score]) -> list[float | None]:

@@ -18,10 +18,10 @@ import asyncio
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 
@@ -31,7 +31,7 @@ from rods.config.drift import require_same
 from rods.curriculum.boundary import Judgement
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
-from rods.env import Environment, Layer
+from rods.env import Environment
 from rods.errors import StoreError, TrainError
 from rods.infra.files import locked, released
 from rods.policy import Engine, Weights
@@ -45,13 +45,10 @@ from rods.task import Task
 from rods.trainers.collect import Batch, collect
 from rods.trajectory import Group
 
-T = TypeVar("T")
-
 QUEUE, LOCK = "synthesis.sqlite", ".lock"
 """Live files of the first process."""
 STATE = "rods.pt"
 """State of the run in each checkpoint of TRL."""
-NOT_BEGUN = "no rollout can start before begin() got an engine."
 
 
 class Drawn(NamedTuple):
@@ -95,8 +92,7 @@ class HostedRun:
         self._worker, self._hints, self._drift = worker, hints, drift
         self._rewards = rewards_of(config.rewards)
         self._curriculum: OnlineCurriculum | None = None
-        self._context: RolloutContext | None = None
-        self._engine: Engine | None = None
+        self._playing: tuple[Engine, RolloutContext] | None = None
         self._visits: Counter[str] = Counter()
         self._version, self._looked_at = -1, False
         self._running = ExitStack()
@@ -110,9 +106,7 @@ class HostedRun:
 
     def close(self) -> None:
         """End what runs: engine, worker, curriculum. What was saved stays."""
-        if self._engine is not None:
-            self._loop.run(self._engine.close())
-            self._engine = None
+        self._playing = None
         self._running.close()
 
     # -- the curriculum, in the first process -----------------------------------------------
@@ -214,45 +208,18 @@ class HostedRun:
 
         `players` processes of the host play, and share out the processes of worlds.
         """
+        self._running.callback(lambda: self._loop.run(engine.close()))
         self._loop.run(engine.start())
-        self._engine = engine
         environment = self._worlds(players)
         self._running.callback(environment.close)
         config, dialect = self.config, get_dialect(self.config.model.dialect)
-        self._context = RolloutContext(
-            environment, engine, dialect, template, config.rollout, config.seed
-        )
-
-    @property
-    def engine(self) -> Engine:
-        """What samples; raises `TrainError` before `begin`."""
-        if self._engine is None:
-            raise TrainError(NOT_BEGUN)
-        return self._engine
-
-    def player(self, groups: int) -> RolloutRunner:
-        """The runner of so many groups at once; raises `TrainError` before `begin`."""
-        if self._context is None:
-            raise TrainError(NOT_BEGUN)
-        return RolloutRunner(self._context, self.config.rollout.k * groups)
-
-    def layer(self, drawn: Drawn) -> Layer | None:
-        """The wrapper of the worlds of a task that was drawn."""
-        return self._hints if drawn.hinted else None
-
-    async def hand_over(self, weights: Weights, version: int) -> None:
-        """Give the engine weights; it samples from them from now on."""
-        await self.engine.wake()
-        await self.engine.sync(weights, version)
-
-    def drive(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something on the event loop of engine and worlds; in any thread, one at a time."""
-        return self._loop.run(work)
+        shared = (environment, engine, dialect, template, config.rollout, config.seed)
+        self._playing = engine, RolloutContext(*shared)
 
     @property
     def begun(self) -> bool:
         """Whether there is an engine."""
-        return self._engine is not None
+        return self._playing is not None
 
     def play(self, drawn: Sequence[Drawn], weights: Weights, version: int) -> list[Group]:
         """A group of each task, by these weights, in order.
@@ -262,14 +229,21 @@ class HostedRun:
             TrainError: there is no engine yet.
         """
 
+        if self._playing is None:
+            raise TrainError("no rollout can start before begin() got an engine.")
+        engine, context = self._playing
+
         async def played() -> list[Group]:
-            await self.hand_over(weights, version)
-            player = self.player(len(drawn))
-            groups = await together(player.group(d.task, d.visit, self.layer(d)) for d in drawn)
-            await self.engine.sleep()
+            await engine.wake()
+            await engine.sync(weights, version)
+            player = RolloutRunner(context, self.config.rollout.k * len(drawn))
+            wrappers = [self._hints if d.hinted else None for d in drawn]
+            pairs = zip(drawn, wrappers, strict=True)
+            groups = await together(player.group(d.task, d.visit, w) for d, w in pairs)
+            await engine.sleep()
             return groups
 
-        return self.drive(played())
+        return self._loop.run(played())
 
     def figures(self, batch: Batch, **more: float) -> dict[str, float]:
         """What a host logs of an update; where the curriculum is, its metrics too."""

@@ -130,13 +130,12 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
         PolicyError: no such folder or hub name, or no config there.
     """
     settings = of_base(settings)
-    path = Path(path_or_name(settings.name))
-    local = (path / "config.json").is_file()
-    source = str(path) if local else _source(settings.name)[0]
+    path = path_or_name(settings.name)
+    local = (Path(path) / "config.json").is_file()
+    source = path if local else _source(settings.name)[0]
     try:
         with quiet():
-            found = AutoConfig.from_pretrained(source, local_files_only=local)
-            return cast("PretrainedConfig", found)
+            return AutoConfig.from_pretrained(source, local_files_only=local)
     except (OSError, ValueError, KeyError) as error:
         raise PolicyError(
             f"model {settings.name!r}: its config.json cannot be read: {_first_line(error)}"
@@ -174,15 +173,14 @@ def pick_device(settings: ModelSettings) -> torch.device:
 
     Raises `PolicyError` where CUDA was asked for and there is none.
     """
-    available = torch.cuda.is_available()
-    if settings.device == "cuda" and not available:
+    if settings.device != "cpu" and torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    if settings.device == "cuda":
         raise PolicyError(
             'model.device is "cuda" but torch finds no CUDA device: use "cpu" or "auto", or '
             "install a CUDA build of torch."
         )
-    return (
-        torch.device("cuda", 0) if available and settings.device != "cpu" else torch.device("cpu")
-    )
+    return torch.device("cpu")
 
 
 def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
@@ -234,9 +232,9 @@ def require_found(name: str) -> None:
         try:
             urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=5).close()
             return
+        except HTTPError:  # the hub answers; transformers asks for the model
+            return
         except OSError as error:
-            if isinstance(error, HTTPError):  # the hub answers; transformers asks for the model
-                return
             fault = f"; as a Hugging Face name it cannot be fetched: {_first_line(error)}"
     raise PolicyError(
         f"model {name!r}: there is no folder {name}, neither a model nor a run{fault}. "
@@ -287,8 +285,7 @@ def _model(name: str, source: str, local: bool, dtype: torch.dtype) -> PreTraine
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise PolicyError(f"model {name!r}: it cannot be loaded: {_first_line(error)}") from error
     model, report = cast("tuple[PreTrainedModel, dict[str, Any]]", loaded)
-    missing = sorted(report["missing_keys"])
-    if missing:
+    if missing := sorted(report["missing_keys"]):
         raise PolicyError(
             f"model {name!r}: {len(missing)} weights are missing, {missing[0]} first; they would "
             "be random. Expected a complete checkpoint."

@@ -14,6 +14,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -50,19 +51,6 @@ def _key(sample: Sample) -> tuple[bytes, bytes]:
     return sample.ids.tobytes(), sample.mask.tobytes()
 
 
-def _require_lengths(settings: TrainSettings, total_steps: int, longest: int) -> None:
-    if settings.schedule == "cosine" and total_steps < 1:
-        raise ConfigError(
-            'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
-            "in advance here (the pool of tasks grows). Set updates, or use the constant one."
-        )
-    if settings.aggregation == "constant" and longest < 1:
-        raise ConfigError(
-            'train.aggregation: "constant" divides by the longest trajectory; expected at '
-            f"least 1 token, got {longest} (rollout.generated_tokens)."
-        )
-
-
 class LocalTrainer:
     """Updates a model in place from groups of trajectories and their scores."""
 
@@ -92,7 +80,16 @@ class LocalTrainer:
                 constant, or there is no such filter.
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
-        _require_lengths(settings, total_steps, longest)
+        if settings.schedule == "cosine" and total_steps < 1:
+            raise ConfigError(
+                'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
+                "in advance here (the pool of tasks grows). Set updates, or use the constant one."
+            )
+        if settings.aggregation == "constant" and longest < 1:
+            raise ConfigError(
+                'train.aggregation: "constant" divides by the longest trajectory; expected at '
+                f"least 1 token, got {longest} (rollout.generated_tokens)."
+            )
         self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.filter = filter_of(settings)
         self.total_steps, self.seed, self.longest = total_steps, seed, longest
@@ -214,11 +211,9 @@ class LocalTrainer:
 
     def _minibatches(self, samples: list[Sample]) -> Iterator[list[Sample]]:
         for epoch in range(self.settings.epochs):
-            if not self.settings.minibatch:
-                yield samples
-                continue
             rng = np.random.default_rng((self.seed, self.step, epoch))
-            yield from minibatches(samples, self.settings.minibatch, rng)
+            size = self.settings.minibatch
+            yield from minibatches(samples, size, rng) if size else [samples]
 
     def _optimize(self, micros: Sequence[Microbatch], sums: UpdateSums) -> None:
         """One optimizer step over one mini-batch."""
@@ -253,7 +248,11 @@ class LocalTrainer:
             *(micro.rollout_logprobs, micro.advantages, micro.token_weights, micro.rows),
             *(micro.reference, micro.old_logprobs),
         )
-        inputs = LossInputs(*map(self._tensor, known), first_step=first_step)
+        tensors: list[Any] = [
+            None if array is None else torch.from_numpy(array).to(self.model.device)
+            for array in known
+        ]
+        inputs = LossInputs(*tensors, first_step=first_step)
         return objective(logprobs, entropy, inputs, self.settings)
 
     @property
@@ -282,16 +281,11 @@ class LocalTrainer:
     def _with_references(self, samples: list[Sample], known: _Known) -> list[Sample]:
         """The samples with log-probabilities under the start; each is computed once an update."""
         new = [s for s in samples if _key(s) not in known]
-        known |= {_key(s): part for s, part in zip(new, self._references(new), strict=True)}
+        adapted = self._reference is None
+        with cast("Any", self._saved).disable_adapter() if adapted and new else nullcontext():
+            found = self._logprobs(self._reference or self.model, new)
+        known |= {_key(s): part for s, part in zip(new, found, strict=True)}
         return [replace(s, reference=known[_key(s)]) for s in samples]
-
-    def _references(self, samples: list[Sample]) -> list[Floats]:
-        if not samples:
-            return []
-        if self._reference is not None:
-            return self._logprobs(self._reference, samples)
-        with cast("Any", self._saved).disable_adapter():
-            return self._logprobs(self.model, samples)
 
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
         """Log-probabilities of the sampled tokens of each sample under a model."""
@@ -304,6 +298,3 @@ class LocalTrainer:
     def _precision(self) -> torch.autocast:
         kind = self.model.device.type
         return torch.autocast(kind, dtype=torch.bfloat16, enabled=self._autocast)
-
-    def _tensor(self, array: Any) -> Any:
-        return None if array is None else torch.from_numpy(array).to(self.model.device)

@@ -103,9 +103,8 @@ class Sample:
                 f"task {self.task_id}, member {self.member}: a KL reward needs the reference's "
                 "log-probabilities, and none were computed."
             )
-        return self.rollout_logprobs[self.mask].astype(np.float64) - self.reference.astype(
-            np.float64
-        )
+        own = self.rollout_logprobs[self.mask].astype(np.float64)
+        return own - self.reference.astype(np.float64)
 
 
 def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = True) -> Sample:
@@ -141,10 +140,10 @@ def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = 
             "log-probabilities; the lengths must be equal."
         )
     if not mask.any() or mask[0]:
+        first = ", the first among them" if mask.any() else ""
         raise TokenError(
-            f"{where}: {int(mask.sum())} of {len(mask)} tokens were sampled"
-            f"{', the first among them' if len(mask) and mask[0] else ''}; expected a context "
-            "token first and at least one sampled token."
+            f"{where}: {int(mask.sum())} of {len(mask)} tokens were sampled{first}; expected a "
+            "context token first and at least one sampled token."
         )
     if not np.isfinite(logprobs).all() or float(logprobs.max()) > ABOVE_ZERO:
         raise TokenError(
@@ -154,10 +153,8 @@ def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = 
     if not mask_env_tokens:
         added = ~mask & (np.cumsum(mask) > 0)
         mask, logprobs = mask | added, np.where(added, np.float32(np.nan), logprobs)
-    return Sample(
-        ids, mask, logprobs, advantage, trajectory.task_id, trajectory.member,
-        trajectory.temperature,
-    )  # fmt: skip
+    whose = (trajectory.task_id, trajectory.member, trajectory.temperature)
+    return Sample(ids, mask, logprobs, advantage, *whose)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ resumed run makes the updates that an uninterrupted one would have made.
 
     trainer = SftTrainer(model, tokenizer, samples, SftSettings(lr=1e-4), ModelSettings(), seed=0)
     for figures in trainer.updates():
-        figures.loss, figures.tokens_per_second
+        figures.loss, figures.tokens
     trainer.finish(Path("policy"), card={})
 """
 

@@ -1,6 +1,8 @@
 """Batches: the samples of an optimizer step and what each weighs, and those of a forward pass.
 
-A mini-batch makes one step. Its micro-batches are padded rows, or trees of common prefixes.
+A mini-batch makes one step. Its micro-batches are padded rows, or trees of common prefixes: the
+members of a group start with the same prompt and often go on alike, and what they share is computed
+once, laid out flat in one row without padding (`tree_attention.py` runs it).
 
 Decodes no token, knows no model, and needs no torch.
 
@@ -19,11 +21,86 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rods.trainers.batches.tree import Tree, common_prefix, grow
 from rods.trainers.samples import Estimates, Floats, Ints, Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+LEAST = 16
+"""Shorter common parts below a branch are computed for each branch: a node costs about as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Consecutive tokens that stand in the same samples."""
+
+    length: int
+    path: tuple[int, ...]
+    """Indices of the nodes before it in its samples, root first, then its own."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tree:
+    """Samples laid out flat, every node once."""
+
+    ids: Ints
+    """Shape (T,), node after node."""
+    positions: Ints
+    """Position of each token in its samples; shape (T,)."""
+    nodes: tuple[Node, ...]
+    places: tuple[Ints, ...]
+    """For each sample, where its tokens stand in `ids`; shape (length,)."""
+
+
+def grow(sequences: Sequence[Ints], least: int = LEAST) -> Tree:
+    """The tree of the sequences' common prefixes.
+
+    Args:
+        sequences: token ids of each sample; each holds at least one.
+        least: a common part shorter than this is computed for each sample, unless one ends there.
+    """
+    nodes: list[Node] = []
+    starts: list[tuple[int, int]] = []
+    paths: list[tuple[int, ...]] = [()] * len(sequences)
+    todo: list[tuple[list[int], int, tuple[int, ...]]] = [(list(range(len(sequences))), 0, ())]
+    while todo:
+        members, start, above = todo.pop()
+        if not members:
+            continue
+        first = sequences[members[0]]
+        end = min(common_prefix(first, sequences[m]) for m in members)
+        ended = [m for m in members if len(sequences[m]) == end]
+        if end > start and (ended or end - start >= least):
+            above = (*above, len(nodes))
+            nodes.append(Node(end - start, above))
+            starts.append((members[0], start))
+            start = end
+        branches: dict[int, list[int]] = {}
+        for m in members:
+            if m in ended:
+                paths[m] = above
+            else:
+                branches.setdefault(int(sequences[m][end]), []).append(m)
+        todo.extend((branch, start, above) for branch in reversed(branches.values()))
+    none = np.zeros(0, dtype=np.int64)
+    spans = [(m, start, start + n.length) for n, (m, start) in zip(nodes, starts, strict=True)]
+    at = np.cumsum([0, *(n.length for n in nodes)])
+    return Tree(
+        ids=np.concatenate([none, *(sequences[m][a:b] for m, a, b in spans)]),
+        positions=np.concatenate([none, *(np.arange(a, b) for _, a, b in spans)]),
+        nodes=tuple(nodes),
+        places=tuple(
+            np.concatenate([none, *(np.arange(at[i], at[i + 1]) for i in path)]) for path in paths
+        ),
+    )
+
+
+def common_prefix(one: Ints, other: Ints) -> int:
+    """How many first tokens are equal."""
+    size = min(len(one), len(other))
+    differ = np.flatnonzero(one[:size] != other[:size])
+    return int(differ[0]) if len(differ) else size
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +209,9 @@ def pack(
     """Micro-batches of at most `max_tokens` positions each; equal samples give equal batches.
 
     Padded: longest first, so that neighbors are of similar length; rows times width counts.
-    Shared: by task, then in the order of their ids, so that neighbors have the longest common
+    `shared`: by task, then in the order of their ids, so that neighbors have the longest common
     prefixes; a prefix counts once. A sample longer than `max_tokens` is never cut: it forms a
-    batch of its own.
-
-    Args:
-        max_tokens: positions of a batch.
-        weights: loss weight of each sample's tokens; default: the mean over all tokens.
-        shared: whether common prefixes are computed once.
+    batch of its own. `weights` are of each sample's tokens; default: the mean over all tokens.
     """
     weights = loss_weights(samples, "token") if weights is None else weights
     bins = _by_prefix(samples, max_tokens) if shared else _by_length(samples, max_tokens)
@@ -180,10 +252,9 @@ def _by_length(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
 def _by_prefix(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
     contexts = [s.context for s in samples]
     rank = {task: n for n, task in enumerate(dict.fromkeys(s.task_id for s in samples))}
-    keys = [
-        (rank[s.task_id], context.tolist()) for s, context in zip(samples, contexts, strict=True)
-    ]
-    order = sorted(range(len(samples)), key=keys.__getitem__)
+    order = sorted(
+        range(len(samples)), key=lambda i: (rank[samples[i].task_id], contexts[i].tolist())
+    )
     bins = fill([contexts[i] for i in order], max_tokens)
     return [[order[place] for place in some] for some in bins]
 

@@ -25,7 +25,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from rods.engines.attention import after, flashes
-from rods.trainers.batches.tree import Node
+from rods.trainers.batches.micro import Node
 
 NAME = "rods_tree"
 """How transformers finds the attention; also the name of its argument."""

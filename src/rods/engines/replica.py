@@ -4,7 +4,7 @@ Owns its process. It ends when the run closes the socket, which the kernel does 
 SIGKILL. It decides nothing: which sessions it has is the run's choice. Replicas that start together
 are forks of one program: libraries are imported once, which takes seconds, before any thread.
 
-    python -m rods.engines.processes.replica 7 9        # sockets that it has inherited, by number
+    python -m rods.engines.replica 7 9        # sockets that it has inherited, by number
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class _Replica:
 
     async def _generate(self, session: int, asked: tuple[Any, ...]) -> None:
         try:
-            self.say(Answer(session, await self._sessions[session].generate(*asked)))
+            self.send(Answer(session, await self._sessions[session].generate(*asked)))
         except PolicyError as error:
-            self.say(Answer(session, fault=str(error)))
+            self.send(Answer(session, fault=str(error)))
         except asyncio.CancelledError:
             return  # the session was closed, and nobody waits
 
-    def say(self, answer: Answer) -> None:
-        """Tell the run."""
+    def send(self, answer: Answer) -> None:
+        """Send an answer to the run."""
         self._run.write(frame(answer))
 
 
@@ -86,7 +86,7 @@ async def _serve(number: int) -> None:
     while (call := await received(reader)) is not None:
         work = getattr(replica, call.method)(*call.args)
         if work is not None:
-            replica.say(Answer(call.number, await work))
+            replica.send(Answer(call.number, await work))
 
 
 def main(sockets: Sequence[int]) -> None:

@@ -1,4 +1,9 @@
-"""The run's side: shares sessions out among the replicas and hands weights over.
+"""The embedded engine in several processes, one a core: `engine.name = "processes"`.
+
+This side shares sessions out among the replicas (`replica.py`) and hands weights over. They talk in
+frames over sockets: the length of the content in eight bytes, and the content, pickled, as both
+ends are one program. A call names a method of the replica; its answer comes under the call's
+number, in any order. None of it runs on a GPU.
 
 Threads of one process wait for each other at every product, and a decode step has many short ones:
 two processes of one thread each sample more than one process of two threads, and lose nothing
@@ -16,6 +21,7 @@ import asyncio
 import itertools
 import logging
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -25,14 +31,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rods.config import RolloutSettings
 from rods.engines.options import EngineOptions
-from rods.engines.processes import Call, frame, processes_of, received
+from rods.engines.threads import most_threads
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
 
 _LOG = logging.getLogger(__name__)
 
+ROWS = 8
+"""Trajectories in flight that are worth a process: fewer make a batch that reads weights for
+little."""
+_LENGTH = 8
+"""Bytes of a frame that hold the length of its content."""
 UNEVEN = 4
 """Sessions that a replica has more than another when one of them moves there at its next turn. It
 costs the computing of its context, and ends the wait for the replica that has the longer tasks."""
@@ -43,16 +55,47 @@ _NUMBERS = itertools.count(1)
 """Of sessions, which their generations have too, and of other calls."""
 
 
-class _Call(NamedTuple):
-    """A call as it goes to one replica or to several."""
+def processes_of(rollout: RolloutSettings) -> int:
+    """How many: one a core that may be used, and none without work."""
+    return max(1, min(most_threads(), rollout.in_flight // ROWS))
+
+
+class Call(NamedTuple):
+    """A method of the replica, which answers under this number if the method has an answer."""
 
     number: int
-    content: bytes
+    method: str
+    args: tuple[Any, ...]
 
 
-def _call(method: str, *args: Any, number: int = 0) -> _Call:
+class Answer(NamedTuple):
+    """What a call gave."""
+
+    number: int
+    result: Any = None
+    fault: str | None = None
+    """Why it gave nothing."""
+
+
+def frame(message: Call | Answer) -> bytes:
+    """A message as bytes."""
+    content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return len(content).to_bytes(_LENGTH, "big") + content
+
+
+async def received(reader: asyncio.StreamReader) -> Any:
+    """The next message; None: the other end is gone, be it within one."""
+    try:
+        length = int.from_bytes(await reader.readexactly(_LENGTH), "big")
+        return pickle.loads(await reader.readexactly(length))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+
+
+def _call(method: str, *args: Any, number: int = 0) -> tuple[int, bytes]:
+    """Number and frame of a call, made once for all replicas that it goes to."""
     number = number or next(_NUMBERS)
-    return _Call(number, frame(Call(number, method, args)))
+    return number, frame(Call(number, method, args))
 
 
 class Processes(Engine):
@@ -113,10 +156,12 @@ class Processes(Engine):
         return fewest if not now.running or now.open - fewest.open >= UNEVEN else now
 
     async def _started(self, count: int) -> list[Replica]:
-        replicas = await started(count)
+        # Elsewhere, what the libraries have started may not survive a fork.
+        shares = [count] if sys.platform == "linux" else [1] * count
+        replicas = [replica for share in shares for replica in await _program(share)]
         make = _call("make", *_made_of(self._options, self._count))
         try:
-            pids = await asyncio.gather(*(replica.ask(make) for replica in replicas))
+            pids = await asyncio.gather(*(replica.ask(*make) for replica in replicas))
         except BaseException:
             await asyncio.gather(*(replica.close() for replica in replicas))
             raise
@@ -126,7 +171,7 @@ class Processes(Engine):
 
     async def _all(self, method: str, *args: Any) -> None:
         call = _call(method, *args)
-        await asyncio.gather(*(r.ask(call) for r in self._replicas if r.running))
+        await asyncio.gather(*(r.ask(*call) for r in self._replicas if r.running))
 
 
 class ProcessSession:
@@ -164,7 +209,7 @@ class ProcessSession:
             self._replica, self._number = place, place.enter(self._seed, self._shared)
             new = (*self._ids, *new)
         asked = (self._number, new, max_tokens, temperature, tuple(stops), top_p)
-        made: Completion = await place.ask(_call("generate", *asked, number=self._number))
+        made: Completion = await place.ask(*_call("generate", *asked, number=self._number))
         self._ids += [*new_ids, *made.ids]
         return made
 
@@ -199,29 +244,29 @@ class Replica:
         """Whether it answers."""
         return not self._reading.done()
 
-    async def ask(self, call: _Call) -> Any:
-        """Say a call and wait for its answer; raises `PolicyError`."""
+    async def ask(self, number: int, content: bytes) -> Any:
+        """Send a call and wait for its answer; raises `PolicyError`."""
         if not self.running:
             raise PolicyError("this session's process of the engine has ended; open a new session.")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked[call.number] = answer
-        self.tell(call)
+        self._asked[number] = answer
+        self.send(content)
         try:
             return await answer
         finally:
-            self._asked.pop(call.number, None)
+            self._asked.pop(number, None)
 
-    def tell(self, call: _Call) -> None:
-        """Say a call that is not answered; a replica that is gone does not hear it."""
+    def send(self, content: bytes) -> None:
+        """Send a call that is not answered; a replica that is gone does not read it."""
         if self.running:
-            self._writer.write(call.content)
+            self._writer.write(content)
 
     def enter(self, seed: int, shared: tuple[int, ...]) -> int:
         """Open a session; its number."""
         self.open += 1
         self.prompts[shared] += 1
         session = next(_NUMBERS)
-        self.tell(_call("open", session, seed, shared))
+        self.send(_call("open", session, seed, shared)[1])
         return session
 
     def leave(self, session: int, shared: tuple[int, ...]) -> None:
@@ -230,7 +275,7 @@ class Replica:
         self.prompts -= Counter({shared: 1})  # which keeps no zeros
         if answer := self._asked.pop(session, None):
             answer.cancel()
-        self.tell(_call("close", session))
+        self.send(_call("close", session)[1])
 
     async def close(self) -> None:
         """Close its socket, at which it ends. With it ends the program, if the others do, too."""
@@ -259,18 +304,12 @@ class Replica:
             answer.set_exception(PolicyError(f"a process of the engine ended; {_WHY}."))
 
 
-async def started(count: int) -> list[Replica]:
-    """Replicas of one program, at least 1. It loads its libraries meanwhile."""
-    # Elsewhere, what the libraries have started may not survive a fork.
-    shares = [count] if sys.platform == "linux" else [1] * count
-    return [replica for share in shares for replica in await _program(share)]
-
-
 async def _program(count: int) -> list[Replica]:
+    """Replicas of one program, at least 1. It loads its libraries meanwhile."""
     pairs = [socket.socketpair() for _ in range(count)]
     theirs = [their.fileno() for _, their in pairs]
     program = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "rods.engines.processes.replica", *map(str, theirs)),
+        *(sys.executable, "-m", "rods.engines.replica", *map(str, theirs)),
         pass_fds=theirs,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=2,  # what a library prints is no result of the run
