@@ -36,7 +36,7 @@ def flashes(query: Tensor) -> bool:
     """Whether torch has a flash kernel for such queries, as autocast would have them."""
     if query.shape[-1] > _WIDEST:
         return False
-    return query.device.type == "cpu" or (query.is_cuda and _numbers(query) is not torch.float32)
+    return query.device.type == "cpu" or (query.is_cuda and numbers_of(query) is not torch.float32)
 
 
 def without_cudnn(device: torch.device) -> None:
@@ -49,7 +49,8 @@ def without_cudnn(device: torch.device) -> None:
         torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def _numbers(query: Tensor) -> torch.dtype:
+def numbers_of(query: Tensor) -> torch.dtype:
+    """The type in which attention of these queries is computed, by autocast or their own."""
     kind = query.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
 
@@ -73,7 +74,7 @@ def after(
         what `scaled_dot_product_attention` gives with the mask that says the same; differentiable.
     """
     tensors = (query, past_keys, past_values, keys, values)
-    return _After.apply(*(t.to(_numbers(query)) for t in tensors), scale)
+    return _After.apply(*(t.to(numbers_of(query)) for t in tensors), scale)
 
 
 class _After(Function):

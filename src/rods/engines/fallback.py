@@ -46,19 +46,19 @@ def general_cache(
     A batched one may grow to `budget` bytes; raises `PolicyError` where the model keeps no
     key-value cache.
     """
-    single = SingleCache(model, rows)
-    single.cost = _why_single(model)
-    return single if single.cost else BatchedCache(model, rows, max_context, budget)
+    single, reason = SingleCache(model, rows), _why_single(model)
+    single.cost = f"one row at a time, because {reason}"
+    return single if reason else BatchedCache(model, rows, max_context, budget)
 
 
 def _why_single(model: nn.Module) -> str:
     """Why rows cannot be batched, by its config and by trial; empty: they can."""
     text: Any = base_of(model).config.get_text_config()
     if others := set(getattr(text, "layer_types", None) or []) - _KINDS:
-        return f"one row at a time, because it has layers of kind {', '.join(sorted(others))}"
+        return f"it has layers of kind {', '.join(sorted(others))}"
     rope: Any = getattr(text, "rope_parameters", None) or {}
     if rope.get("rope_type") in _GROWING_ROPE:
-        return "one row at a time, because its rotary embedding changes with the length"
+        return "its rotary embedding changes with the length"
     chunks = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], [3, 1, 2]]
     half = next(model.parameters()).dtype is not torch.float32
     try:
@@ -68,11 +68,10 @@ def _why_single(model: nn.Module) -> str:
             got, want = got.log_softmax(-1), want.log_softmax(-1)
             off = float((got - want).norm() / want.norm())
             if not off < _CLOSE[half]:
-                why = f"batched ones differ from single ones by {off:.1%}"
-                return f"one row at a time, because {why}"
+                return f"batched ones differ from single ones by {off:.1%}"
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         words = (str(error).splitlines() or [""])[0]
-        return f"one row at a time, because a batch failed ({type(error).__name__}: {words})"
+        return f"a batch failed ({type(error).__name__}: {words})"
     return ""
 
 
@@ -116,8 +115,17 @@ class _Layer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Store new keys and values; all that the rows of this pass have."""
-        return self._cache.store(self._number, key_states, value_states)
+        """Write (rows, heads, tokens, width) at the rows' places; the rows up to the span."""
+        cache = self._cache
+        kept = cache.kept = cache.kept or cache.make(key_states)
+        kept.reserve(int(cache.rows.max()) + 1, cache.span + 1)
+        found: list[Tensor] = []
+        both = (kept.keys[self._number], key_states), (kept.values[self._number], value_states)
+        for held, new in both:
+            held[cache.rows[:, None], :, cache.places] = new.transpose(1, 2)
+            rows = held[: len(cache.rows)] if cache.whole else held[cache.rows]
+            found.append(rows[:, :, : cache.span])
+        return found[0], found[1]
 
     def get_seq_length(self) -> int:
         """Cached tokens of the longest row of this pass."""
@@ -139,17 +147,6 @@ class _Cache(Cache):
         self.rows = self.places = torch.empty(0)
         self.whole = False
         """Whether the rows are the first ones, which are sliced and not copied."""
-
-    def store(self, number: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write (rows, heads, tokens, width) at the rows' places; the rows up to the span."""
-        kept = self.kept = self.kept or self.make(keys)
-        kept.reserve(int(self.rows.max()) + 1, self.span + 1)
-        found: list[Tensor] = []
-        for held, new in ((kept.keys[number], keys), (kept.values[number], values)):
-            held[self.rows[:, None], :, self.places] = new.transpose(1, 2)
-            rows = held[: len(self.rows)] if self.whole else held[self.rows]
-            found.append(rows[:, :, : self.span])
-        return found[0], found[1]
 
 
 class BatchedCache(_Live):

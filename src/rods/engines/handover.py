@@ -31,8 +31,8 @@ KEPT = 2
 class Folder:
     """All weights as a file; the server freezes what is in flight, reads it and goes on.
 
-    The routes are SGLang's. What is in flight is computed again
-    under the new weights (`retract`), so that no context mixes the caches of two policies.
+    The routes are SGLang's. What is in flight is computed again under the new weights (`retract`),
+    so that no context mixes the caches of two policies.
     """
 
     model = ""
@@ -80,10 +80,8 @@ class Adapters:
     ) -> None:
         """Make a folder in `folder`, which the server sees, too.
 
-        Args:
-            prefix: of its routes; vLLM has them below `v1/`, SGLang beside it.
-            base: what the name of an adapter must begin with when a completion asks for it
-                (SGLang: the model's name and a colon).
+        `prefix` is that of its routes: vLLM has them below `v1/`, SGLang beside it. A completion
+        asks for `base` and the adapter's name (SGLang: the model's name and a colon).
         """
         self._connection, self._folder = connection, _own_folder(folder)
         self._prefix, self._base, self.model = prefix, base, ""

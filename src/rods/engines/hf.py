@@ -25,7 +25,7 @@ from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
 from rods.engines.options import EngineOptions
 from rods.engines.sampling import Noise
-from rods.engines.scheduler import Scheduler
+from rods.engines.scheduler import Sampling, Scheduler
 from rods.engines.storage import Backend
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
@@ -154,17 +154,14 @@ class HFSession:
 
         At temperature 0 the log-probabilities are those at temperature 1. A generation that is cut
         by the end of the context finishes with `LENGTH`.
-
-        Raises:
-            PolicyError: the context is full, the input is wrong, stop strings cannot be looked for,
-                or the engine failed.
         """
         self._check(new_ids, max_tokens, temperature)
         wanted = self._policy.stops.of(stops)
         self._context.ids.extend(new_ids)
         most = min(max_tokens, self._policy.max_context - len(self._context.ids))
         self._state = "generating"
-        request = self._scheduler.submit(self._context, most, temperature, wanted, top_p)
+        request = Sampling(self._context, most, temperature, wanted, top_p)
+        self._scheduler.submit(request)
         try:
             completion = await request.future
         except (asyncio.CancelledError, PolicyError):

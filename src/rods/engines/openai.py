@@ -1,8 +1,8 @@
 """A server as an engine: token ids in, token ids and log-probabilities out, over HTTP.
 
-Any server does that completes ids at `/v1/completions` and returns the ids that it sampled
-(`return_token_ids`) with their log-probabilities: vLLM, SGLang. What it can do
-is looked at once, at the start, and refused in words. Never decodes and encodes a token again.
+Any server does that completes ids at `/v1/completions` and returns the ids that it sampled with
+their log-probabilities (vLLM, SGLang), which is tried at the start. No token is decoded and encoded
+again.
 
     engine = OpenAIEngine(EngineSettings(name="openai", url="http://localhost:8000/v1"), template,
                           rollout)
@@ -65,11 +65,9 @@ class OpenAIEngine(Engine):
         self.max_context = rollout.context_tokens
         self.stop_ids, self.stops = template.stop_ids, Stops(template.raw_decode)
         self._handover: Folder | Adapters | None = None
-        fixed = settings.weights in ("", "fixed")
+        weights = "fixed" if settings.weights in ("", "fixed") else "handed"
         # Of a nucleus, servers tell the log-probabilities within it.
-        self.capabilities = Capabilities(
-            "fixed" if fixed else "handed", beside_updates=True, top_p=False
-        )
+        self.capabilities = Capabilities(weights, beside_updates=True, top_p=False)
         self._version = 0
         self._sent: int | None = None
         """Version of the weights that were handed over last."""
@@ -166,12 +164,7 @@ class OpenAIEngine(Engine):
         return str(models[self._model].get("owned_by"))
 
     async def _probe(self) -> None:
-        """Complete one token; say what is missing if that is no engine.
-
-        Raises:
-            PolicyError: token ids or log-probabilities do not come back, the prompt is changed, or
-                log-probabilities are those before the temperature.
-        """
+        """Complete one token; raise `PolicyError` where that is no engine."""
         prompt = list(self.stop_ids[:1])
         choice = await self.connection.complete(self.request(prompt, 1, 0.0), "probe")
         ids, logprobs = _sampled(choice)

@@ -7,7 +7,8 @@ It lives only while something is to be generated. It knows no architecture.
     scheduler = Scheduler(backend, stop_ids={2})
     context = scheduler.open(Noise(7), shared_prompt)
     context.ids.extend(new_ids)
-    completion = await scheduler.submit(context, limit=64, temperature=1.0).future
+    scheduler.submit(request := Sampling(context, limit=64, temperature=1.0))
+    completion = await request.future
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ class Sampling:
     context: Context
     limit: int
     temperature: float
-    future: asyncio.Future[Completion]
     stops: StopStrings | None = None
     top_p: float = 1.0
+    future: asyncio.Future[Completion] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     version: int = 0
@@ -92,22 +95,12 @@ class Scheduler:
         if not self._contexts:
             self._rows.forget()
 
-    def submit(
-        self,
-        context: Context,
-        limit: int,
-        temperature: float,
-        stops: StopStrings | None = None,
-        top_p: float = 1.0,
-    ) -> Sampling:
+    def submit(self, request: Sampling) -> None:
         """Queue a generation and make sure that somebody drives the backend."""
-        loop = asyncio.get_running_loop()
-        request = Sampling(context, limit, temperature, loop.create_future(), stops, top_p)
         self._waiting.append(request)
         if self._driver is None or self._driver.done():
-            self._driver = loop.create_task(self._drive())
+            self._driver = asyncio.get_running_loop().create_task(self._drive())
             self._driver.add_done_callback(self._stopped)
-        return request
 
     def cancel(self, request: Sampling) -> None:
         """Take a generation out of the queue or the batch."""

@@ -60,7 +60,9 @@ class VllmEngine(OpenAIEngine):
             raise ConfigError(
                 f"model.lora_rank = {rank}: vLLM takes adapters of rank 1 to {RANKS[-1]}."
             )
-        self._port = _free_port()
+        with socket.socket() as probe:  # a port at which nobody listens
+            probe.bind((HOST, 0))
+            self._port = int(probe.getsockname()[1])
         self._folder = Path(tempfile.mkdtemp(prefix="rods-vllm-"))
         # Whatever ends first: the run (`close`), this object, or the program.
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -140,13 +142,6 @@ class VllmEngine(OpenAIEngine):
                     f"vLLM {how}. Its command: {' '.join(self._command)}\n"
                     f"Its last words:\n{_last_words(log)}"
                 )
-
-
-def _free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def _last_words(log: Path) -> str:

@@ -255,9 +255,6 @@ def _like(value: object) -> object:
     return (value.dtype, value.shape) if isinstance(value, Tensor) else type(value)
 
 
-# -- float32 as bfloat16 and the 16 bits below it --------------------------------------------------
-
-
 def split(exact: Tensor) -> tuple[Tensor, Tensor]:
     """float32 numbers as the nearest bfloat16 ones and what these lack, int16.
 

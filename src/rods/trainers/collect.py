@@ -136,10 +136,7 @@ def penalized(
 ) -> list[list[Score]]:
     """Scores less `kl` times the sum of k1 over a trajectory's sampled tokens, as verl has it.
 
-    Args:
-        scores: one row a group.
-        members: their samples with references; None: nothing was sampled, or the member is invalid.
-        kl: coefficient.
+    `members` are their samples with references; None: nothing was sampled, or one is invalid.
     """
 
     def less(score: Score, member: Sample | None) -> Score:
@@ -148,7 +145,10 @@ def penalized(
         cost = kl * float(member.log_ratio.sum())
         return replace(score, value=score.value - cost, parts={**score.parts, "kl_cost": cost})
 
-    return [[*map(less, row, some)] for row, some in zip(scores, members, strict=True)]
+    return [
+        [less(s, m) for s, m in zip(row, some, strict=True)]
+        for row, some in zip(scores, members, strict=True)
+    ]
 
 
 def perplexity(sample: Sample | None) -> float:
@@ -183,10 +183,15 @@ def _filtered(
     """Which groups are kept, and why each of their members is masked; counts what is dropped."""
     if filters is None:
         return [*range(len(groups))], [[None] * len(row) for row in scores]
+    batch.dropped = dict.fromkeys(filters.group_reasons, 0)
     batch.masked = dict.fromkeys(filters.sample_reasons, 0)
-    reasons = [filters.group_fault(row) for row in scores]
-    batch.dropped = {reason: reasons.count(reason) for reason in filters.group_reasons}
-    kept = [index for index, reason in enumerate(reasons) if reason is None]
+    kept: list[int] = []
+    for index, row in enumerate(scores):
+        reason = filters.group_fault(row)
+        if reason is None:
+            kept.append(index)
+        else:
+            batch.dropped[reason] += 1
     unlikely = perplexities or [None] * len(groups)
     return kept, [filters.sample_faults(groups[i], scores[i], unlikely[i]) for i in kept]
 

@@ -39,7 +39,7 @@ from rods.trainers.batches.micro import Microbatch, by_sample
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.forward import prepare_checkpointing, token_outputs, training_mode
 from rods.trainers.loading import uses_bfloat16
-from rods.trainers.reports import CriticReport, UpdateSums
+from rods.trainers.reports import UpdateSums
 from rods.trainers.samples import Estimates, Floats, Sample
 
 
@@ -131,22 +131,25 @@ class Critic:
         )
         self._sums.counts["optimizer_steps"] += 1
 
-    def report(self, samples: Sequence[Sample]) -> CriticReport:
-        """The figures of the last update, made with these samples."""
+    def report(self, samples: Sequence[Sample]) -> dict[str, float | None]:
+        """Metrics of the last update, made with these samples.
+
+        `value_loss` is the mean of half the squared error, `value_clipped` the share (0-1) of
+        tokens whose gradient `train.gae.value_clip` stopped; the norm is that before clipping.
+        """
         known = (s.estimates for s in samples if s.estimates is not None)
-        _, returns, values = (
-            np.concatenate(p).astype(np.float64) for p in zip(*known, strict=True)
-        )
-        return CriticReport(
-            value_loss=self._sums.mean("loss"),
-            explained_variance=explained_variance(returns, values),
-            value_mean=float(values.mean()),
-            return_mean=float(returns.mean()),
-            value_clipped=self._sums.mean("clipped", "sampled_tokens"),
-            grad_norm=self._sums.mean("grad_norm"),
-            lr=self._lr,
-            optimizer_steps=self._sums.counts["optimizer_steps"],
-        )
+        parts = zip(*known, strict=True)
+        _, returns, values = (np.concatenate(p).astype(np.float64) for p in parts)
+        return {
+            "value_loss": self._sums.mean("loss"),
+            "explained_variance": explained_variance(returns, values),
+            "value_mean": float(values.mean()),
+            "return_mean": float(returns.mean()),
+            "value_clipped": self._sums.mean("clipped", "sampled_tokens"),
+            "critic_grad_norm": self._sums.mean("grad_norm"),
+            "critic_lr": self._lr,
+            "critic_optimizer_steps": self._sums.counts["optimizer_steps"],
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Trained weights, optimizer and the number of updates."""
@@ -187,14 +190,8 @@ class Critic:
 def value_loss(new: Tensor, old: Tensor, returns: Tensor, clip: float) -> tuple[Tensor, Tensor]:
     """Half the squared error by token, and where clipping holds it.
 
-    With a clip: the larger of the errors of V and of V held within `clip` of its old value, as in
-    the PPO of OpenAI's baselines. A held token has no gradient.
-
-    Args:
-        new: V under the current weights, with gradient.
-        old: V before the update.
-        returns: what it should be.
-        clip: above 0, or 0 for none.
+    With a clip above 0: the larger of the errors of V and of V held within `clip` of its old value,
+    as in the PPO of OpenAI's baselines. A held token has no gradient.
     """
     free = (new - returns).square() / 2
     if not clip:
@@ -252,7 +249,6 @@ def with_estimates(
     Args:
         samples: with what their trajectories earned, and where `kl` is not 0 their reference.
         values: of each sampled token.
-        gamma, lam: see `token_advantages`.
         kl: what each token pays for its log-ratio to the reference (k1).
 
     Raises:

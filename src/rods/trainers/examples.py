@@ -89,7 +89,12 @@ def read_examples(
                 elif len(sample) > most:
                     long += 1
                 else:
-                    _check(sample, file, vocabulary)
+                    if int(sample.ids.max()) >= vocabulary or int(sample.ids.min()) < 0:
+                        raise StoreError(
+                            f"{file}, task {sample.task_id}: token {int(sample.ids.max())} lies "
+                            f"outside of the model's vocabulary of {vocabulary}; these "
+                            "trajectories are of another model."
+                        )
                     samples.append(sample)
     if not samples:
         names = ", ".join(str(p) for p in paths)
@@ -114,17 +119,6 @@ def _is_run(file: Path) -> bool:
     """Whether a file holds trajectories; otherwise it holds demonstrations."""
     rows = table_rows(file, "examples", StoreError, ("steps",)) if is_table(file) else iter(())
     return "steps" in next(rows, ("", {}))[1]
-
-
-def _check(sample: Sample, file: Path, vocabulary: int) -> None:
-    if int(sample.ids.max()) >= vocabulary or int(sample.ids.min()) < 0:
-        raise StoreError(
-            f"{file}, task {sample.task_id}: token {int(sample.ids.max())} lies outside of the "
-            f"model's vocabulary of {vocabulary}; these trajectories are of another model."
-        )
-
-
-# -- trajectories -----------------------------------------------------------------------------
 
 
 def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Sample | None]:
@@ -158,9 +152,6 @@ def _same_template(file: Path, template: ChatTemplate) -> None:
 def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) -> Sample:
     logprobs, carries = np.zeros(len(ids), dtype=np.float32), np.array(mask, dtype=np.bool_)
     return Sample(np.array(ids, dtype=np.int64), carries, logprobs, 1.0, task_id, member)
-
-
-# -- demonstrations ---------------------------------------------------------------------------
 
 
 def _from_rows(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:

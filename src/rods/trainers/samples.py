@@ -93,10 +93,7 @@ class Sample:
     def log_ratio(self) -> NDArray[np.float64]:
         """k1 of each sampled token: log pi_old - log pi_ref; shape (`sampled`,).
 
-        See Schulman, "Approximating KL divergence".
-
-        Raises:
-            TrainError: the sample does not know its reference.
+        See Schulman, "Approximating KL divergence". Raises `TrainError` without a reference.
         """
         if self.reference is None:
             raise TrainError(

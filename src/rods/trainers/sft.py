@@ -102,10 +102,9 @@ class SftTrainer:
         model_settings: ModelSettings,
         seed: int,
     ) -> None:
-        """Adopt a model on its device.
+        """Adopt a model on its device; it is trained in place.
 
         Args:
-            model: trained in place.
             samples: at least one; their advantages and log-probabilities do not matter.
             seed: decides the order of batches and the start of LoRA adapters.
 
@@ -205,18 +204,11 @@ class SftTrainer:
         self.step = load_checkpoint(folder, self._saved, self._optimizer)["step"]
 
     def finish(self, folder: Path, card: Mapping[str, Any], adapter: bool = False) -> None:
-        """Put the trained model and its card into an existing folder.
+        """Put the trained model and its card into an existing folder, which ends the training.
 
-        The card comes last: a folder with a card is complete. This ends the training.
-
-        Args:
-            folder: where.
-            card: what is known of the training.
-            adapter: write the adapters alone, which name their base as it was named; else they are
-                merged.
-
-        Raises:
-            StoreError: it could not be written.
+        The card comes last: a folder with a card is complete. `adapter` writes the adapters alone,
+        which name their base as it was named; else they are merged. Raises `StoreError` where it
+        could not be written.
         """
         merged: Any = self._saved
         if adapter:

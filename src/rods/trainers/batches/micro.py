@@ -189,15 +189,12 @@ class Microbatch:
     @property
     def temperatures(self) -> Floats:
         """Sampling temperature of each sampled token; shape (N,)."""
-        return self._spread([s.temperature for s in self.samples])
+        return np.array([s.temperature for s in self.samples], dtype=np.float32)[self.rows]
 
     @property
     def token_weights(self) -> Floats:
         """Loss weight of each sampled token; shape (N,)."""
-        return self._spread(self.weights)
-
-    def _spread(self, values: Sequence[float]) -> Floats:
-        return np.array(values, dtype=np.float32)[self.rows]
+        return np.array(self.weights, dtype=np.float32)[self.rows]
 
 
 def pack(

@@ -24,7 +24,7 @@ from torch.autograd import Function
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
-from rods.engines.attention import after, flashes
+from rods.engines.attention import after, flashes, numbers_of
 from rods.trainers.batches.micro import Node
 
 NAME = "rods_tree"
@@ -92,19 +92,14 @@ def _joined(parts: Sequence[Tensor], path: Sequence[int]) -> Tensor:
 
 def cpu_bfloat16(query: Tensor) -> bool:
     """Whether attention of these queries is computed on a CPU in bfloat16, by autocast or type."""
-    autocast = torch.is_autocast_enabled("cpu")
-    kind = torch.get_autocast_dtype("cpu") if autocast else query.dtype
-    return query.device.type == "cpu" and kind is torch.bfloat16
+    return query.device.type == "cpu" and numbers_of(query) is torch.bfloat16
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
     """Causal attention of the last tokens of a context to all of it; differentiable.
 
-    Args:
-        query: of the last tokens, (1, heads, tokens, head dim).
-        keys: of the whole context, these tokens included: (1, key heads, context, head dim).
-        values: likewise.
-        scale: what scores are multiplied with.
+    `query` is (1, heads, tokens, head dim); `keys` and `values` are of the whole context, these
+    tokens included: (1, key heads, context, head dim). Scores are multiplied with `scale`.
     """
     kind = torch.bfloat16 if cpu_bfloat16(query) else query.dtype
     return _Attend.apply(*(t[0].to(kind) for t in (query, keys, values)), scale)[None]

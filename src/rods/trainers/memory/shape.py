@@ -78,15 +78,14 @@ def positions_of(config: PretrainedConfig) -> int:
     text: Any = config.get_text_config()
     most = int(getattr(text, "max_position_embeddings", 0) or 0)
     rope = getattr(text, "rope_scaling", None) or getattr(text, "rope_parameters", None) or {}
-    if not isinstance(rope, Mapping) or _kind(rope) not in STRETCHED:
+    if (
+        not isinstance(rope, Mapping)
+        or (rope.get("rope_type") or rope.get("type")) not in STRETCHED
+    ):
         return most
     # YaRN's config may name the positions before or after stretching; both mean the larger number.
     before = int(rope.get("original_max_position_embeddings") or most)
     return max(most, int(before * float(rope.get("factor") or 1)))
-
-
-def _kind(rope: Mapping[str, Any]) -> str:
-    return str(rope.get("rope_type") or rope.get("type") or "default")
 
 
 def require_context(config: RunConfig, positions: int) -> None:
