@@ -66,8 +66,7 @@ def test_a_budget_bounds_the_rows_of_any_family(monkeypatch: pytest.MonkeyPatch)
     counts = EngineCounts(policy)
     played = play_many(policy, 8)
     assert policy._backend.limit() == 3 and counts.evictions > 0
-    kept = policy._backend._cache.kept
-    assert kept.rows * kept.capacity <= 3 * 129
+    assert policy._backend._cache.kept.bytes <= 3 * 129 * token
     assert worst_difference(model, played) < 1e-4
 
 

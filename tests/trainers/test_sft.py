@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from pretrain.tokenizer import train_tokenizer
@@ -308,6 +309,17 @@ def test_examples_that_begin_alike_stand_together(tmp_path: Path, policy: Path) 
         order = [s.task_id for batch in batches for s in batch]
         assert sorted(order) == sorted(s.task_id for s in mine.samples) and len(batches) == 2
     assert [s.task_id for b in mine._batches(0) for s in b] != order  # pyright: ignore
+
+
+def test_a_full_disk_at_the_end_is_reported(
+    tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("rods.trainers.sft.ModelWeights.save", full)
+    with pytest.raises(StoreError, match=r"No space left.*--resume"):
+        trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES)).finish(tmp_path, {})
 
 
 @pytest.mark.slow

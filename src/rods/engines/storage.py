@@ -123,6 +123,11 @@ class KeyValues:
         """Positions of each of them."""
         return int(self.keys[0].shape[2])
 
+    @property
+    def bytes(self) -> int:
+        """What is allocated."""
+        return self.rows * self.capacity * self._token
+
     def release(self) -> None:
         """Give all memory back; every row is empty."""
         shape = (0, self._heads, 0, self._width)

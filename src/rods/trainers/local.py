@@ -280,7 +280,7 @@ class LocalTrainer:
         new = [s for s in samples if _key(s) not in known]
         adapted = self._reference is None
         with cast("Any", self._saved).disable_adapter() if adapted and new else nullcontext():
-            found = self._logprobs(self._reference or self.model, new)
+            found = self._logprobs(self._reference or self.model, new) if new else []
         known |= {_key(s): part for s, part in zip(new, found, strict=True)}
         return [replace(s, reference=known[_key(s)]) for s in samples]
 

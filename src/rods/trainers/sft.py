@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -228,7 +229,7 @@ class SftTrainer:
             for file in sorted(part.iterdir(), key=lambda f: f.name == CARD):
                 os.replace(file, folder / file.name)
             part.rmdir()
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, SafetensorError) as error:
             raise StoreError(
                 f"{folder}: the model could not be written: {error}. Free space, then continue "
                 "with --resume."
