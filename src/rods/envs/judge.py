@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from rods.env import Environment, TurnVerdict
@@ -129,7 +129,7 @@ class PreparedTask(ABC):
 
     def __init__(self, task: Task, specs: Mapping[str, ToolSpec]):
         self.task, self.specs = task, specs
-        self._offers: dict[tuple[str, ...], tuple[tuple[ToolSpec, ...], frozenset[str]]] = {}
+        self._offers: dict[int, tuple[tuple[ToolSpec, ...], frozenset[str]]] = {}
 
     @abstractmethod
     def machine(self) -> Machine:
@@ -137,11 +137,12 @@ class PreparedTask(ABC):
 
     def offer(self, turn: int) -> tuple[tuple[ToolSpec, ...], frozenset[str]]:
         """Tools that may be called in a turn: their descriptions, and their names."""
-        withheld = self.task.turns[turn].withheld
-        if withheld not in self._offers:
+        found = self._offers.get(turn)
+        if found is None:
+            withheld = self.task.turns[turn].withheld
             offered = tuple(s for name, s in self.specs.items() if name not in withheld)
-            self._offers[withheld] = (offered, frozenset(s.name for s in offered))
-        return self._offers[withheld]
+            found = self._offers[turn] = (offered, frozenset(s.name for s in offered))
+        return found
 
     @cached_property
     def replay(self) -> Replay:
@@ -183,17 +184,34 @@ class PreparedTasks(Environment, Generic[Ready]):
 
 
 class JudgedWorld(TurnWorld, Generic[Ready]):
-    """Base of a single-use world whose turns are compared with the ground truth's."""
+    """Base of a single-use world: its machine executes calls, its turns are judged."""
 
-    __slots__ = ("_judge", "_prepared")
+    __slots__ = ("_judge", "_machine", "_prepared")
 
-    def __init__(self, prepared: Ready, machine: Machine):
+    def __init__(self, prepared: Ready):
         super().__init__(prepared.task)
-        self._prepared, self._judge = prepared, Judge(machine)
+        self._prepared, self._machine = prepared, prepared.machine()
+        self._judge = Judge(self._machine)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn (of the first one before any turn was begun)."""
         return self._prepared.offer(max(self._turn, 0))[0]
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call; one that is not offered in this turn is refused, never executed."""
+        self._expect_turn("call")
+        self._calls += 1
+        refused = self._refused(call)
+        if refused is not None:
+            return refused
+        result = self._machine.run(call)
+        self._judge.add(result)
+        return result
+
+    def _refused(self, call: ToolCall) -> ToolResult | None:
+        """What the agent reads instead of a result; None: the call may be executed."""
+        names = self._prepared.offer(self._turn)[1]
+        return None if call.name in names else ToolResult(refusal(call.name, names), failed=True)
 
     def end_turn(self) -> TurnVerdict:
         """Judge the current turn against the ground truth."""
@@ -203,42 +221,20 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         state, executed = self._judge.state(turn), self._judge.executed(turn)
         right = self._right(turn, state and executed)
         official = not expects or (self._calls > 0 and right)
-        return _verdict(expects, self._calls, state, executed, official)
+        return TurnVerdict(expects, self._calls, state, executed, official)
 
     def _right(self, turn: TurnReplay, right: bool) -> bool:
         """Whether a turn is right by the benchmark's own rule, where an environment has one."""
         return right
 
-
-class MachineWorld(JudgedWorld[Ready]):
-    """One single-use world whose calls go to the machine of its prepared task."""
-
-    __slots__ = ("_machine",)
-
-    def __init__(self, prepared: Ready):
-        self._machine = prepared.machine()
-        super().__init__(prepared, self._machine)
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call; one that is not offered in this turn is refused, never executed."""
-        self._expect_turn("call")
-        self._calls += 1
-        names = self._prepared.offer(self._turn)[1]
-        if call.name not in names:
-            return ToolResult(refusal(call.name, names), failed=True)
-        result = self._machine.run(call)
-        self._judge.add(result)
-        return result
-
     def snapshot(self) -> dict[str, object]:
         """Public state of every part as a value of its own."""
-        return dict(self.public_state())
+        self._expect_open("snapshot")
+        return {name: self._machine.copy_state(name) for name in self._machine.initial()}
 
     def public_state(self) -> dict[str, Json]:
         """Public state of every part as plain values, to look things up."""
-        self._expect_open("public_state")
-        names = self._machine.initial()
-        return {name: cast("Json", self._machine.copy_state(name)) for name in names}
+        return cast("dict[str, Json]", self.snapshot())
 
     def close(self) -> None:
         """Let go of the machine, and close it where it can be closed."""
@@ -248,10 +244,6 @@ class MachineWorld(JudgedWorld[Ready]):
             del self._machine, self._judge
             if close := getattr(machine, "close", None):  # it may hold a process
                 close()
-
-
-_verdict = lru_cache(256)(TurnVerdict)
-"""Verdicts are values; most turns have one of a few."""
 
 
 def refusal(name: str, offered: Collection[str]) -> str:

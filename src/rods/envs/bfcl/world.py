@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from rods.dialects.base import nested
 from rods.envs.bfcl import assets
@@ -126,36 +126,16 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
 class BfclWorld(JudgedWorld[PreparedWorld]):
     """One single-use world of one task."""
 
-    __slots__ = ("_apis", "_log", "_names", "_shadow")
+    __slots__ = ("_apis", "_log", "_shadow")
 
     def __init__(self, prepared: PreparedWorld):
-        self._apis = Apis(prepared.prototype)
-        super().__init__(prepared, self._apis)
+        super().__init__(prepared)
+        self._apis = cast("Apis", self._machine)
         self._log: list[ToolCall] = []
-        self._names: Container[str] = ()
         self._shadow: _Shadow | None = None
 
-    def begin_turn(self, index: int) -> None:
-        """Enter turn `index`; turns are entered in order and each is ended before the next."""
-        super().begin_turn(index)
-        self._names = self._prepared.offer(index)[1]
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call; one that is not offered in this turn is refused, never executed."""
-        if not self._in_turn:
-            self._expect_turn("call")
-        self._calls += 1
-        self._log.append(call)
-        deep = is_deep(call)
-        if deep or call.name not in self._names:
-            refused = self._refused(call)
-            if refused is not None:
-                return refused
-        result = self._apis.run(call, deep)
-        self._judge.add(result)
-        return result
-
     def _refused(self, call: ToolCall) -> ToolResult | None:
+        self._log.append(call)
         names = self._prepared.offer(self._turn)[1]
         unknown = _not_offered(call, names)
         if unknown is None:
@@ -173,23 +153,16 @@ class BfclWorld(JudgedWorld[PreparedWorld]):
     def _right(self, turn: TurnReplay, right: bool) -> bool:
         return right if self._shadow is None else self._shadow.right(self._log, turn)
 
-    def snapshot(self) -> dict[str, object]:
-        """Public state of every class as a value of its own."""
-        self._expect_open("snapshot")
-        return {name: self._apis.copy_state(name) for name in self._prepared.prototype.types}
-
-    def public_state(self) -> dict[str, object]:
+    def public_state(self) -> dict[str, Any]:
         """Public state as plain values (files and folders as dictionaries), to look things up."""
         self._expect_open("public_state")
-        names = self._prepared.prototype.types
-        return {name: plain(dict(self._apis.live_state(name))) for name in names}
+        return {name: plain(dict(self._apis.live_state(name))) for name in self._apis.initial()}
 
     def close(self) -> None:
         """Let go of the API objects."""
         if not self._closed:
-            self._closed, self._in_turn = True, False
-            del self._apis, self._judge, self._log
-            self._shadow = None
+            super().close()
+            del self._apis, self._log, self._shadow
 
 
 class _Shadow:
@@ -218,4 +191,6 @@ class _Shadow:
 
 def _not_offered(call: ToolCall, names: Container[str]) -> str | None:
     """The name of the first function in the call, nested ones included, that is not in `names`."""
+    if call.name in names and not is_deep(call):  # most calls: nothing can be nested in them
+        return None
     return next((one.name for one in nested(call) if one.name not in names), None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 from rods.abilities import InitialState
 from rods.dialects.base import nested
-from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, Replay, State, play
+from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, Replay, State, play
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.infra.install import install_line
@@ -119,12 +119,12 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
         """What the worlds of a task share; raises `TaskError` for a world of another form."""
         return PreparedServer(self, task)
 
-    def open(self, task: Task) -> MachineWorld[PreparedServer]:
+    def open(self, task: Task) -> JudgedWorld[PreparedServer]:
         """A world in the task's initial state; raises `TaskError` if it cannot be set."""
         with self._preparing[hash(task) % 64]:  # a group's ground truth is executed once
             prepared = self.prepare(task)
             _ = prepared.replay
-        return MachineWorld(prepared)
+        return JudgedWorld(prepared)
 
     def initial_state(self, task: Task) -> InitialState:
         """Arguments of the reset, which writers can vary (`rods.abilities.StateAccess`)."""

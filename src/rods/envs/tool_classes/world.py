@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
-from rods.envs.judge import MachineWorld, PreparedTask, PreparedTasks, State, refusal
+from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes.awaiting import Awaiting
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
@@ -249,7 +249,7 @@ def _failure(text: str) -> ToolResult:
     return ToolResult(json.dumps({"error": text}, ensure_ascii=False), True)
 
 
-class ToolWorld(MachineWorld[PreparedObjects]):
+class ToolWorld(JudgedWorld[PreparedObjects]):
     """One single-use world of one task."""
 
     __slots__ = ("cancel",)
