@@ -1,4 +1,4 @@
-"""The pool's side of one zygote process: starts it, asks it for children, ends it.
+"""Our side of a process that locks itself up: starts it, ends it; asks a zygote for children.
 
 Owns the process, its socket, and the pipes of a child until they are closed. It never restarts
 anything: `ZygoteLost` says that this zygote is of no use any more, and the pool makes another.
@@ -21,11 +21,12 @@ import struct
 import subprocess
 import tempfile
 import threading
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rods.errors import EnvError, PrerequisiteError
 from rods.sandbox.execution import Closing
@@ -35,7 +36,7 @@ from rods.sandbox.scratch import remove_tree
 Wrap = Literal["auto", "on", "off"]
 """Whether bubblewrap goes around the zygote: where it works, always, never."""
 
-START_SECONDS, SEND_SECONDS, END_SECONDS = 120.0, 10.0, 5.0
+START_SECONDS, SEND_SECONDS, END_SECONDS = 120.0, 10.0, 10.0
 SOURCE = Path(__file__).parents[2]
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv.pop()); from rods.sandbox.zygote import main; main()"
@@ -89,44 +90,18 @@ class ForkedChild(Closing):
                 os.close(descriptor)
 
 
-def launch(
-    command: Sequence[str],
-    boot: str,
-    config: Mapping[str, object],
-    line: socket.socket,
-    stderr: int,
-    env: Mapping[str, str],
-) -> subprocess.Popen[bytes]:
-    """Start an interpreter in a session of its own, whose descriptor 0 is the socket `line`.
-
-    It runs the program `boot`, which is given `config` as JSON and the folder of RODS.
-    """
-    return subprocess.Popen(
-        [*command, "-s", "-P", "-B", "-c", boot, json.dumps(config), str(SOURCE)],
-        stdin=line.fileno(),
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        env=env,
-        cwd="/",
-        start_new_session=True,
-    )
-
-
-def end_of(
-    process: subprocess.Popen[bytes], seconds: float, root: str | None, inner: int = 0
-) -> None:
+def end_of(process: subprocess.Popen[bytes], seconds: float, root: str | None, inner: int) -> None:
     """Wait for a process whose socket was closed, which ends it, and clear up after one that hangs.
 
     Args:
         seconds: until it is killed.
         root: its folder, which one that was killed could not remove; None: it has none.
-        inner: process id of what it wraps, to be killed first; 0: it wraps nothing.
+        inner: process id of what it wraps, to be killed first, or its own.
     """
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        if inner:
-            os.kill(inner, signal.SIGKILL)
+        os.kill(inner, signal.SIGKILL)
         process.kill()
         process.wait()
     if root:
@@ -157,43 +132,112 @@ def wrapping(wrap: Wrap, python: str) -> list[str]:
     )
 
 
-class ZygoteHandle:
-    """One zygote process."""
+class LockedProcess(Closing):
+    """An interpreter that locks itself up and serves us over a socket, which is its descriptor 0.
 
-    def __init__(self, config: Mapping[str, object], wrap: Wrap, python: str) -> None:
-        """Start it; `config` is a `zygote.ZygoteConfig` that lacks `parent`."""
-        self._ids = itertools.count(1)
-        self._lock = threading.Lock()
-        self._stderr = os.memfd_create("zygote-stderr")
+    It has a session of its own, and ends when the socket is closed.
+    """
+
+    cannot: ClassVar[str]
+    """What it means that a lock is missing, with a place for which one."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        boot: str,
+        config: Mapping[str, object],
+        kind: socket.SocketKind,
+        env: Mapping[str, str],
+    ) -> None:
+        """Start it and wait until it is locked.
+
+        Args:
+            command: bubblewrap's, if it goes around, and the interpreter.
+            boot: what it runs; it is given `config` as JSON and the folder of RODS.
+            config: what it needs to know; `parent`, the place of its folders, is added.
+            kind: of the socket.
+            env: all of its environment.
+
+        Raises:
+            EnvError: it did not start.
+            OSError: there is no such command.
+            PrerequisiteError: it cannot lock itself on this machine.
+        """
+        self.wrapper = command[:-1]
+        config = {**config, "parent": PLACE if self.wrapper else plain_parent()}
         self._closed = False
         self.root: str | None = None
         """Where its folders lie, if they can be seen from outside."""
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._stderr = os.memfd_create("stderr")
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
-            self.wrapper = wrapping(wrap, python)
-            command = [*self.wrapper, python]
-            config = {**config, "parent": PLACE if self.wrapper else plain_parent()}
-            self.process = launch(command, BOOT, config, theirs, self._stderr, ENVIRONMENT)
-        except (OSError, PrerequisiteError):
+            self.process = subprocess.Popen(
+                [*command, "-s", "-P", "-B", "-c", boot, json.dumps(config), str(SOURCE)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                env=env,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError:
             self._socket.close()
             os.close(self._stderr)
             raise
         finally:
             theirs.close()
         self.pid = self.process.pid
-        """The zygote's process as we see it; `process` may be bubblewrap's."""
+        """Its process as we see it; `process` may be bubblewrap's."""
         try:
             ready = self._ready()
+            if "missing" in ready:
+                raise PrerequisiteError(self.cannot.format(ready["missing"]))
         except (EnvError, PrerequisiteError):
             self.close()
             raise
-        self.loaded: list[str] = ready["loaded"]
-        self.landlock: int = ready["landlock"]
+        self.ready = ready
         self.sized: bool = ready["sized"]
-        """Whether the kernel bounds the scratch folders; else the zygote looks at them."""
+        """Whether the kernel bounds its folders; else the process looks at them."""
         if not self.sized and not self.wrapper:
-            self.root = ready["root"]
+            self.root = str(ready["root"])
+
+    @abstractmethod
+    def _ready(self) -> dict[str, Any]:
+        """Its first message: `missing`, or `sized` and `root`; raises `EnvError`."""
+
+    def last_words(self) -> str:
+        """The end of what it wrote to its standard error, else how it ended."""
+        if self._closed:
+            return "it was ended"
+        start = max(0, os.fstat(self._stderr).st_size - 2000)
+        text = os.pread(self._stderr, 2000, start).decode(errors="replace").strip()
+        return text or f"no message, status {self.process.poll()}"
+
+    def close(self) -> None:
+        """End the process, all that runs in it, and its folders."""
+        if self._closed:
+            return
+        self._closed = True
+        self._socket.close()
+        end_of(self.process, END_SECONDS, self.root, self.pid)
+        os.close(self._stderr)
+
+
+class ZygoteHandle(LockedProcess):
+    """One zygote process."""
+
+    cannot = (
+        "the code sandbox cannot lock itself, so it runs nothing: {}. It needs Linux 5.13 or later "
+        "with Landlock and seccomp; without them use a remote sandbox (docs/guides/sandbox.md)"
+    )
+
+    def __init__(self, config: Mapping[str, object], wrap: Wrap, python: str) -> None:
+        """Start it; `config` is a `zygote.ZygoteConfig` that lacks `parent`."""
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        command = [*wrapping(wrap, python), python]
+        super().__init__(command, BOOT, config, socket.SOCK_SEQPACKET, ENVIRONMENT)
 
     def _ready(self) -> dict[str, Any]:
         self._socket.settimeout(START_SECONDS)
@@ -205,26 +249,12 @@ class ZygoteHandle:
             raise EnvError(f"the sandbox's zygote did not start: {self.last_words()}")
         self._socket.settimeout(SEND_SECONDS)
         self.pid = CREDENTIALS.unpack(sender[0][2])[0]
-        ready: dict[str, Any] = json.loads(data)
-        if "missing" in ready:
-            raise PrerequisiteError(
-                f"the code sandbox cannot lock itself, so it runs nothing: {ready['missing']}. "
-                "It needs Linux 5.13 or later with Landlock and seccomp; without them use a remote "
-                "sandbox (docs/guides/sandbox.md)"
-            )
-        return ready
+        return json.loads(data)
 
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
         return self.process.poll() is None
-
-    def last_words(self) -> str:
-        """The end of what the zygote wrote to its standard error."""
-        if self._closed:
-            return "it was ended"
-        start = max(0, os.fstat(self._stderr).st_size - 2000)
-        return os.pread(self._stderr, 2000, start).decode(errors="replace").strip() or "no message"
 
     def fork(self) -> ForkedChild:
         """A new child, not yet locked."""
@@ -263,15 +293,6 @@ class ZygoteHandle:
                     self._socket.send(data)
         except OSError as error:
             raise ZygoteLost(f"the sandbox's zygote does not answer: {error}") from error
-
-    def close(self) -> None:
-        """End the zygote, its children and their folders."""
-        if self._closed:
-            return
-        self._closed = True
-        self._socket.close()
-        end_of(self.process, END_SECONDS, self.root, self.pid)
-        os.close(self._stderr)
 
 
 def plain_parent() -> str:

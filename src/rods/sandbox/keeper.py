@@ -116,14 +116,14 @@ class Keeper:
                 raise lockdown.LockError(f"{secret} lies in what commands may read: {outer}")
         user = self._user(outer)
         owner = os.geteuid() if user is None else user
-        self._boxes = Boxes(place, 1, config["disk"], config["entries"], sized, owner)
+        self.boxes = Boxes(place, 1, config["disk"], config["entries"], sized, owner)
         self._outer = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in outer]
         lockdown.adopt_orphans()
         lockdown.give_up_privileges(user)
-        self._number = self._boxes.take() or 0
-        self.box = self._boxes.rename(self._number)
+        self._number = self.boxes.take() or 0
+        self.box = self.boxes.rename(self._number)
         run = [*library, *tools]
-        write = [self._boxes.root, *DEVICES]
+        write = [self.boxes.root, *DEVICES]
         lockdown.restrict_files([*DEVICES, "/proc"], write, [] if sized else [place], run)
         if not (apart or _is_scoped()):
             raise lockdown.LockError(
@@ -133,7 +133,6 @@ class Keeper:
         lockdown.SyscallFilter(syscalls.for_shell()).install()
         self._filter = lockdown.SyscallFilter(syscalls.for_command())
         self._me = os.getpid()
-        self.sized = sized
         for name in ("repo", "home", "bin"):
             os.mkdir(f"{self.box}/{name}", 0o700)
         for name in ("python", "python3"):
@@ -160,8 +159,8 @@ class Keeper:
         finally:
             self._end_all()
             with contextlib.suppress(OSError):  # a folder that is closed to us: `Shell` removes it
-                self._boxes.give_back(self._number)
-                self._boxes.remove()
+                self.boxes.give_back(self._number)
+                self.boxes.remove()
 
     def _answer(self, message: dict[str, Any]) -> None:
         try:
@@ -234,8 +233,8 @@ class Keeper:
 
     def _held(self) -> str:
         """Which limit the command and all that it started exceed together."""
-        used = self._boxes.used(self._number, self._me, self._config["file"])
-        if used is None or (not self._boxes.sized and used > self._config["disk"]):
+        used = self.boxes.used(self._number, self._me, self._config["file"])
+        if used is None or (not self.boxes.sized and used > self._config["disk"]):
             return "disk"
         pids = descendants(self._me)
         if len(pids) > 2 * self._config["processes"]:
@@ -347,7 +346,7 @@ def main() -> None:
     os.environ.clear()
     try:
         keeper = Keeper(control, config)
-        ready: dict[str, Any] = {"sized": keeper.sized, "root": keeper.root}
+        ready: dict[str, Any] = {"sized": keeper.boxes.sized, "root": keeper.boxes.root}
     except (lockdown.LockError, OSError) as error:
         keeper, ready = None, {"missing": str(error)}
     send(control, ready)

@@ -113,7 +113,7 @@ class SandboxPool(Closing):
     @property
     def loaded(self) -> list[str]:
         """Packages that programs find loaded."""
-        return self._current().loaded
+        return self._current().ready["loaded"]
 
     @property
     def isolation(self) -> str:
@@ -121,7 +121,7 @@ class SandboxPool(Closing):
         handle = self._current()
         folders = "sized folders" if handle.sized else "watched folders"
         around = ", bubblewrap" if handle.wrapper else ""
-        return f"rlimits, Landlock version {handle.landlock}, seccomp, {folders}{around}"
+        return f"rlimits, Landlock version {handle.ready['landlock']}, seccomp, {folders}{around}"
 
     def _current(self) -> ZygoteHandle:
         with self._lock:

@@ -16,34 +16,23 @@ import json
 import math
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from rods.errors import EnvError, PrerequisiteError
-from rods.sandbox.execution import MIB, Closing, require_positive
-from rods.sandbox.handle import (
-    SOURCE,
-    START_SECONDS,
-    Wrap,
-    end_of,
-    launch,
-    plain_parent,
-    wrapping,
-)
+from rods.errors import EnvError
+from rods.sandbox.execution import MIB, require_positive
+from rods.sandbox.handle import SOURCE, START_SECONDS, LockedProcess, Wrap, wrapping
 from rods.sandbox.keeper import Gone, receive, send
-from rods.sandbox.lockdown import PLACE
 
 BOOT = (
     "import sys; rods = type(sys)('rods'); rods.__path__ = [sys.argv.pop() + '/rods']; "
     "sys.modules['rods'] = rods; from rods.sandbox.keeper import main; main()"
 )
 """The package without its public face, whose imports would take half of the start."""
-GRACE, END_SECONDS = 30.0, 10.0
-"""Seconds beyond a command's own until its keeper counts as lost; until it is killed."""
+GRACE = 30.0
+"""Seconds beyond a command's own until its keeper counts as lost."""
 _wrapping = functools.cache(wrapping)
 
 
@@ -91,8 +80,14 @@ class ShellResult:
         return self.code == 0 and not self.limit
 
 
-class Shell(Closing):
+class Shell(LockedProcess):
     """One workplace and its keeper; owned by one thread."""
+
+    cannot = (
+        "a workplace cannot be locked, so nothing runs in it: {}. It needs Linux with Landlock and "
+        "seccomp, and bubblewrap or Linux 6.12; without them run the environment on another "
+        "machine (docs/guides/sandbox.md)"
+    )
 
     def __init__(
         self,
@@ -114,45 +109,25 @@ class Shell(Closing):
             PrerequisiteError: it cannot lock itself on this machine.
         """
         self._limits = limits or ShellLimits()
-        self._closed = False
-        self._root = ""
-        wrapper = _wrapping(wrap, python)
-        self._socket, theirs = socket.socketpair()
         base: str = interpreter or getattr(sys, "_base_executable", python)
         config: dict[str, object] = {  # a `keeper.KeeperConfig`
             **asdict(self._limits),
             "cpu": math.ceil(self._limits.seconds) * 2,
             "source": str(SOURCE),
-            "parent": PLACE if wrapper else plain_parent(),
             "processes_space": os.readlink("/proc/self/ns/pid"),
             "python": os.path.realpath(base),
         }
-        command, env = [*wrapper, python], {"LC_ALL": "C.UTF-8"}
+        command, env = [*_wrapping(wrap, python), python], {"LC_ALL": "C.UTF-8"}
         try:
-            self._process = launch(command, BOOT, config, theirs, subprocess.PIPE, env)
+            super().__init__(command, BOOT, config, socket.SOCK_STREAM, env)
         except OSError as error:
-            self._socket.close()
             raise EnvError(f"a workplace's keeper did not start: {error}") from error
-        finally:
-            theirs.close()
-        try:
-            ready = self._receive(START_SECONDS)
-            if "missing" in ready:
-                raise PrerequisiteError(
-                    f"a workplace cannot be locked, so nothing runs in it: {ready['missing']}. It "
-                    "needs Linux with Landlock and seccomp, and bubblewrap or Linux 6.12; without "
-                    "them run the environment on another machine (docs/guides/sandbox.md)"
-                )
-        except (EnvError, PrerequisiteError):
-            self.close()
-            raise
-        kind = "sized" if ready["sized"] else "watched"
-        self.isolation = f"{'bubblewrap, ' if wrapper else ''}{kind} folder"
+        kind = "sized" if self.sized else "watched"
+        self.isolation = f"{'bubblewrap, ' if self.wrapper else ''}{kind} folder"
         """How it is locked in, in words."""
-        if not ready["sized"] and not wrapper:
-            self._root = str(Path(ready["root"]).parents[2])
-        self.pid = self._process.pid
-        """Of the keeper, or of bubblewrap around it."""
+
+    def _ready(self) -> dict[str, Any]:
+        return self._receive(START_SECONDS)
 
     def put(self, files: Mapping[str, str]) -> None:
         """Write texts of ours by path; to be called before any command has run."""
@@ -206,23 +181,6 @@ class Shell(Closing):
         try:
             return receive(self._socket)
         except Gone as error:
-            raise EnvError(f"a workplace's keeper ended: {self._last_words()}") from error
+            raise EnvError(f"a workplace's keeper ended: {self.last_words()}") from error
         except OSError as error:
             raise EnvError(f"a workplace's keeper gave no answer: {error}") from error
-
-    def _last_words(self) -> str:
-        try:
-            _, err = self._process.communicate(timeout=END_SECONDS)
-        except subprocess.TimeoutExpired:
-            return "it does not end"
-        return err.decode(errors="replace").strip()[-2000:] or f"status {self._process.returncode}"
-
-    def close(self) -> None:
-        """End the keeper and all that runs in the workplace, and the folder with it."""
-        if self._closed:
-            return
-        self._closed = True
-        self._socket.close()
-        end_of(self._process, END_SECONDS, self._root)
-        if self._process.stderr is not None:
-            self._process.stderr.close()
