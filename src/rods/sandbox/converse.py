@@ -20,7 +20,7 @@ from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last
 from rods.sandbox.handle import ForkedChild, ZygoteLost
 from rods.sandbox.observed import Output
 from rods.sandbox.runner import DISK, HEADER, MEMORY, OK
-from rods.sandbox.zygote import ENDED, FAILED, LOCKED, Cause
+from rods.sandbox.zygote import ENDED, FAILED, LOCKED
 
 LOCK_SECONDS, KILL_SECONDS, LOOK_SECONDS = 30.0, 10.0, 0.1
 CHUNK = 1 << 16
@@ -48,8 +48,8 @@ class Dialogue:
     """The limit that was met."""
     failure: str = ""
     """Why the locks failed."""
-    end: tuple[int, float, float, int] | None = None
-    """Wait status, user and system seconds, why the zygote ended it: the zygote's word."""
+    end: tuple[int, float, float, bool] | None = None
+    """Wait status, user and system seconds, whether it held too many files: the zygote's word."""
     over: bool = False
 
     @property
@@ -148,12 +148,12 @@ def _drain(talk: Dialogue) -> None:
 
 def _classify(talk: Dialogue, seconds: float) -> Execution:
     stdout, stderr = talk.out.text, talk.err.text
-    wait, user, system, cause = talk.end or (0, 0.0, 0.0, 0)
+    wait, user, system, full = talk.end or (0, 0.0, 0.0, False)
     code = os.waitstatus_to_exitcode(wait)
     if not talk.locked:
         why = talk.failure or f"a child ended before it was locked (exit status {code})"
         return Execution(stdout, stderr, "sandbox", seconds, detail=why, returncode=code)
-    found: Limit = "disk" if cause == Cause.DISK else ""
+    found: Limit = "disk" if full else ""
     limit = talk.killed or found or _limit_of(code, user + system, talk.limits)
     status: Status = "limit" if limit else "ok" if code == OK else "error"
     detail = ""

@@ -47,21 +47,12 @@ KILL, TGKILL = (62, 129), (234, 131)
 PRLIMIT, SOCKETPAIR, SENDTO = (302, 261), (53, 199), (44, 206)
 MMAP, FALLOCATE = (9, 222), (285, 47)
 """Allowed for some arguments only: by machine as in the table."""
-OF_THE_ZYGOTE = {
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "wait4": (61, 260),
-    "recvmsg": (47, 212),
-    "pidfd_open": (434, 434),
-    "pidfd_send_signal": (424, 424),
-    "prctl": (157, 167),
-    "chmod": (90, 53),
-    "landlock_create_ruleset": (444, 444),
-    "landlock_add_rule": (445, 445),
-    "landlock_restrict_self": (446, 446),
-}
+OF_THE_ZYGOTE = """
+clone 56 220|clone3 435 435|wait4 61 260|recvmsg 47 212|pidfd_open 434 434
+pidfd_send_signal 424 424|prctl 157 167|chmod 90 53|landlock_create_ruleset 444 444
+landlock_add_rule 445 445|landlock_restrict_self 446 446
+"""
 """What the zygote needs besides, to fork, lock, reap and empty; its children lose it."""
-
 OF_A_SHELL = """
 execve 59 221|execveat 322 281|fork 57 -|vfork 58 -|wait4 61 260|waitid 247 95|kill 62 129
 tgkill 234 131|setpgid 109 154|setsid 112 157|link 86 -|linkat 265 37|truncate 76 45
@@ -149,16 +140,16 @@ def _without_bits(index: int, bits: int) -> list[bytes]:
     return [_argument(index), _step(_ANY_BIT, bits, 0, 1), _REFUSED, _ALLOWED]
 
 
-def allowed(column: int, table: str = TABLE) -> list[int]:
-    """Numbers of the calls that are allowed whatever their arguments."""
+def numbers(at: int, table: str = TABLE) -> dict[str, int]:
+    """Numbers of a table's calls by name, for the machine of a column."""
     rows = [row.split() for line in table.split("\n") for row in line.split("|") if row]
-    return [int(row[1 + column]) for row in rows if row[1 + column] != "-"]
+    return {row[0]: int(row[1 + at]) for row in rows if row[1 + at] != "-"}
 
 
-def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+def _runs(plain: list[int]) -> list[tuple[int, int]]:
     """Sorted numbers as stretches without a gap."""
     found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
+    for number in sorted(plain):
         if found and found[-1][1] + 1 == number:
             found[-1] = (found[-1][0], number)
         else:
@@ -191,38 +182,39 @@ def _column() -> int:
 def for_zygote() -> bytes:
     """The filter of the zygote and, inherited, of all its children: the table and a few more."""
     at = _column()
-    numbers = [row[at] for row in (KILL, TGKILL, *OF_THE_ZYGOTE.values())]
-    return _filter(at, _guards(), allowed(at) + numbers)
+    more = [KILL[at], TGKILL[at], *numbers(at, OF_THE_ZYGOTE).values()]
+    return _filter(at, _guards(at), [*numbers(at).values(), *more])
 
 
 def for_shell() -> bytes:
     """The filter of a keeper and of the commands that it runs: programs may start programs."""
     at = _column()
-    clone, clone3, prctl = (OF_THE_ZYGOTE[name] for name in ("clone", "clone3", "prctl"))
+    own = numbers(at, OF_THE_ZYGOTE)
     guards = [
-        *_guards(),
-        (clone, _without_bits(0, NAMESPACES)),
-        (clone3, [_step(_RETURN, UNKNOWN)]),  # its flags cannot be looked at; clone is taken then
-        (prctl, _one_of(0, (*PRCTL_COMMANDS, SET_FILTER))),
-        *((call, [_step(_RETURN, PRETEND)]) for call in MODES_AND_TIMES),
+        *_guards(at),
+        (own["clone"], _without_bits(0, NAMESPACES)),
+        (own["clone3"], [_step(_RETURN, UNKNOWN)]),  # its flags cannot be seen; clone is taken then
+        (own["prctl"], _one_of(0, (*PRCTL_COMMANDS, SET_FILTER))),
+        *((call[at], [_step(_RETURN, PRETEND)]) for call in MODES_AND_TIMES),
     ]
-    return _filter(at, guards, allowed(at) + allowed(at, OF_A_SHELL))
+    return _filter(at, guards, [*numbers(at).values(), *numbers(at, OF_A_SHELL).values()])
 
 
 def for_command() -> bytes:
     """What a command loses on top of that: rules of Landlock and more filters are memory that no
     limit counts."""
     at = _column()
-    steps = [_step(_LOAD, 0), *_guarded(OF_THE_ZYGOTE["prctl"][at], _one_of(0, PRCTL_COMMANDS))]
-    for name, row in OF_THE_ZYGOTE.items():
+    own = numbers(at, OF_THE_ZYGOTE)
+    steps = [_step(_LOAD, 0), *_guarded(own["prctl"], _one_of(0, PRCTL_COMMANDS))]
+    for name, number in own.items():
         if name.startswith("landlock"):
-            steps += _guarded(row[at], [_REFUSED])
+            steps += _guarded(number, [_REFUSED])
     return b"".join([*steps, _ALLOWED])
 
 
-def _guards() -> list[tuple[tuple[int, int], list[bytes]]]:
+def _guards(at: int) -> list[tuple[int, list[bytes]]]:
     """Calls that are allowed for some arguments only."""
-    return [
+    found = [
         # no file that is opened for reading is emptied: old Landlock does not see that
         (OPEN, _unless(1, O_TRUNC, O_ACCMODE, 0)),
         (OPENAT, _unless(2, O_TRUNC, O_ACCMODE, 0)),
@@ -235,16 +227,15 @@ def _guards() -> list[tuple[tuple[int, int], list[bytes]]]:
         (SOCKETPAIR, _one_of(0, (AF_UNIX,))),
         (SENDTO, _without_address(4)),
     ]
+    return [(call[at], body) for call, body in found]
 
 
-def _filter(
-    at: int, guards: list[tuple[tuple[int, int], list[bytes]]], numbers: list[int]
-) -> bytes:
+def _filter(at: int, guards: list[tuple[int, list[bytes]]], plain: list[int]) -> bytes:
     kind = [_step(_LOAD, 4), _step(_EQUAL, AUDITED[at], 1, 0), _step(_RETURN, KILL_PROCESS)]
     steps = [*kind, _step(_LOAD, 0)]
-    for call, body in guards:
-        steps += _guarded(call[at], body)
-    return b"".join([*steps, *_tree(_runs(numbers))])
+    for number, body in guards:
+        steps += _guarded(number, body)
+    return b"".join([*steps, *_tree(_runs(plain))])
 
 
 def for_program() -> bytes:
@@ -256,6 +247,6 @@ def for_program() -> bytes:
     steps = [_step(_LOAD, 0)]
     for call in (KILL, TGKILL):
         steps += _guarded(call[at], _one_of(0, (ANYONE,)))
-    for row in OF_THE_ZYGOTE.values():
-        steps += _guarded(row[at], [_REFUSED])
+    for number in numbers(at, OF_THE_ZYGOTE).values():
+        steps += _guarded(number, [_REFUSED])
     return b"".join([*steps, _ALLOWED])

@@ -27,28 +27,19 @@ import socket
 import struct
 import sys
 import time
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, runner, syscalls
 from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
 from rods.sandbox.scratch import Boxes, can_look
 
-ENDED = struct.Struct("<iddB")
-"""What the exit pipe gets: wait status, user and system seconds, the cause."""
+ENDED = struct.Struct("<idd?")
+"""What the exit pipe gets: wait status, user and system seconds, whether it was `full`."""
 LOCKED, FAILED = b"L", b"F"
 """First byte of the status pipe: the locks are on, or (with a reason) they are not."""
 LOOK_SECONDS = 0.05
 """How often folders are looked at that no file system of their own holds."""
-
-
-class Cause(IntEnum):
-    """Why the zygote ended a child."""
-
-    NONE = 0
-    """It did not, or because it was asked to."""
-    DISK = 1
-    """It held more files than it may."""
 
 
 class ZygoteConfig(TypedDict):
@@ -67,20 +58,20 @@ class ZygoteConfig(TypedDict):
     seed: int | None
 
 
+@dataclass(slots=True)
 class ForkedProcess:
     """A process that was forked and not reaped."""
 
-    __slots__ = ("box", "cause", "ended", "id", "pid", "watch")
-
-    def __init__(self, id: int, pid: int, box: int, watch: int, ended: int) -> None:
-        self.id, self.pid = id, pid
-        self.box = box
-        """Its folder."""
-        self.watch = watch
-        """A pidfd: readable when the process has ended."""
-        self.ended = ended
-        """Where its end is reported."""
-        self.cause = Cause.NONE
+    id: int
+    pid: int
+    box: int
+    """Its folder."""
+    watch: int
+    """A pidfd: readable when the process has ended."""
+    ended: int
+    """Where its end is reported."""
+    full: bool = False
+    """Whether it held more files than it may, and was ended for that."""
 
 
 def address_space() -> int:
@@ -133,7 +124,7 @@ class Zygote:
             self._fork(message, descriptors)
             return True
         child = next((c for c in self.children.values() if c.id == message["id"]), None)
-        if child is not None and not child.cause:
+        if child is not None and not child.full:
             signal.pidfd_send_signal(child.watch, signal.SIGKILL)
         return True
 
@@ -142,19 +133,19 @@ class Zygote:
         if self.boxes.sized or time.monotonic() < self.looked + LOOK_SECONDS:
             return
         for child in self.children.values():
-            if not child.cause:
+            if not child.full:
                 used = self.boxes.used(child.box, child.pid, self.config["file"])
                 if used is None or used > self.config["disk"]:
                     signal.pidfd_send_signal(child.watch, signal.SIGKILL)
-                    child.cause = Cause.DISK
+                    child.full = True
         self.looked = time.monotonic()
 
     def _box(self) -> int:
         """A free folder, if need be that of a child which has been ended and is not yet reaped."""
         for child in list(self.children.values()):
-            if child.cause and (box := self.boxes.take()) is not None:
+            if child.full and (box := self.boxes.take()) is not None:
                 return box
-            if child.cause:
+            if child.full:
                 self._reap(child.watch)
         box = self.boxes.take()
         if box is None:
@@ -191,7 +182,7 @@ class Zygote:
         os.close(watch)
         self.boxes.give_back(child.box)
         try:
-            os.write(child.ended, ENDED.pack(status, used.ru_utime, used.ru_stime, child.cause))
+            os.write(child.ended, ENDED.pack(status, used.ru_utime, used.ru_stime, child.full))
         except BrokenPipeError:
             pass  # the caller no longer waits
         finally:

@@ -8,7 +8,7 @@ import pytest
 
 from repo_cases import repairs, tasks
 from rods.config import load_config
-from rods.envs.repo.checks import Check, Job, failing, outcomes, read_checks
+from rods.envs.repo.checks import Check, failing, outcomes, read_checks
 from rods.envs.repo.mutations import mutations
 from rods.envs.repo.plant import REPOSITORIES, plant, repository, unit_tests
 from rods.errors import ConfigError, TaskError
@@ -34,19 +34,15 @@ def repaired(task: Task, folder) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_each_bug_fails_hidden_checks_and_its_undoing_passes_all(tmp_path) -> None:
-    jobs: list[Job] = []
-    for number, task in enumerate(tasks()):
-        calls = [check.call for check in hidden(task)]
-        after = repaired(task, tmp_path / str(number))
-        jobs += [Job(task.world["files"], calls), Job(after, calls)]
-        whole = repository(task.world["repository"])
-        assert whole.files == {path: after[path] for path in whole.files}
     with Shell() as shell:
-        found = outcomes(shell, jobs, 0.5)
-    for number, task in enumerate(tasks()):
-        before, after = found[2 * number : 2 * number + 2]
-        assert failing(hidden(task), before)
-        assert failing(hidden(task), after) == set()
+        for number, task in enumerate(tasks()):
+            repair = repaired(task, tmp_path / str(number))
+            whole = repository(task.world["repository"])
+            assert whole.files == {path: repair[path] for path in whole.files}
+            calls = [check.call for check in hidden(task)]
+            before, after = outcomes(shell, calls, [task.world["files"], repair], 0.5)
+            assert failing(hidden(task), before)
+            assert failing(hidden(task), after) == set()
 
 
 def test_difficulties_and_what_is_told() -> None:

@@ -189,7 +189,7 @@ def test_both_row_forms(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "c.jsonl", rows)
     path.write_text(path.read_text() + "\n \n")
-    assert [line.document for line in read_lines(path)] == [
+    assert [document for _, document in read_lines(path)] == [
         Document("7", "Okdal", "A town.\nOn the Sarn."),
         Document("8", "Sarn", "A river."),
     ]

@@ -58,15 +58,7 @@ class SingleStep(NamedTuple):
     """Whether words are wanted."""
 
 
-class ReadRow(NamedTuple):
-    """What a row gave."""
-
-    steps: list[SingleStep]
-    dropped: list[str]
-    """Why a step cannot be used."""
-
-
-def read_row(value: object, where: str) -> ReadRow:
+def read_row(value: object, where: str) -> tuple[list[SingleStep], list[str]]:
     """The steps of one row, and why others of it are dropped.
 
     Raises:
@@ -79,31 +71,31 @@ def read_row(value: object, where: str) -> ReadRow:
         raise TaskError(f"{where}: {what}. Expected {FORMS}.") from error
     faults = [_fault(step) for step in steps]
     kept = [step for step, fault in zip(steps, faults, strict=True) if not fault]
-    return ReadRow(kept, [*dropped, *filter(None, faults)])
+    return kept, [*dropped, *filter(None, faults)]
 
 
-def _steps(value: object) -> ReadRow:
+def _steps(value: object) -> tuple[list[SingleStep], list[str]]:
     if not isinstance(value, dict):
         raise TypeError(f"the row is {value!r:.60}, expected an object")
     row = cast("dict[str, Any]", value)
     if row.get("answers") is not None and row.get("query") is not None:
-        return ReadRow([_asked(row)], [])
+        return [_asked(row)], []
     if row.get("answer") is not None and row.get("conversations") is not None:
         calls = _calls(_loaded(row["answer"], "answer"))
         tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
         said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
-        return ReadRow([_last_apart(tools, said, calls)], [])
+        return [_last_apart(tools, said, calls)], []
     if row.get("system") is not None and row.get("conversations") is not None:
         return _conversation(row)
     if row.get("instruction") is not None:
-        return ReadRow([_rlla(row["instruction"], row["input"], row["output"])], [])
+        return [_rlla(row["instruction"], row["input"], row["output"])], []
     if row.get("reward_model") is not None:
         truth = opened(row["reward_model"], "reward_model")["ground_truth"]
         prompt = _loaded(row["prompt"], "prompt")
         if isinstance(truth, str) and truth.lstrip()[:1] in ("[", '"'):
-            return ReadRow([_verl(prompt, truth)], [])
+            return [_verl(prompt, truth)], []
         said = {m["role"]: m["content"] for m in prompt}
-        return ReadRow([_rlla(said["system"], said["user"], truth)], [])
+        return [_rlla(said["system"], said["user"], truth)], []
     raise ValueError(f"its keys {sorted(row)} are of no form")
 
 
@@ -149,7 +141,7 @@ def _verl(prompt: list[Any], truth: str) -> SingleStep:
     return _last_apart(tools, said, _calls(_loaded(json.loads(truth), "ground_truth")))
 
 
-def _conversation(row: dict[str, Any]) -> ReadRow:
+def _conversation(row: dict[str, Any]) -> tuple[list[SingleStep], list[str]]:
     """A step for each message with calls; the messages before it are its dialogue."""
     tools = [_tool(t) for t in listed_tools(_text(row["system"], "system"))]
     made, dropped, said = list[SingleStep](), list[str](), list[Message]()
@@ -162,7 +154,7 @@ def _conversation(row: dict[str, Any]) -> ReadRow:
         if message.calls:
             made.append(_last_apart(tools, said, message.calls))
         said.append(message)
-    return ReadRow(made, dropped)
+    return made, dropped
 
 
 def _rlla(instruction: object, asked: object, truth: object) -> SingleStep:

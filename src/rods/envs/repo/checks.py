@@ -4,7 +4,7 @@ Owns how they are written, run and compared. Calls go into a workplace, expected
 they are compared here, so code that is tested cannot read them, nor claim that it passed.
 
     checks = read_checks("shelf.loans.due_day(10, 2) == 24")
-    outcomes(shell, [Job(None, [check.call for check in checks])])      # [["24"]]
+    outcomes(shell, [check.call for check in checks], [None])       # [["24"]]
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple, cast
 
-from rods.errors import EnvError, TaskError
+from rods.errors import TaskError
 from rods.sandbox.shell import Shell
 
 RAISES = "raises "
 SECONDS = 2.0
-"""Of processor time, for all calls of one job."""
+"""Of processor time, for all calls in one state of a repository."""
 PATIENCE = 5
-"""So many times as long may jobs take on the clock."""
+"""So many times as long may they take on the clock."""
 
 
 class Check(NamedTuple):
@@ -36,14 +36,6 @@ class Check(NamedTuple):
     def function(self) -> str:
         """Dotted name of what is called."""
         return self.call.partition("(")[0]
-
-
-class Job(NamedTuple):
-    """Calls of one state of a repository."""
-
-    files: Mapping[str, str] | None
-    """Texts by path; None: what lies in the working folder."""
-    calls: Sequence[str]
 
 
 def read_checks(text: str) -> list[Check]:
@@ -79,36 +71,34 @@ def failing(checks: Sequence[Check], got: Sequence[str] | None) -> set[int]:
     return {index for index, (check, value) in enumerate(pairs) if value != check.expected}
 
 
-def outcomes(shell: Shell, jobs: Sequence[Job], seconds: float = SECONDS) -> list[Any]:
-    """What the calls of each job give, as texts; None for a job that did not end well in time.
+def outcomes(
+    shell: Shell,
+    calls: Sequence[str],
+    states: Sequence[Mapping[str, str] | None],
+    seconds: float = SECONDS,
+) -> list[Any]:
+    """What the calls give in each state, as texts; None for a state where they did not end well.
+
+    Args:
+        states: texts of a repository by path; None: what lies in the working folder.
+        seconds: of processor time, for all calls in one state.
 
     Raises:
         EnvError: the workplace was lost.
     """
-    rows = [
-        {"calls": list(job.calls)} | ({} if job.files is None else {"files": dict(job.files)})
-        for job in jobs
-    ]
-    asked = json.dumps({"jobs": rows, "seconds": seconds})
+    asked = json.dumps({"calls": list(calls), "states": list(states), "seconds": seconds})
     program = files("rods.envs.repo").joinpath("probe.py").read_text(encoding="utf-8")
-    patience = PATIENCE * seconds * (len(jobs) + 1)
+    patience = PATIENCE * seconds * (len(states) + 1)
     done = shell.run(["python", "-P", "-c", program], asked, patience)
-    return _texts(done.output, len(jobs))
+    return _texts(done.output, len(states))
 
 
-def _texts(output: str, jobs: int) -> list[Any]:
+def _texts(output: str, states: int) -> list[Any]:
     try:
         found: Any = json.loads(output)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(cast("list[Any]", found)) != jobs:
-        return [None] * jobs
+    if not isinstance(found, list) or len(cast("list[Any]", found)) != states:
+        return [None] * states
     whole = (isinstance(row, list) and all(isinstance(t, str) for t in row) for row in found)
     return [row if fine else None for row, fine in zip(found, whole, strict=True)]
-
-
-def require_pass(name: str, checks: Sequence[Check], got: Sequence[str] | None) -> None:
-    """Raises `EnvError` where a repository without a bug fails a check."""
-    for index in sorted(failing(checks, got)):
-        value = "nothing" if got is None else got[index]
-        raise EnvError(f"{name}: {checks[index].call} gives {value}, not {checks[index].expected}.")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.env import Environment
-from rods.envs.repo.checks import Check, Job, failing, outcomes
+from rods.envs.repo.checks import Check, failing, outcomes
 from rods.envs.repo.container import Container
 from rods.envs.repo.plant import NAME, plant
 from rods.envs.repo.swe import load_rows, passes
@@ -139,6 +139,6 @@ class RepoEnvironment(Environment):
             done = shell.run(["git", "apply", "--whitespace=nowarn", "-"], patch, APPLY_SECONDS)
             if not done.ok:
                 return False
-            job = Job(None, [check.call for check in checks])
-            got = outcomes(shell, [job], self._test_seconds)[0]
+            calls = [check.call for check in checks]
+            got = outcomes(shell, calls, [None], self._test_seconds)[0]
         return not failing(checks, got)

@@ -25,9 +25,9 @@ from importlib.resources import files
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from rods.envs.repo.checks import Check, Job, failing, outcomes, read_checks, require_pass
+from rods.envs.repo.checks import Check, failing, outcomes, read_checks
 from rods.envs.repo.mutations import PLAIN, Changes, Mutation, mutations
-from rods.errors import ConfigError
+from rods.errors import ConfigError, EnvError
 from rods.sandbox.execution import MIB
 from rods.sandbox.shell import Shell, ShellLimits
 from rods.task import Provenance, Task, Turn
@@ -153,7 +153,9 @@ class _Planter:
         sites = self._rng.sample(sites, min(self._tried, len(sites)))
         states = [{**whole.files, path: one.apply(whole.files[path])} for path, one in sites]
         first, *rest = self._run(whole, [whole.files, *states])
-        require_pass(whole.name, whole.checks, first)
+        for index in sorted(failing(whole.checks, first)):
+            got, check = "nothing" if first is None else first[index], whole.checks[index]
+            raise EnvError(f"{whole.name}: {check.call} gives {got}, not {check.expected}.")
         bugs: list[Bug] = []
         for (path, one), got in zip(sites, rest, strict=True):
             noticed = frozenset(failing(whole.checks, got))
@@ -162,8 +164,7 @@ class _Planter:
         return bugs
 
     def _run(self, whole: Repository, states: Sequence[Mapping[str, str]]) -> list[Any]:
-        calls = [check.call for check in whole.checks]
-        return outcomes(self._shell, [Job(state, calls) for state in states], SECONDS)
+        return outcomes(self._shell, [check.call for check in whole.checks], states, SECONDS)
 
     def task(self, name: str, level: int) -> Task | None:
         """A task of a repository and difficulty; None where no bugs that were tried make one."""

@@ -1,10 +1,9 @@
 """What runs calls inside a workplace; `checks.py` sends its text there.
 
 Owns nothing outside: it knows no expected value, so whatever the code under test does to it, it
-cannot make it right. Standard input is JSON: `jobs`, each with `calls` and the `files` of a folder
-of its own (without: the working folder), and `seconds` of processor time of one job. A line of JSON
-comes out: for each job the text of each value, or `raises NAME`; null for a job that did not end
-well.
+cannot make it right. Standard input is JSON: `calls`, `states` (`files` of a folder of its own, or
+null: the working folder) and `seconds` of processor time for all calls in one state. A line of JSON
+comes out: for each state the text of each value, or `raises NAME`; null where it did not end well.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ def outcome(call: str) -> str:
         return f"raises {type(error).__name__}"
 
 
-def run(job: dict[str, Any], seconds: float) -> list[str] | None:
-    """One job in a process of its own, which an alarm ends; a busy machine changes no outcome."""
+def run(calls: list[str], seconds: float) -> list[str] | None:
+    """The calls in a process that an alarm ends; a busy machine changes no outcome."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -38,7 +37,7 @@ def run(job: dict[str, Any], seconds: float) -> list[str] | None:
             os.close(read)
             signal.setitimer(signal.ITIMER_PROF, seconds)
             sys.path.insert(0, os.getcwd())
-            data = json.dumps([outcome(call) for call in job["calls"]]).encode()
+            data = json.dumps([outcome(call) for call in calls]).encode()
             while data:
                 data = data[os.write(write, data) :]
         finally:
@@ -54,24 +53,23 @@ def run(job: dict[str, Any], seconds: float) -> list[str] | None:
 
 
 def main() -> None:
-    """All jobs."""
+    """All states, one after the other."""
     asked = json.load(sys.stdin)
     out = os.fdopen(os.dup(1), "w")
     null = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):
         os.dup2(null, number)
     here, found = os.getcwd(), list[Any]()
-    for job in asked["jobs"]:
-        files: dict[str, str] | None = job.get("files")
-        if files is not None:
-            for path, text in files.items():
+    for state in asked["states"]:
+        if state is not None:
+            for path, text in state.items():
                 os.makedirs(os.path.dirname(f"job/{path}"), exist_ok=True)
                 with open(f"job/{path}", "w") as file:
                     file.write(text)
             os.chdir("job")
-        found.append(run(job, asked["seconds"]))
+        found.append(run(asked["calls"], asked["seconds"]))
         os.chdir(here)
-        if files is not None:
+        if state is not None:
             shutil.rmtree("job")
     out.write(json.dumps(found))
     out.flush()

@@ -2,8 +2,8 @@
 
 Owns the row forms and the errors about them; the words that a text is searched by. Never ranks.
 
-    for line in read_lines(Path("wiki.jsonl")):
-        line.document.id, line.document.title, line.document.text
+    for start, document in read_lines(Path("wiki.jsonl")):
+        document.id, document.title, document.text
 
 A row is `{"id": ..., "contents": "TITLE\\nTEXT"}` (the form of Search-R1, whose first line is the
 title) or `{"id": ..., "title": ..., "text": ...}`.
@@ -81,31 +81,8 @@ def document_of(row: object) -> Document:
     raise ValueError("expected a text 'contents', or two texts 'title' and 'text'")
 
 
-def document_at(line: bytes, where: str) -> Document:
-    """A line as a document.
-
-    Raises:
-        ConfigError: it is none; `where` names file and line.
-    """
-    try:
-        require_whole(found := json.loads(line), where, ConfigError)
-        return document_of(found)
-    except (ValueError, RecursionError) as error:  # no JSON and no UTF-8 are ValueErrors too
-        raise ConfigError(
-            f"{where}: not a document: {error}. A row is "
-            '{"id": ..., "contents": "TITLE\\nTEXT"} or {"id": ..., "title": ..., "text": ...}.'
-        ) from error
-
-
-class Line(NamedTuple):
-    """A document and where its line begins."""
-
-    start: int
-    document: Document
-
-
-def read_lines(path: Path) -> Iterator[Line]:
-    """The documents of a corpus in order; empty lines are passed over.
+def read_lines(path: Path) -> Iterator[tuple[int, Document]]:
+    """The documents of a corpus in order, each with where its line begins; empty lines are skipped.
 
     Raises:
         ConfigError: the file is missing or a row is broken; the message names file and line.
@@ -115,11 +92,22 @@ def read_lines(path: Path) -> Iterator[Line]:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield Line(start, document_at(line, f"{path}:{number}"))
+                    yield start, _document_at(line, f"{path}:{number}")
                 start += len(line)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ConfigError(
             f"env.search.corpus: {path} is not a file; expected JSON lines of documents."
+        ) from error
+
+
+def _document_at(line: bytes, where: str) -> Document:
+    try:
+        require_whole(found := json.loads(line), where, ConfigError)
+        return document_of(found)
+    except (ValueError, RecursionError) as error:  # no JSON and no UTF-8 are ValueErrors too
+        raise ConfigError(
+            f"{where}: not a document: {error}. A row is "
+            '{"id": ..., "contents": "TITLE\\nTEXT"} or {"id": ..., "title": ..., "text": ...}.'
         ) from error
 
 
