@@ -36,11 +36,7 @@ class ToolClassWorld:
 
     @classmethod
     def of(cls, task: Task) -> ToolClassWorld:
-        """Read it off a task.
-
-        Raises:
-            TaskError: it has no classes, or something has another form.
-        """
+        """Read it off a task; raises `TaskError` where it has no classes, or is of another form."""
         classes, config = task.world.get(CLASSES), task.world.get(CONFIG, {})
         if not (isinstance(classes, list) and classes and isinstance(config, dict)):
             raise TaskError(

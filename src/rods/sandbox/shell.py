@@ -149,11 +149,7 @@ class Shell(LockedProcess):
         return self._work({"op": "run", "argv": list(argv), "stdin": stdin}, seconds)
 
     def edit(self, arguments: Mapping[str, object]) -> tuple[str, bool]:
-        """Let the editor do one command: what the agent reads, and whether it failed.
-
-        Raises:
-            EnvError: the keeper was lost.
-        """
+        """The editor does one command: what the agent reads, and if it failed; raises as `run`."""
         done = self._work({"op": "edit", "arguments": dict(arguments)}, None)
         if not done.ok:
             return f"Error: the editor met a limit ({done.limit or done.code}).", True

@@ -290,11 +290,7 @@ class FunctionCallEnvironment(Environment):
 
 
 def _environment(address: str, arguments: Mapping[str, Any]) -> Environment:
-    """The environment whose tasks are split.
-
-    Raises:
-        ConfigError: none is named.
-    """
+    """The environment whose tasks are split; raises `ConfigError` where none is named."""
     if not address:
         raise ConfigError(
             "env.function_call.environment names no environment whose tasks could be split; name "

@@ -63,11 +63,7 @@ class FunctionCallWorld(TurnWorld):
 
 
 def tools_of(task: Task) -> tuple[ToolSpec, ...]:
-    """The tools that stand in a step's world.
-
-    Raises:
-        TaskError: they are not there, or one of them is not a tool.
-    """
+    """The tools of a step's world; raises `TaskError` where there is no list of them."""
     rows = task.world.get("tools")
     try:
         return tuple(_tool(row) for row in cast("list[Any]", rows))

@@ -30,11 +30,7 @@ _BEFORE, _AFTER = "**Available Tools**", "\n\n**"
 
 
 def tools_of(instruction: str) -> list[dict[str, Any]]:
-    """The numbered tools of a system message.
-
-    Raises:
-        ValueError: there are none, or one of them is broken.
-    """
+    """The tools of a system message; raises `ValueError` where there are none, or broken ones."""
     _, found, rest = instruction.partition(_BEFORE)
     listed = re.split(r"\n(?=\d+\. Name: )", rest.partition(_AFTER)[0])[1:]
     if not found or not listed:
@@ -50,11 +46,7 @@ def tools_of(instruction: str) -> list[dict[str, Any]]:
 
 
 def dialogue_of(asked: str) -> list[Message]:
-    """The messages of a dialogue record.
-
-    Raises:
-        ValueError: there are none, or calls in it cannot be read.
-    """
+    """The messages of a dialogue; raises `ValueError` where there are none, or broken calls."""
     said: list[Message] = []
     for tag, inside in _BLOCK.findall(asked):
         if tag == "tool_call":
@@ -68,11 +60,7 @@ def dialogue_of(asked: str) -> list[Message]:
 
 
 def truth_of(output: str) -> tuple[tuple[ToolCall, ...], bool]:
-    """The wanted calls, and whether words are wanted.
-
-    Raises:
-        ValueError: the calls cannot be read.
-    """
+    """The wanted calls, and whether words are wanted; raises `ValueError` for broken calls."""
     said = _THOUGHT.sub("", output, count=1)
     _, found, rest = said.partition("<tool_call>")
     calls = _calls(rest.partition("</tool_call>")[0]) if found else ()
@@ -98,11 +86,7 @@ def _calls(body: str) -> tuple[ToolCall, ...]:
 
 
 def listed_tools(system: str) -> list[Any]:
-    """The JSON list of tools in a system message.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The JSON list of tools in a system message; raises `ValueError` where there is none."""
     decoder = json.JSONDecoder()
     at = system.find("[{")
     while at >= 0:

@@ -150,11 +150,7 @@ class QuestionWorld(TurnWorld, ABC):
         return () if self.spec.name in withheld else (self.spec,)
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Use the tool; another one is refused.
-
-        Raises:
-            EnvError: what the tool needs failed; the trajectory is invalid.
-        """
+        """Use the tool, another is refused; raises `EnvError` where what the tool needs failed."""
         self._expect_turn("call")
         self._calls += 1
         names = [spec.name for spec in self.offered()]

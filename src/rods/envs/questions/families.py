@@ -218,11 +218,7 @@ def question_task(family: str, difficulty: int, seed: int, env: str = "python_to
 
 
 def question_of(task: Task) -> Question:
-    """The question of a generated task, made again.
-
-    Raises:
-        TaskError: the task was not generated, or its text or answer is another one.
-    """
+    """A generated question, made again; raises `TaskError` where it is not what the task has."""
     if not is_generated(task):
         raise TaskError(
             f"task {task.id}: not a generated question; its world must have family, difficulty "

@@ -150,11 +150,7 @@ class Container:
         return str(text), bool(failed)
 
     def close(self) -> None:
-        """Remove the container with all that runs in it.
-
-        Raises:
-            EnvError: it is still there.
-        """
+        """Remove the container with all that runs in it; raises `EnvError` if it is still there."""
         said = self._ask(["rm", "-f", self._id], "", START_SECONDS)
         if said.code or said.limit:
             raise EnvError(

@@ -62,11 +62,7 @@ def words(text: str) -> list[str]:
 
 
 def document_of(row: object) -> Document:
-    """A row as a document.
-
-    Raises:
-        ValueError: it has none of the two forms; the message says what is wrong.
-    """
+    """A row as a document; raises `ValueError`, which says why it has none of the two forms."""
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, got {type(row).__name__}")
     data = cast("Mapping[str, Any]", row)

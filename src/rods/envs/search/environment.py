@@ -117,11 +117,7 @@ class SearchEnvironment(QuestionEnvironment):
         return len(question_of(task).steps) if self.generated(task) else None
 
     def find(self, query: str) -> ToolResult:
-        """What the policy reads of one search.
-
-        Raises:
-            EnvError: the retriever failed.
-        """
+        """What the policy reads of one search; raises `EnvError` where the retriever failed."""
         query = " ".join(query.split())
         if not query:
             return ToolResult("Error: the query is empty. Write the words to look for.", True)

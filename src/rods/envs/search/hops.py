@@ -95,11 +95,7 @@ def question_task(hops: int, seed: int) -> Task:
 
 
 def question_of(task: Task) -> HopQuestion:
-    """The question of a generated task, made again.
-
-    Raises:
-        TaskError: the task is none of ours, or its text or answer is another one.
-    """
+    """A generated question, made again; raises `TaskError` where it is not what the task has."""
     hops, seed = task.world.get("difficulty"), task.world.get("seed")
     ours = task.world.get("family") == FAMILY
     if not (ours and isinstance(hops, int) and isinstance(seed, int)):

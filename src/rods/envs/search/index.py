@@ -56,11 +56,7 @@ class Bm25Index:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Bm25Index:
-        """An index in memory.
-
-        Raises:
-            ConfigError: there is no document, or none has a word.
-        """
+        """An index in memory; raises `ConfigError` where no document has a word."""
         numbered = _numbered((_text(document) for document in documents), "the corpus")
         return cls(_built(numbered, shown=False), documents)
 
@@ -107,11 +103,7 @@ class Bm25Index:
 
 
 def engine() -> Any:
-    """The package bm25s.
-
-    Raises:
-        PrerequisiteError: it is not installed.
-    """
+    """The package bm25s; raises `PrerequisiteError` where it is not installed."""
     try:
         found = importlib.import_module("bm25s")
     except ImportError as error:
