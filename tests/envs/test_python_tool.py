@@ -21,7 +21,7 @@ from rods.envs.questions.families import HELD_OUT, question_task
 from rods.errors import EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.rewards.answers import leniently
-from rods.sandbox.execution import Execution, SandboxLimits
+from rods.sandbox.execution import Execution
 from rods.task import Provenance, Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from services import answered, service
@@ -31,7 +31,7 @@ TASK = question_task("multiply", 3, 7)  # What is 609 * 38?
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[PythonToolEnvironment]:
-    made = PythonToolEnvironment(size=1, limits=SandboxLimits(seconds=5), preload=())
+    made = PythonToolEnvironment(seconds=5, size=1, preload=())
     yield made
     made.close()
 

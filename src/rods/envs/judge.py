@@ -94,20 +94,16 @@ class Judge:
     def __init__(self, machine: Machine):
         self._machine = machine
         self._initial = machine.initial()
-        self._pool: dict[str, int] = {}
+        self._pool = Counter[str]()
         self._seen: dict[str, tuple[int, State, bool]] = {}
 
     def add(self, result: ToolResult) -> None:
         """Take note of one result of the agent."""
-        self._pool[result.content] = self._pool.get(result.content, 0) + 1
+        self._pool[result.content] += 1
 
     def executed(self, turn: TurnReplay) -> bool:
         """Every ground-truth result of the turn is among all results so far, as a multiset."""
-        # Asked at each turn's end: a generator's start would take longer than the rest.
-        for content, count in turn.needed.items():  # noqa: SIM110
-            if self._pool.get(content, 0) < count:
-                return False
-        return True
+        return all(self._pool[content] >= count for content, count in turn.needed.items())
 
     def state(self, turn: TurnReplay) -> bool:
         """Every public attribute of every class equals the ground truth's."""

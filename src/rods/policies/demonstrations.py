@@ -24,8 +24,7 @@ from typing import NamedTuple, cast
 
 from rods.dialects import InlineDialect, get_dialect
 from rods.envs.python_tool.environment import shown
-from rods.envs.questions.families import FAMILIES, make_question
-from rods.envs.questions.question import HELD_OUT, Question
+from rods.envs.questions.families import FAMILIES, HELD_OUT, Question, make_question
 from rods.sandbox.execution import Execution
 from rods.types import ToolResult
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rods.dialects.fences import SearchR1
-from rods.envs.questions.question import HELD_OUT
+from rods.envs.questions.families import HELD_OUT
 from rods.envs.search.atlas import BY_KIND, BY_NAME
 from rods.envs.search.documents import Retriever
 from rods.envs.search.environment import RESULTS, SearchEnvironment

@@ -34,7 +34,7 @@ from rods.sandbox import lockdown, syscalls
 from rods.sandbox.editor import edit
 from rods.sandbox.observed import Output, descendants, kernel, memory
 from rods.sandbox.readable import anyone_may_read, coarse, libraries, lies_in, standard_library
-from rods.sandbox.scratch import Boxes
+from rods.sandbox.scratch import Boxes, unnamed
 
 HEADER = struct.Struct("<Q")
 TOOLS = ("/usr/bin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core", "/usr/share/git-core")
@@ -265,13 +265,7 @@ class Keeper:
         """The text as an open file without a name."""
         if not text:
             return os.open(os.devnull, os.O_RDONLY)
-        name = f"{self.box}/{os.urandom(16).hex()}"
-        place = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.unlink(name)
-        with open(place, "wb", closefd=False) as file:
-            file.write(text.encode("utf-8", "replace"))
-        os.lseek(place, 0, os.SEEK_SET)
-        return place
+        return unnamed(f"{self.box}/{os.urandom(16).hex()}", text.encode("utf-8", "replace"))
 
     def _become(self, work: Callable[[], None], stdin: int, out: int) -> NoReturn:
         """In the child: lock up, then work. Every way out of here ends the process."""

@@ -22,6 +22,8 @@ import traceback
 from types import ModuleType, TracebackType
 from typing import NoReturn, Self
 
+from rods.sandbox.scratch import unnamed
+
 OK, ERROR, MEMORY, DISK = 0, 1, 97, 98
 """Exit status of a program."""
 HEADER = struct.Struct("<Q")
@@ -126,12 +128,7 @@ def _give_input(text: str) -> None:
     """Make the text descriptor 0, as a file that has no name."""
     if not text:
         return
-    name = ".stdin"
-    place = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    os.unlink(name)
-    with open(place, "wb", closefd=False) as file:
-        file.write(text.encode("utf-8", "surrogatepass"))
-    os.lseek(place, 0, os.SEEK_SET)
+    place = unnamed(".stdin", text.encode("utf-8", "surrogatepass"))
     os.dup2(place, 0)
     os.close(place)
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115

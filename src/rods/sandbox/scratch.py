@@ -96,6 +96,16 @@ class Boxes:
             remove_tree(self.root)
 
 
+def unnamed(path: str, data: bytes) -> int:
+    """An open file that holds these bytes and has no name any more."""
+    place = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    with open(place, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(place, 0, os.SEEK_SET)
+    return place
+
+
 def _claimed(parent: str) -> tuple[str, int]:
     """A new root, locked for as long as its zygote lives."""
     while True:

@@ -13,14 +13,15 @@ from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import (
     FAMILIES,
+    HARDEST,
     HELD_OUT,
+    Question,
     is_held_out,
     make_question,
     question_of,
     question_task,
     question_tasks,
 )
-from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, TaskError
 from rods.evaluation.suite import stratified
 

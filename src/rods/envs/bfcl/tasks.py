@@ -23,9 +23,8 @@ from rods.infra.rows import listed
 from rods.task import LONG_CONTEXT, Provenance, Task, Turn
 from rods.types import Json, ToolCall, ToolSpec, Value
 
-_SAME = ("integer", "string", "boolean", "array", "object", "number")
 _OTHER = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
-_TYPES = {name: name for name in _SAME} | _OTHER
+_TYPES = {n: n for n in ("integer", "string", "boolean", "array", "object", "number")} | _OTHER
 
 
 def load_tasks(wheel: str = "") -> list[Task]:

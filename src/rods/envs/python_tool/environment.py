@@ -22,8 +22,13 @@ from pydantic import JsonValue
 from rods.dialects.programs import dedented, unwrapped
 from rods.envs.questions import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
-from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
-from rods.envs.questions.question import Question
+from rods.envs.questions.families import (
+    FAMILIES,
+    Question,
+    question_of,
+    question_task,
+    question_tasks,
+)
 from rods.rewards.answers import judge_answer
 from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
@@ -56,7 +61,6 @@ class PythonToolEnvironment(QuestionEnvironment):
         memory_mb: MiB that one program may use beside the interpreter and the packages.
         questions: Settings of `env.questions`.
         size: Programs at once; 0: as many as processors (a remote service: 16).
-        limits: All that one program may use, instead of `seconds` and `memory_mb`.
         preload: Packages that programs find loaded, where they are installed.
     """
 
@@ -71,13 +75,12 @@ class PythonToolEnvironment(QuestionEnvironment):
         memory_mb: int = 512,
         questions: Mapping[str, JsonValue] | None = None,
         size: int = 0,
-        limits: SandboxLimits | None = None,
         preload: Sequence[str] = ("numpy", "sympy"),
     ) -> None:
         super().__init__(questions)
         self._size, self._preload = size, preload
-        self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)
-        self.program_seconds = self._limits.seconds
+        self._limits = SandboxLimits(seconds, seconds, memory_mb * MIB)
+        self.program_seconds = seconds
         self._lock = threading.Lock()
         self._pools: dict[bool, SandboxPool] = {}
         self._remote = RemoteSandbox(sandbox, size or 16, self._limits) if sandbox else None

@@ -21,8 +21,8 @@ from pydantic import JsonValue
 from rods.env import Environment, TurnVerdict, World
 from rods.envs.judge import refusal
 from rods.envs.questions import QuestionSettings
+from rods.envs.questions.families import HELD_OUT, Question, is_generated
 from rods.envs.questions.files import load_question_tasks
-from rods.envs.questions.question import HELD_OUT, Question, is_generated
 from rods.envs.turns import TurnWorld, require_env
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, leniently, references, require_judges

@@ -80,20 +80,14 @@ def document_of(row: object) -> Document:
 def read_lines(path: Path) -> Iterator[tuple[int, Document]]:
     """The documents of a corpus in order, each with where its line begins; empty lines are skipped.
 
-    Raises:
-        ConfigError: the file is missing or a row is broken; the message names file and line.
+    Raises `ConfigError` for a broken row; the message names file and line.
     """
     start = 0
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield start, _document_at(line, f"{path}:{number}")
-                start += len(line)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise ConfigError(
-            f"env.search.corpus: {path} is not a file; expected JSON lines of documents."
-        ) from error
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield start, _document_at(line, f"{path}:{number}")
+            start += len(line)
 
 
 def _document_at(line: bytes, where: str) -> Document:

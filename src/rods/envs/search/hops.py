@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from rods.envs.questions.question import HELD_OUT, Question, require_same
+from rods.envs.questions.families import HELD_OUT, Question, require_same
 from rods.envs.search.atlas import (
     BY_KIND,
     BY_NAME,
