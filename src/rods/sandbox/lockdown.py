@@ -12,6 +12,7 @@ library only: the zygote lives on it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -168,13 +169,13 @@ def restrict_files(
         ruleset = _syscall(CREATE_RULESET, struct.pack("<QQQ", handled, network, scopes), size, 0)
         try:
             for place in read:
-                _add_rule_to_read(ruleset, place, READ)
+                _allow_to_read(ruleset, place, READ)
             for place in run:
-                _add_rule_to_read(ruleset, place, READ | EXECUTE)
+                _allow_to_read(ruleset, place, READ | EXECUTE)
             for path in write:
-                _add_rule(ruleset, path, handled & ~(EXECUTE | IOCTL_DEVICE))
+                _allow(ruleset, path, handled & ~(EXECUTE | IOCTL_DEVICE))
             for path in thin:
-                _add_rule(ruleset, path, REMOVE_DIR)
+                _allow(ruleset, path, REMOVE_DIR)
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
             _syscall(RESTRICT_SELF, ruleset, 0)
         finally:
@@ -183,29 +184,22 @@ def restrict_files(
         raise LockError(f"Landlock: {error}") from error
 
 
-def _add_rule_to_read(ruleset: int, place: str | int, rights: int) -> None:
-    if isinstance(place, int):
-        _add_open(ruleset, place, rights)
-        return
-    folder = place.removeprefix(LISTED)
-    try:
-        _add_rule(ruleset, folder, READ_DIR if place != folder else rights)
-    except (FileNotFoundError, PermissionError):
-        return  # what cannot be opened stays forbidden
+def _allow_to_read(ruleset: int, place: str | int, rights: int) -> None:
+    if isinstance(place, str) and place.startswith(LISTED):
+        place, rights = place.removeprefix(LISTED), READ_DIR
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # then it stays forbidden
+        _allow(ruleset, place, rights)
 
 
-def _add_rule(ruleset: int, path: str, rights: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _allow(ruleset: int, place: str | int, rights: int) -> None:
+    opened = place if isinstance(place, int) else os.open(place, os.O_PATH | os.O_CLOEXEC)
     try:
-        _add_open(ruleset, place, rights)
+        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+            rights &= OF_A_FILE
+        _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", rights, opened), 0)
     finally:
-        os.close(place)
-
-
-def _add_open(ruleset: int, place: int, rights: int) -> None:
-    if not stat.S_ISDIR(os.fstat(place).st_mode):
-        rights &= OF_A_FILE
-    _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", rights, place), 0)
+        if isinstance(place, str):
+            os.close(opened)
 
 
 class SyscallFilter:

@@ -312,7 +312,8 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
         return {"pattern": inner(value.pattern, where), "flags": value.flags}
     shown = _fields(value) if isinstance(value, BaseModel) else public(value)
     foreign = _installed(type(value)) and package_of(value) != home
-    hidden = {} if isinstance(value, BaseModel) or (shown and not foreign) else _private(value)
+    all_shown = isinstance(value, BaseModel) or (shown and not foreign)
+    hidden = {} if all_shown else attributes(value).keys() - public(value).keys()
     # Two that differ in what is hidden would be equal.
     if not (type(value) is object or callable(value) or hides(type(value)) or hidden):
         record = Record({key: inner(v, f"{where}.{key}") for key, v in shown.items()})
@@ -330,10 +331,6 @@ def _fields(value: BaseModel) -> dict[str, Any]:
     """The fields of a model by the names that its JSON has."""
     known = type(value).model_fields
     return {(n in known and known[n].serialization_alias) or n: held for n, held in value}
-
-
-def _private(value: object) -> set[str]:
-    return attributes(value).keys() - public(value).keys()
 
 
 def package_of(value: object) -> str:
