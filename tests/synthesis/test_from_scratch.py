@@ -28,8 +28,8 @@ from rods.synthesis.stages import stage_of, stages_of
 from rods.task import REVIEWS, Task, Turn, read_tasks, write_tasks
 from rods.types import Json, ToolCall
 from rods.writers.assembly import keeper_of
-from rods.writers.graph.invent import records_named
 from rods.writers.graph.live import Live
+from rods.writers.graph.scratch import records_named
 from scripted_author import ScriptedAuthor
 from scripted_chat import Reply
 from sweeps import slow

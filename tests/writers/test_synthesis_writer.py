@@ -120,7 +120,7 @@ def test_constants_of_the_api_are_not_renamed() -> None:
 
 
 def test_cut_never_parts_a_gap_from_its_follow_up() -> None:
-    partners = recombine.Partners(sides().train, writer()._units, ENVIRONMENT)  # pyright: ignore
+    partners = recombine.Partners(sides().train, ENVIRONMENT, ())
     rng = random.Random(0)
     cut = 0
     for seed in sides().train[::7]:

@@ -20,7 +20,7 @@ from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.writers import make_writer
 from rods.writers.resample import ResampleSettings
-from rods.writers.templates.language import TemplateLanguage
+from rods.writers.templates.reading import TemplateLanguage
 
 PIPELINE = "rods.writers.assembly:make_pipeline"
 """For a worker's settings."""

@@ -178,7 +178,6 @@ def case(*turns: tuple[str, tuple[ToolCall, ...]], heard: tuple[Task, ...] = ())
         variant=Yard(ENVIRONMENT, made),
         ancestors=[],
         corpus=Corpus((), ()),
-        max_distance=1.0,
         usage=TextCounts(heard),
     )
     found.__dict__["source_turns"] = (None,) * len(turns)

@@ -166,13 +166,13 @@ def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> Non
     shape = tuple(
         tuple(c.name for c in turn.ground_truth) for turn in base.task.turns if turn.ground_truth
     )
-    assert misfit(CallPlan("", shape), base, frozenset(), 0.25) is None
+    assert misfit(CallPlan("", shape), base, frozenset()) is None
     reasons = {
-        "unknown": misfit(CallPlan("", (("fly",), *shape[1:])), base, frozenset(), 0.25),
-        "blocked": misfit(CallPlan("", shape), base, frozenset({shape[0][0]}), 0.25),
-        "short": misfit(CallPlan("", shape[:-1]), base, frozenset(), 0.25),
-        "empty": misfit(CallPlan("", ((), *shape[1:])), base, frozenset(), 0.25),
-        "twice": misfit(CallPlan("", (("ls", "ls"), *shape[1:])), base, frozenset(), 0.25),
+        "unknown": misfit(CallPlan("", (("fly",), *shape[1:])), base, frozenset()),
+        "blocked": misfit(CallPlan("", shape), base, frozenset({shape[0][0]})),
+        "short": misfit(CallPlan("", shape[:-1]), base, frozenset()),
+        "empty": misfit(CallPlan("", ((), *shape[1:])), base, frozenset()),
+        "twice": misfit(CallPlan("", (("ls", "ls"), *shape[1:])), base, frozenset()),
     }
     assert all(isinstance(reason, Rejection) for reason in reasons.values()), reasons
     many = CallPlan("", tuple(("ls", "pwd", "cd") for _ in shape))

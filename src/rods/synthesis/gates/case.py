@@ -32,7 +32,7 @@ _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
 class Language:
     """Templates in which messages are worded; this class knows none.
 
-    The maker of the gatekeeper passes one that does (`rods.writers.templates.language`), so that no
+    The maker of the gatekeeper passes one that does (`rods.writers.templates.reading`), so that no
     gate knows a writer.
     """
 
@@ -206,7 +206,6 @@ class Case:
     ancestors: Sequence[Facts]
     """The seed and the other tasks that gave turns, as far as they are known."""
     corpus: Corpus
-    max_distance: float
     seen: Sequence[Prints] = ()
     """Variants that were accepted before in the same request."""
     pool: Neighbors | None = None

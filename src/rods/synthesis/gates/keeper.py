@@ -21,7 +21,7 @@ from rods.synthesis.gates.case import Case, Facts, Gate, Language
 from rods.synthesis.gates.overlap import Corpus, Neighbors, Prints
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.structure.profile import MAX_DISTANCE, distance
+from rods.synthesis.structure.profile import distance
 from rods.task import Task
 
 
@@ -136,7 +136,6 @@ class Gatekeeper:
     environment: Environment
     training: Sequence[Task]
     held_out: Sequence[Task] = ()
-    max_distance: float = MAX_DISTANCE
     language: Language = field(default_factory=Language)
     """Of templates, to read their messages back (`rods.writers.assembly.keeper_of`)."""
 
@@ -167,7 +166,6 @@ class Gatekeeper:
             variant=Facts(self.environment, variant, self.language),
             ancestors=[self.facts(t) for t in dict.fromkeys([seed, *producers])],
             corpus=self._corpus,
-            max_distance=self.max_distance,
             seen=seen,
             pool=self._pool,
             usage=self.usage,

@@ -12,8 +12,9 @@ import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
+from rods.synthesis.gates.case import TurnFacts
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import find_dates, iso
 from rods.synthesis.structure.sources import NUMBER, normal
@@ -96,9 +97,6 @@ def composed(old: str, new: str, pairs: Sequence[Pair]) -> bool:
     ]
     return re.fullmatch("".join(f"(?:{text})" for text in either), new) is not None
 
-
-if TYPE_CHECKING:
-    from rods.synthesis.gates.case import TurnFacts
 
 MASKS = 0xE000
 """First of the private characters that stand for values."""

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from rods.errors import TaskError
 from rods.synthesis.gates.case import Case, Facts, TurnFacts, of_turns
 from rods.synthesis.gates.overlap import Neighbors
-from rods.synthesis.structure.profile import distance
+from rods.synthesis.structure.profile import MAX_DISTANCE, distance
 from rods.synthesis.structure.sources import Argument, Shown, Source
 from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, reports_failure, trace
 from rods.synthesis.structure.typed import mistyped
@@ -212,8 +212,8 @@ def arguments_can_be_found(case: Case) -> str | None:
 
 def profile_is_near(case: Case) -> str | None:
     """The complexity profile is near the seed's."""
-    far, most = distance(case.seed.profile, case.variant.profile), case.max_distance
-    return f"profile distance {far:.3f} over {most}" if far > most else None
+    far = distance(case.seed.profile, case.variant.profile)
+    return f"profile distance {far:.3f} over {MAX_DISTANCE}" if far > MAX_DISTANCE else None
 
 
 DOCUMENTED = 1

@@ -11,8 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from rods.abilities import initial_state
 from rods.env import Environment
@@ -39,36 +38,23 @@ ASKS = 2
 """Requests until a judgement can be read."""
 
 
-@dataclass(frozen=True)
-class JudgeAnswer:
+class JudgeAnswer(NamedTuple):
     """Answer of the judge."""
 
-    failed: tuple[str, ...]
-    """Criteria that do not hold."""
+    rejection: Rejection | None
+    """None: all five criteria hold."""
     problem: str = ""
-    fault: str = "none"
-    """Where the fault lies: `message` can be repaired, `calls` cannot."""
-
-    @property
-    def accepted(self) -> bool:
-        """Tell whether all five criteria hold."""
-        return not self.failed
-
-    def rejection(self) -> Rejection:
-        """Return the rejection that the pipeline counts."""
-        detail = f"{', '.join(self.failed)}: {self.problem}"
-        return Rejection("judge", ErrorClass.QUERY_VERIFY_FAILED, detail)
+    repairable: bool = False
+    """Whether other words can fix it."""
 
 
 def judge(
     chat: Chat, environment: Environment, variant: Task, seed: int, problem: str = ""
-) -> JudgeAnswer | Rejection:
+) -> JudgeAnswer:
     """Ask the judge, who sees what the calls gave and the world at the start.
 
-    The variant passed every gate; `problem` says why it was refined, empty the first time.
-
-    Returns:
-        A judgement; a rejection of class `query_verify_no_tag` where none can be read.
+    The variant passed every gate; `problem` says why it was refined, empty the first time. An
+    answer that cannot be read is a rejection of class `query_verify_no_tag`.
     """
     steps = trace(environment, variant).steps
     rows = [
@@ -87,16 +73,16 @@ def judge(
     for number in range(ASKS):
         data = chat.ask("judge", messages, seed=seed + number, schema=JUDGEMENT).data
         if isinstance(data, dict) and all(isinstance(data.get(c), bool) for c in CRITERIA):
-            failed = tuple(name for name in CRITERIA if not data[name])
-            fault = str(data.get("fault", "none"))
-            return JudgeAnswer(failed, str(data.get("problem") or ""), fault)
+            failed = [name for name in CRITERIA if not data[name]]
+            if not failed:
+                return JudgeAnswer(None)
+            problem = str(data.get("problem") or "")
+            detail = f"{', '.join(failed)}: {problem}"
+            rejection = Rejection("judge", ErrorClass.QUERY_VERIFY_FAILED, detail)
+            repairable = data.get("fault") != "calls" and "gaps" not in failed
+            return JudgeAnswer(rejection, problem, repairable)
     detail = "the judge's answer has not all five criteria"
-    return Rejection("judge", ErrorClass.QUERY_VERIFY_NO_TAG, detail)
-
-
-def repairable(judgement: JudgeAnswer) -> bool:
-    """Tell whether other words can fix it."""
-    return judgement.fault != "calls" and "gaps" not in judgement.failed
+    return JudgeAnswer(Rejection("judge", ErrorClass.QUERY_VERIFY_NO_TAG, detail))
 
 
 CRITIC = schema(
@@ -109,20 +95,25 @@ CRITIC = schema(
     },
     ["action", "hint"],
 )
-MEANINGS: Mapping[str, str] = {
-    ErrorClass.PARAM_GEN_FAILED: "no valid arguments could be found for a function",
-    ErrorClass.DECOMPOSE_FAILED: "no plan came near the structure that is wanted",
-    ErrorClass.FUNC_SAMPLE_FAILED: "functions were planned that may not or cannot be used",
-    ErrorClass.VM_EXEC_FAILED: "a function call failed when it was executed",
+PATCHABLE: Mapping[str, tuple[str, str]] = {
+    ErrorClass.PARAM_GEN_FAILED: (
+        "no valid arguments could be found for a function",
+        "plan functions for which this world has values",
+    ),
+    ErrorClass.DECOMPOSE_FAILED: (
+        "no plan came near the structure that is wanted",
+        "keep the number of turns and of calls in each turn",
+    ),
+    ErrorClass.FUNC_SAMPLE_FAILED: (
+        "functions were planned that may not or cannot be used",
+        "plan functions of the list alone",
+    ),
+    ErrorClass.VM_EXEC_FAILED: (
+        "a function call failed when it was executed",
+        "plan calls that succeed in this world",
+    ),
 }
-"""What the classes mean that a patch may answer."""
-HINTS: Mapping[str, str] = {
-    ErrorClass.PARAM_GEN_FAILED: "plan functions for which this world has values",
-    ErrorClass.DECOMPOSE_FAILED: "keep the number of turns and of calls in each turn",
-    ErrorClass.FUNC_SAMPLE_FAILED: "plan functions of the list alone",
-    ErrorClass.VM_EXEC_FAILED: "plan calls that succeed in this world",
-}
-"""Hints for the planner where the critic gives none."""
+"""Classes that a patch may answer: what they mean, and a hint where the critic gives none."""
 
 
 def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
@@ -130,19 +121,20 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
 
     One that no patch may answer comes back as it is.
     """
-    if failure.reason not in MEANINGS:
+    if failure.reason not in PATCHABLE:
         return failure
+    meaning, usual_hint = PATCHABLE[failure.reason]
     owner = base.owners.get(failure.tool, "")
     messages = render(
         "critic",
-        kind=MEANINGS[failure.reason],
+        kind=meaning,
         function=failure.tool,
         error=failure.detail[:500],
         configuration=shortened({owner: base.start.get(owner, {})} if owner else dict(base.start)),
     )
     data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
     answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
-    hint = str(answer.get("hint") or HINTS[failure.reason])[:200]
+    hint = str(answer.get("hint") or usual_hint)[:200]
     hinted = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
     if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
         path = str(answer["path"])

@@ -123,9 +123,7 @@ def parse_plan(data: Json) -> CallPlan | None:
     return CallPlan(str(data.get("narrative") or ""), tuple(turns))
 
 
-def misfit(
-    plan: CallPlan, base: Base, blocked: frozenset[str], max_distance: float = MAX_DISTANCE
-) -> Rejection | None:
+def misfit(plan: CallPlan, base: Base, blocked: frozenset[str]) -> Rejection | None:
     """Why a plan cannot be executed or cannot come near the seed; None: it can."""
     names = {name for turn in plan.turns for name in turn}
     refused = functools.partial(Rejection, "plan", ErrorClass.DECOMPOSE_FAILED)
@@ -152,8 +150,8 @@ def misfit(
             detail = f"a function stands twice in one turn: {', '.join(functions)}"
             return Rejection("plan", ErrorClass.DUPLICATE_FUNC, detail)
     bound = nearest(plan, base)
-    far = f"the profile cannot come nearer than {bound:.2f} (at most {max_distance})"
-    return refused(far) if bound > max_distance else None
+    far = f"the profile cannot come nearer than {bound:.2f} (at most {MAX_DISTANCE})"
+    return refused(far) if bound > MAX_DISTANCE else None
 
 
 def nearest(plan: CallPlan, base: Base) -> float:

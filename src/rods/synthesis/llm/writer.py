@@ -22,7 +22,7 @@ from rods.synthesis.base import Base, Readable
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
 from rods.synthesis.chat.replies import Reply
-from rods.synthesis.llm.critique import judge, learnt, patched, repairable
+from rods.synthesis.llm.critique import judge, learnt, patched
 from rods.synthesis.llm.execute import execute, planned_of
 from rods.synthesis.llm.plan import UNPARSED, Chat, make_plan
 from rods.synthesis.llm.prompting import prompts_hash
@@ -209,21 +209,15 @@ class LlmWriter(Writer):
 
     def _review(self, variant: Task, sampling: int) -> Task | Rejection:
         verdict = judge(self._chat, self._environment, variant, sampling)
-        if isinstance(verdict, Rejection):
-            return verdict
-        if verdict.accepted:
-            return variant
-        if not repairable(verdict):
-            return verdict.rejection()
+        if not verdict.repairable:
+            return verdict.rejection or variant
         planned = planned_of(self._environment, variant)
         texts = write(self._chat, planned, "", sampling + 1, verdict.problem)
         if isinstance(texts, Rejection):
             return texts
         refined = dataclasses.replace(variant, turns=assemble(planned, texts))
         again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
-        if isinstance(again, Rejection):
-            return again
-        return refined if again.accepted else again.rejection()
+        return again.rejection or refined
 
 
 def make_llm_writer(

@@ -55,6 +55,10 @@ FROM_TEXT = 0.8
 class Grounder:
     """Fills in arguments."""
 
+    _live: Live
+    _rng: random.Random
+    """What the call that is filled in is made from, set by `fill`."""
+
     def __init__(
         self,
         domains: Domains,
@@ -68,23 +72,23 @@ class Grounder:
         self._specs = specs
         self._owners = owners or {}
         self._graph = graph
-        self._exemplars = graph.exemplars
         self._paired = {n for p in domains.pairs if p.either_way for n in p.parameters}
         self._draws, self._words = draws(domains, materials), materials.vocabulary
         self._texts = Texts(domains, materials)
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
         """A call with an argument for every required parameter and some of the others."""
+        self._live, self._rng = live, rng
         properties, required = self._specs[tool].properties, self._specs[tool].required
-        arguments = self._carried(tool, live, rng)
-        arguments |= self._own(tool, live)
-        arguments |= self._together(tool, arguments, live, rng)
+        arguments = self._carried(tool)
+        arguments |= self._own(tool)
+        arguments |= self._together(tool, arguments)
         for name, schema in properties.items():
             if name in arguments or (
                 name not in required and rng.random() > self._share(tool, name)
             ):
                 continue
-            value = self._value(tool, name, schema, live, rng)
+            value = self._value(tool, name, schema)
             if value is not None:
                 arguments[name] = value
             elif name in required:
@@ -92,7 +96,7 @@ class Grounder:
         texts = [v for v in arguments.values() if isinstance(v, str)]
         if len(set(texts)) < len(texts):
             return None
-        self._match_endings(arguments, live)
+        self._match_endings(arguments)
         ordered = {name: arguments[name] for name in properties if name in arguments}
         return ToolCall(tool, ordered)
 
@@ -101,7 +105,7 @@ class Grounder:
         known = self._graph.given(tool, name)
         return OPTIONAL if known is None else min(0.95, max(0.05, known))
 
-    def _carried(self, tool: str, live: Live, rng: random.Random) -> dict[str, Value]:
+    def _carried(self, tool: str) -> dict[str, Value]:
         """What the call takes over from an earlier one or its result.
 
         A table is booked as it was asked for; a price is that of the thing it is paid for.
@@ -109,18 +113,15 @@ class Grounder:
         properties = self._specs[tool].properties
         found: dict[str, Value] = {}
         for name in properties:
-            fed = self._fed(tool, name, live)
-            if fed is not None and name not in self._paired and rng.random() <= SAME:
+            fed = self._fed(tool, name)
+            if fed is not None and name not in self._paired and self._rng.random() <= SAME:
                 step, found[name] = fed
                 found.update({n: v for n, v in step.call.arguments.items() if n in properties})
-        for step in reversed(live.steps):
-            shared = {
-                n: v
-                for n, v in step.call.arguments.items()
-                if self._goes_on(tool, n, step.call.name)
-            }
-            if step.call.name != tool and len(shared) > 1:
-                return shared | found if rng.random() < TOGETHER else found
+        for step in reversed(self._live.steps):
+            before, given = step.call.name, step.call.arguments
+            shared = {n: v for n, v in given.items() if self._goes_on(tool, n, before)}
+            if before != tool and len(shared) > 1:
+                return shared | found if self._rng.random() < TOGETHER else found
         return found
 
     def _goes_on(self, tool: str, name: str, before: str) -> bool:
@@ -130,12 +131,11 @@ class Grounder:
             return False
         return name in self._specs[tool].properties
 
-    def _fed(self, tool: str, name: str, live: Live) -> tuple[TraceStep, Scalar] | None:
+    def _fed(self, tool: str, name: str) -> tuple[TraceStep, Scalar] | None:
         """The latest result that gave such arguments in the training tasks, and its value."""
         producers = self._graph.feeds.get((tool, name), {})
-        properties = self._specs[tool].properties
-        declared = json_type(properties[name])
-        for step in reversed(live.steps):
+        declared = json_type(self._specs[tool].properties[name])
+        for step in reversed(self._live.steps):
             fields = {at for call, at in producers if call == step.call.name}
             for leaf in step.leaves if fields else ():
                 value = typed(leaf.value, declared) if field_of(leaf.path) in fields else None
@@ -143,9 +143,7 @@ class Grounder:
                     return step, value
         return None
 
-    def _together(
-        self, tool: str, carried: Mapping[str, Value], live: Live, rng: random.Random
-    ) -> dict[str, Value]:
+    def _together(self, tool: str, carried: Mapping[str, Value]) -> dict[str, Value]:
         """Codes of a call that exist together, unless both are carried over from an earlier one.
 
         Where both are looked up, it is rather those that were just shown.
@@ -158,67 +156,62 @@ class Grounder:
             chosen: Sequence[str]
             ordered = sorted(pairs.known)
             if pairs.either_way:
-                shown = {str(leaf.value) for step in live.steps[-4:] for leaf in step.leaves}
+                late = self._live.steps[-4:]
+                shown = {str(leaf.value) for step in late for leaf in step.leaves}
                 most = max(len(shown.intersection(pair)) for pair in ordered)
                 near = [pair for pair in ordered if len(shown.intersection(pair)) == most]
-                chosen = rng.sample(rng.choice(near), 2)
+                chosen = self._rng.sample(self._rng.choice(near), 2)
             else:
-                chosen = rng.choice(ordered)
+                chosen = self._rng.choice(ordered)
             found |= dict(zip(pairs.parameters, chosen, strict=True))
         return found
 
-    def _own(self, tool: str, live: Live) -> dict[str, Value]:
+    def _own(self, tool: str) -> dict[str, Value]:
         """Account and secret that the tool's class is set up for: nobody logs in as another."""
         found: dict[str, Value] = {}
         for name, schema in self._specs[tool].properties.items():
             kind, owner = self._domains.parameter(tool, name), self._owners.get(tool, "")
-            value = live.own(owner, kind, name) if kind in PERSONAL else None
+            value = self._live.own(owner, kind, name) if kind in PERSONAL else None
             if (own := typed(value, str(schema.get("type", "")))) not in (None, "None"):
                 found[name] = own
         return found
 
-    def _match_endings(self, arguments: dict[str, Value], live: Live) -> None:
+    def _match_endings(self, arguments: dict[str, Value]) -> None:
         """A copy under a new name keeps the ending of what it is a copy of."""
         for copy, original in self._domains.endings.items():
             source, target = arguments.get(original), arguments.get(copy)
-            if isinstance(source, str) and target not in live.existing("name", copy):
+            if isinstance(source, str) and target not in self._live.existing("name", copy):
                 arguments[copy] = with_ending_of(source, str(target))
 
-    def _value(
-        self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
-    ) -> Value:
-        kind = self._domains.parameter(tool, name)
-        declared = json_type(schema)
+    def _value(self, tool: str, name: str, schema: Mapping[str, Any]) -> Value:
+        kind, declared = self._domains.parameter(tool, name), json_type(schema)
         if choices := json_choices(schema):
-            return cast("Value", rng.choice(choices))
+            return cast("Value", self._rng.choice(choices))
         if declared == "boolean":
-            return rng.random() < 0.5
+            return self._rng.random() < 0.5
         if declared in ("array", "list"):
-            return self._items(tool, name, schema, kind, live, rng)
+            return self._items(tool, name, cast("Mapping[str, Any]", schema.get("items", {})))
         if declared in ("dict", "object"):
-            return self._object(tool, self._exemplar(tool, name, rng), live, rng)
+            return self._object(tool, self._exemplar(tool, name))
         fellows = self._fellows(tool) if kind in PERSONAL else None
-        shown = live.shown(name, fellows) if self._may_be_shown(name, kind) else []
-        if shown and rng.random() < FROM_RESULT:
+        held = self._domains.leaf("", name)  # an `amount` in a result may be of shares
+        may_be_shown = kind != "body" and held in ("", kind)
+        shown = self._live.shown(name, fellows) if may_be_shown else []
+        if shown and self._rng.random() < FROM_RESULT:
             return typed(shown[0], declared)
-        return self._scalar(tool, name, kind, declared, live, rng)
+        return self._scalar(tool, name, declared)
 
     def _fellows(self, tool: str) -> frozenset[str] | None:
         """Tools of the same class; None where the world names no classes."""
         owner = self._owners.get(tool)
         return frozenset(t for t, o in self._owners.items() if o == owner) if owner else None
 
-    def _may_be_shown(self, name: str, kind: str) -> bool:
-        """Whether a result's field of this name holds such values: an `amount` may be of shares."""
-        held = self._domains.leaf("", name)
-        return kind != "body" and held in ("", kind)
-
-    def _object(self, tool: str, model: Value, live: Live, rng: random.Random) -> Value:
+    def _object(self, tool: str, model: Value) -> Value:
         """One of the state's lists that has the fields of a training task's, else other values."""
         if not isinstance(model, dict):
             return model
-        if there := live.records(model.keys()):
-            chosen = rng.choice(there)
+        if there := self._live.records(model.keys()):
+            chosen = self._rng.choice(there)
             return {key: cast("Value", chosen[key]) for key in model}
         found: dict[str, Value] = {}
         for key, value in model.items():
@@ -226,89 +219,76 @@ class Grounder:
             fresh = self._draws.get(self._domains.fresh.get(key, kind))
             if kind == "ident" and isinstance(value, str):
                 fresh = partial(self._words.like, value)
-            found[key] = fresh(rng) if fresh else self._object(tool, value, live, rng)
+            found[key] = fresh(self._rng) if fresh else self._object(tool, value)
         return found
 
-    def _items(
-        self,
-        tool: str,
-        name: str,
-        schema: Mapping[str, Any],
-        kind: str,
-        live: Live,
-        rng: random.Random,
-    ) -> Value:
-        inner = cast("Mapping[str, Any]", schema.get("items", {}))
-        wanted = json_type(inner) or "string"
-        count = rng.choice((1, 2, 2, 3)) if kind != "quantity" else rng.choice((2, 3, 4))
+    def _items(self, tool: str, name: str, inner: Mapping[str, Any]) -> Value:
+        """A list of values that each have the schema `inner`."""
+        kind = self._domains.parameter(tool, name)
+        count = self._rng.choice((1, 2, 2, 3) if kind != "quantity" else (2, 3, 4))
         if options := json_choices(inner):
-            return cast("Value", rng.sample(options, min(count, len(options))))
+            return cast("Value", self._rng.sample(options, min(count, len(options))))
         if not kind:
-            return self._exemplar(tool, name, rng)
-        found = [self._scalar(tool, name, kind, wanted, live, rng) for _ in range(count)]
+            return self._exemplar(tool, name)
+        found = [self._scalar(tool, name, json_type(inner) or "string") for _ in range(count)]
         return cast("Value", list(dict.fromkeys(v for v in found if v is not None))) or None
 
-    def _scalar(
-        self, tool: str, name: str, kind: str, declared: str, live: Live, rng: random.Random
-    ) -> Scalar:
-        if kind == "body" and f"{tool}.{name}" not in self._domains.fresh:
+    def _scalar(self, tool: str, name: str, declared: str) -> Scalar:
+        domains, live, rng = self._domains, self._live, self._rng
+        kind, whole = domains.parameter(tool, name), f"{tool}.{name}"
+        if kind == "body" and whole not in domains.fresh:
             return self._texts.draw(tool, name, rng)
         if kind == "pattern" and rng.random() < FROM_TEXT:
             return word_of(live.kinds.get("name" if name == "name" else "body", {}), rng)
-        places = self._domains.fields.get(f"{tool}.{name}", self._domains.fields.get(name))
+        places = domains.fields.get(whole, domains.fields.get(name))
         others = live.taken(name) if kind == "ident" else ()
-        owner = self._owners.get(tool, "")
-        existing = [
-            value
-            for value in (live.existing(kind, name, owner) if places != [] else ())
-            if typed(value, declared) is not None and value not in others
-        ]
-        drawn_as = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
-        fresh = self._draws.get(drawn_as)
+        there = live.existing(kind, name, self._owners.get(tool, "")) if places != [] else ()
+        existing = [v for v in there if typed(v, declared) is not None and v not in others]
+        fresh = self._draws.get(domains.fresh.get(whole) or domains.fresh.get(name, kind))
         if kind == "body" or (places is not None and not existing):
             return None if fresh is None else fresh(rng)
-        if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
+        if fresh is not None and domains.inferred and tool.split("_")[0] in ENROLS:
             return fresh(rng)
-        if kind in self._domains.numbers and kind != "id":
-            return self._number(kind, declared, rng)
-        recent = [v for v in live.recent(kind, self._domains) if typed(v, declared) in existing]
-        if kind in self._domains.about and recent and rng.random() < SAME:
+        if kind in domains.numbers and kind != "id":
+            return self._number(kind, declared)
+        recent = [v for v in live.recent(kind, domains) if typed(v, declared) in existing]
+        if kind in domains.about and recent and rng.random() < SAME:
             return typed(recent[0], declared)
         if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
             return typed(rng.choice(existing), declared)
         if fresh is not None:
             return fresh(rng)
-        value = self._exemplar(tool, name, rng)
-        if self._domains.inferred:
-            value = self._guess(value, name, declared, live, rng)
+        value = self._exemplar(tool, name)
+        if domains.inferred:
+            value = self._guess(value, name, declared)
         return value if isinstance(value, str | int | float) else None
 
-    def _guess(
-        self, seen: Value, name: str, declared: str, live: Live, rng: random.Random
-    ) -> Value:
+    def _guess(self, seen: Value, name: str, declared: str) -> Value:
         """Without kinds: a number near one that training tasks give, a text of that field."""
-        alike = [v for (_, n), values in self._exemplars.items() if n == name for v in values]
+        rng, exemplars = self._rng, self._graph.exemplars
+        alike = [v for (_, n), values in exemplars.items() if n == name for v in values]
         if declared in ("integer", "number") and not isinstance(seen, bool):
             near = seen if isinstance(seen, int | float) else rng.choice(alike or [5])
             if isinstance(near, int | float) and rng.random() < JITTER:
                 drawn = max(1.0, near * rng.uniform(0.5, 2.0))
                 return round(drawn) if declared == "integer" else round(2 * drawn) / 2
             return near
-        there = [value for value in live.held(name) if isinstance(value, str)]
+        there = [value for value in self._live.held(name) if isinstance(value, str)]
         if there and (seen is None or rng.random() < FROM_STATE):
             return rng.choice(there)
         return seen if seen is not None else rng.choice(alike) if alike else None
 
-    def _exemplar(self, tool: str, name: str, rng: random.Random) -> Value:
-        known = self._exemplars.get((tool, name), ())
-        return rng.choice(known) if known else None
+    def _exemplar(self, tool: str, name: str) -> Value:
+        known = self._graph.exemplars.get((tool, name), ())
+        return self._rng.choice(known) if known else None
 
-    def _number(self, kind: str, declared: str, rng: random.Random) -> Scalar:
+    def _number(self, kind: str, declared: str) -> Scalar:
         known = self._domains.numbers[kind]
         low, high = known.range
-        high = min(high, 20 * low + 400)
-        value = rng.uniform(low, high)
+        value = self._rng.uniform(low, min(high, 20 * low + 400))
         value = max(value, PLURAL) if known.whole else value
-        if declared == "integer" or (known.whole and rng.random() < MOSTLY):
-            return int(value) if declared == "integer" else float(int(value))
+        if declared == "integer":
+            return int(value)
+        if known.whole and self._rng.random() < MOSTLY:
+            return float(int(value))
         return round(value, 2)

@@ -1,26 +1,36 @@
 """Seed tasks from nothing: a walk over an API in a world that no task describes.
 
-Owns the choice of tools: those go on with what earlier calls were about. Values are
-`invent.py`'s, the execution is the walk's, the wording the templates'.
+Owns the choice of tools, which go on with what earlier calls were about, and what a parameter may
+take when no task and no `domains.toml` says it: keys of a mapping that is called like it, values of
+fields of its name, and `scratch.toml` for the rest. The execution is the walk's, the wording the
+templates'.
 
     planned = ScratchWalk(planner, base, random.Random(3)).run()     # list[PlannedTurn]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import functools
+import random
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib.resources import files
+from typing import Any, cast
 
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import field_of
-from rods.synthesis.structure.words import noun, order_of
+from rods.synthesis.structure.trace import Scalar, field_of, leaves
+from rods.synthesis.structure.words import noun, order_of, thing
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
-from rods.types import ToolCall, json_choices, json_type
-from rods.writers.graph.ground import PASSING
-from rods.writers.graph.invent import Inventor, lists
+from rods.types import Json, ToolCall, Value, json_choices, json_type
+from rods.writers.graph.fresh import word_of
+from rods.writers.graph.ground import PASSING, Grounder
+from rods.writers.graph.live import Live, typed
 from rods.writers.graph.walk import Walk
-from rods.writers.templates.described import from_description
+from rods.writers.templates.wording import from_description
 
 TURNS = (2, 3, 3, 4)
 """Turns of a conversation, each drawn alike."""
@@ -37,6 +47,180 @@ SAID = frozenset([*_said.split(), "details", "subject"])
 """Last words of parameters that people say at once: days, times, written texts."""
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}
 """How often each category is planned."""
+GO_ON = 0.85
+"""How often an argument takes what an earlier call was about."""
+KNOWN_DAY = 0.5
+"""How often a day is one that the state holds."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIME = re.compile(r"[012]\d:[0-5]\d")
+_PERSON = re.compile(r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)+")
+
+Records = Mapping[str, Mapping[str, Json]]
+
+
+@functools.cache
+def lists() -> Mapping[str, Any]:
+    """The lists of `scratch.toml`; its texts as sets of words."""
+    listed = files("rods").joinpath("writers", "graph", "scratch.toml")
+    data = tomllib.loads(listed.read_text(encoding="utf-8"))
+    return {k: frozenset(v.split()) if isinstance(v, str) else v for k, v in data.items()}
+
+
+def listed(kind: str, name: str) -> Sequence[Any]:
+    """Values of the first list for a word of a parameter's name, the last word first."""
+    for word in (*reversed(noun(name).split()), "else"):
+        for row in lists()[kind]:
+            if word in row["names"].split():
+                return row["values"]
+    return ()
+
+
+def singular(field: str) -> str:
+    """`entries` and `pets` as one of them."""
+    return re.sub(r"ies$", "y", field) if field.endswith("ies") else field.removesuffix("s")
+
+
+def tables(node: Json, name: str = "") -> Iterator[tuple[str, Records]]:
+    """Mappings of records in a state, by their fields."""
+    if isinstance(node, dict):
+        if name and node and all(isinstance(value, dict) for value in node.values()):
+            yield name, cast("Records", node)
+        for key, value in node.items():
+            yield from tables(value, key)
+
+
+def records_named(name: str, description: str, live: Live) -> Records:
+    """Records by their keys, of the mapping that a parameter takes keys of; empty: of none.
+
+    It is called like it, its keys stand in fields of the parameter's name, or the description
+    speaks of it: `licence plate of the car`; or it is an id and there is no other mapping.
+    """
+    words = re.findall(r"[a-z]+", description.lower())
+    held = set(live.held(name))
+    found = [*tables(cast("Json", dict(live.configuration)))]
+    for field, records in found:
+        if singular(field.rpartition("_")[2]) == thing(name).rpartition(" ")[2]:
+            return records
+        if held and held <= records.keys():
+            return records
+    alone = len(found) == 1 and noun(name) != thing(name)
+    spoken = (table for field, table in found if not held and (alone or singular(field) in words))
+    return next(spoken, {})
+
+
+class Inventor(Grounder):
+    """Fills in arguments without kinds and without tasks; where kinds are known, as `Grounder`."""
+
+    _record: Mapping[str, Json] = {}
+    """What the call that is filled in is about."""
+    _name = ""
+    """Who it brings in."""
+
+    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
+        """A call with an argument for every required parameter and some of the others."""
+        self._record, self._name = {}, ""
+        return super().fill(tool, live, rng)
+
+    def _carried(self, tool: str) -> dict[str, Value]:
+        """A moved appointment is not moved to its own day: nothing is taken over as it was."""
+        return {} if self._domains.inferred else super()._carried(tool)
+
+    def _share(self, tool: str, name: str) -> float:
+        """An optional yes or no is left alone: nobody knows how one asks for it."""
+        schema = self._specs[tool].properties[name]
+        quiet = self._domains.inferred and json_type(schema) in ("boolean", "array", "object")
+        return 0.0 if quiet else super()._share(tool, name)
+
+    def _value(self, tool: str, name: str, schema: Mapping[str, Any]) -> Value:
+        declared = json_type(schema)
+        several = declared == "array"
+        inner = cast("Mapping[str, Any]", schema.get("items", {})) if several else schema
+        known = not self._domains.inferred or json_choices(inner) or declared == "boolean"
+        if known or json_type(inner) not in ("string", "integer", "number"):
+            return super()._value(tool, name, schema)
+        row = {"description": schema.get("description", ""), **inner}
+        if not several:
+            return self._invented(tool, name, row)
+        drawn = [self._invented(tool, singular(name), row) for _ in range(2)]
+        return cast("Value", list(dict.fromkeys(v for v in drawn if v is not None))) or None
+
+    def _invented(self, tool: str, name: str, schema: Mapping[str, Any]) -> Scalar:
+        declared, description = json_type(schema), str(schema.get("description", ""))
+        if found := records_named(name, description, self._live):
+            taken = self._live.taken(name)
+            free = (v for v in found if v not in taken and typed(v, declared) is not None)
+            known = {v: found[v] for v in free}
+            chosen = self._of_the_matter(known)
+            self._record = known.get(str(chosen), {})
+            return typed(chosen, declared)
+        if declared == "string":
+            return self._text(tool, name, description)
+        own = self._record.get(name)
+        held = [own] if own else self._live.held(name)
+        near = [v for v in held if isinstance(v, int | float)]
+        value = self._rng.choice(listed("numbers", name))
+        if near and max(near) > 0:  # as the state has them there
+            drawn = max(near) * self._rng.uniform(0.8, 1.1)
+            value = round(drawn, int(drawn < 20 and any(v % 1 for v in near))) or 1
+        return int(value) if declared == "integer" else float(value)
+
+    def _text(self, tool: str, name: str, description: str) -> Scalar:
+        live, rng = self._live, self._rng
+        used = {str(v) for step in live.steps for v in step.call.arguments.values()}
+        held = [v for v in live.held(name) if isinstance(v, str)]
+        last, first = noun(name).split()[-1], noun(tool).split()[0]
+        if "YYYY-MM-DD" in description or any(map(_DATE.fullmatch, held)):
+            return self._day(held)
+        if "HH:MM" in description or any(map(_TIME.fullmatch, held)):
+            return f"{rng.randint(8, 17):02d}:{rng.choice(('00', '15', '30', '45'))}"
+        if first in lists()["creates"] and last in lists()["identities"]:
+            return self._new(tool, last)
+        if last in lists()["written"]:
+            held = [v for v in held if v not in used]
+        if held:
+            return self._of_the_matter({value: {} for value in held})
+        if last in lists()["searches"]:
+            state = leaves(cast("Json", dict(live.configuration)))
+            return word_of({"": [leaf.value for leaf in state]}, rng)
+        found = listed("texts", name)
+        return rng.choice(found) if found else None
+
+    def _new(self, tool: str, what: str) -> str:
+        """A name or an address of somebody or something that is not there yet."""
+        made = set(noun(tool).split())
+        theirs = [
+            str(record[what])
+            for field, records in tables(cast("Json", dict(self._live.configuration)))
+            for record in records.values()
+            if what in record and made & {field, singular(field)}
+        ]
+        first, last = self._words.first_name, self._words.surname
+        self._name = self._name or f"{first(self._rng)} {last(self._rng)}"
+        if what == "email":
+            domain = theirs[0].partition("@")[2] if theirs else "mail.example"
+            return f"{self._name.replace(' ', '.')}@{domain}".lower()
+        plain = theirs and not any(map(_PERSON.fullmatch, theirs))
+        return self._name.partition(" ")[0] if plain else self._name
+
+    def _of_the_matter(self, known: Records) -> Scalar:
+        """One of several things: that which the conversation is about, or that belongs to it."""
+        latest = reversed(self._live.steps) if self._rng.random() < GO_ON else ()
+        seen = [str(leaf.value) for s in latest for leaf in (*s.leaves, *leaves(s.call))]
+        for value in seen:
+            if value in known:
+                return value
+        for value in seen:
+            if linked := [key for key, record in known.items() if value in record.values()]:
+                return self._rng.choice(linked)
+        return self._rng.choice(list(known)) if known else None
+
+    def _day(self, held: Iterable[str]) -> str:
+        """A day that the state holds, or one soon after the latest."""
+        days = sorted({day for day in held if _DATE.fullmatch(day)})
+        if days and self._rng.random() < KNOWN_DAY:
+            return str(self._of_the_matter({day: {} for day in days}))
+        latest = datetime.date.fromisoformat(days[-1] if days else "2026-03-02")
+        return (latest + datetime.timedelta(self._rng.randint(1, 12))).isoformat()
 
 
 def category_of(planned: Sequence[PlannedTurn]) -> str:

@@ -29,8 +29,8 @@ from rods.writers.graph.walk import Planner, Walk
 from rods.writers.inference import domains_for
 from rods.writers.resample.assign import Materials
 from rods.writers.resample.writer import ResampleWriter
-from rods.writers.templates.language import templates_say_all
 from rods.writers.templates.phrases import phrases_of
+from rods.writers.templates.reading import templates_say_all
 from rods.writers.templates.vocabulary import Vocabulary
 
 DRAFTS = 6

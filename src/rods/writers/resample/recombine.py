@@ -3,7 +3,7 @@
 Owns which turns can be taken out of a task and put into another without breaking what they depend
 on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
 
-    partners = Partners(pool, units_of, state_access(environment))
+    partners = Partners(pool, environment)
     found = partners.recombine(seed, rng)                   # ResamplePlan, or None
 """
 
@@ -12,12 +12,13 @@ from __future__ import annotations
 import dataclasses
 import random
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from rods.abilities import InitialState, StateAccess
-from rods.synthesis.base import Unit
+from rods.abilities import InitialState, StateAccess, state_access
+from rods.env import Environment
+from rods.synthesis.base import Base, Unit
 from rods.task import Task, Turn
 
 MAX_TURNS = 8
@@ -66,26 +67,19 @@ def gaps(task: Task) -> int:
 class Partners:
     """Finds tasks whose turns fit into another task."""
 
-    def __init__(
-        self,
-        pool: Sequence[Task],
-        units_of: Callable[[Task], Sequence[Unit]],
-        access: StateAccess,
-        places: Collection[str] = (),
-    ):
-        """`pool`: tasks of the training side, each analyzed by `units_of`; `places`: names of the
-        environment's tables (a turn that says one goes on with a story).
+    def __init__(self, pool: Sequence[Task], environment: Environment, places: Collection[str]):
+        """`pool`: tasks of the training side; `places`: names of the environment's tables (a turn
+        that says one goes on with a story).
         """
-        self._pool, self._units_of, self._access = pool, units_of, access
-        self._places = tuple(places)
+        self._pool, self._environment, self._places = pool, environment, places
+        self._access = state_access(environment)
         self._known: dict[str, Sequence[Unit]] = {}
 
     def units(self, task: Task) -> Sequence[Unit]:
         """Units of a task, computed once."""
-        known = self._known.get(task.id)
-        if known is None:
-            known = self._known[task.id] = self._units_of(task)
-        return known
+        if task.id not in self._known:
+            self._known[task.id] = Base(self._environment, task).units
+        return self._known[task.id]
 
     def recombine(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
         """Exchange the seed's turns of one class for another task's turns of a class.
@@ -149,11 +143,8 @@ class Partners:
         return {name for category, name in self._index if category == seed.category}
 
     def _donor(self, seed: Task, wanted: str, rng: random.Random) -> Task | None:
-        found = [
-            task
-            for task in self._index.get((seed.category, wanted), ())
-            if task.provenance.scenario != seed.provenance.scenario
-        ]
+        known, mine = self._index.get((seed.category, wanted), ()), seed.provenance.scenario
+        found = [task for task in known if task.provenance.scenario != mine]
         # A few partners for each seed, always the same: plans are analyzed once and used often.
         near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
         return rng.choice(near) if near else None

@@ -18,7 +18,7 @@ from typing import cast
 
 from rods.abilities import InitialState, state_access
 from rods.env import Environment
-from rods.synthesis.base import Base, Unit
+from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Gate
 from rods.synthesis.gates.worded import retells
 from rods.synthesis.planned import descent
@@ -94,9 +94,7 @@ class ResampleWriter(Writer):
         self.materials = Materials(
             Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
         )
-        self._partners = recombine.Partners(
-            self._pool, self._units, self._access, _listed(self._domains)
-        )
+        self._partners = recombine.Partners(self._pool, environment, _listed(self._domains))
         self._prepared: dict[str, AnalyzedTask | Rejection] = {}
 
     def propose(
@@ -143,24 +141,17 @@ class ResampleWriter(Writer):
             return False
         return distance(ours.profile, theirs.profile) <= MAX_DISTANCE
 
-    def _units(self, task: Task) -> Sequence[Unit]:
-        """Which classes and which earlier turns each turn of a task depends on."""
-        return Base(self._environment, task).units
-
     def _prepare(self, task: Task) -> AnalyzedTask | Rejection:
-        known = self._prepared.get(task.id)
-        if known is None:
-            if len(self._prepared) >= CACHED:
-                self._prepared.clear()
-            known = self._prepared[task.id] = self._analyze(self._materialized(task))
-        return known
-
-    def _analyze(self, task: Task) -> AnalyzedTask | Rejection:
-        made = AnalyzedTask(self._environment, task, self._domains)
-        failed = next((step for step in made.steps if step.result.failed), None)
-        if failed is not None:
+        if (known := self._prepared.get(task.id)) is not None:
+            return known
+        if len(self._prepared) >= CACHED:
+            self._prepared.clear()
+        made: AnalyzedTask | Rejection
+        made = AnalyzedTask(self._environment, self._materialized(task), self._domains)
+        if failed := next((step for step in made.steps if step.result.failed), None):
             detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
-            return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
+            made = Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
+        self._prepared[task.id] = made
         return made
 
     def _draft(self, prepared: AnalyzedTask, rng: random.Random) -> Task | Rejection:
