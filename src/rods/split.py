@@ -67,6 +67,16 @@ def split(
     return Split(train, held_out, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
+def untrained_tools(train: Sequence[Task], held_out: Sequence[Task]) -> str:
+    """A sentence that names the tools that only held-out tasks call; "" if there are none."""
+    trained, tested = (
+        {call.name for task in part for turn in task.turns for call in turn.ground_truth}
+        for part in (train, held_out)
+    )
+    names = ", ".join(sorted(tested - trained))
+    return f"Only held-out tasks call {names}: add training tasks that do." if names else ""
+
+
 def sides(train: Sequence[Task], held_out: Sequence[Task]) -> Split:
     """Two sides that were split elsewhere."""
     ids = json.dumps([[task.id for task in side] for side in (train, held_out)])

@@ -96,12 +96,16 @@ def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
 
     stages = (StageSettings(name="a", epochs=2), StageSettings(name="b", expand=True))
     assert of(stages=stages, scenarios=2) == (
-        "Training tasks: 9. Held-out scenarios: 2. Limit: none. The stages have 21 updates without "
-        "variants; variants enter with stage 2, after 6 updates. Fewer than 4 held-out scenarios "
-        "rarely show a difference: write more tasks, or raise env.held_out."
+        "Training tasks: 9. Held-out scenarios: 2. Variants are made in stages.1, which begins "
+        "after 6 updates. Fewer than 4 held-out scenarios rarely show a difference: write more "
+        "tasks, or raise env.held_out."
     )
-    fixed = of(stages=stages, curriculum="static", updates=7)
-    assert fixed.endswith("Limit: 7 updates. The stages have 21 updates without variants.")
+    assert "So this run makes none: raise updates" in of(stages=stages, updates=6)
+    assert of(stages=stages[1:]).endswith("which begins with the first update.")
+    assert of(stages=stages, curriculum="static", updates=7).endswith(
+        "At most 7 updates, no variants."
+    )
+    assert of(stages=stages, curriculum="static").endswith("At most 21 updates, no variants.")
 
 
 def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():

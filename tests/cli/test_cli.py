@@ -77,7 +77,6 @@ def test_a_model_of_your_own_takes_the_full_setting(
     shown = json.loads(printed.out)
     assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
     assert "memory was not planned: model 'a/b'" in printed.err
-    assert "Name a folder with the model's config.json to get a plan." in printed.err
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of, has_variance
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
+from rods.split import untrained_tools
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task
@@ -179,16 +180,21 @@ def outlook(config: RunConfig, sides: Splits) -> str:
     """What a run does with these tasks: how many it trains on, and when variants enter."""
     scenarios = len({task.provenance.scenario for task in sides.held_out})
     steps = _stage_updates(config, sides.originals)
-    growing = next((i for i, stage in enumerate(config.stages) if stage.expand), len(steps))
-    most = f"{config.updates} updates" if config.updates else "none"
     text = f"Training tasks: {len(sides.originals)}. Held-out scenarios: {scenarios}. "
-    text += f"Limit: {most}. The stages have {sum(steps)} updates without variants"
     if config.grows:
-        text += f"; variants enter with stage {growing + 1}, after {sum(steps[:growing])} updates"
+        growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
+        first = sum(steps[:growing])
+        text += f"At most {config.updates} updates. " if config.updates else ""
+        text += f"Variants are made in stages.{growing}, which begins "
+        text += f"after {first} updates. " if first else "with the first update. "
+        if 0 < config.updates <= first:
+            text += "So this run makes none: raise updates, or shorten the stages before. "
+    else:
+        text += f"At most {min(sum(steps), config.updates or sum(steps))} updates, no variants. "
     if scenarios < ENOUGH and not config.evaluation.files:
-        text += f". Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
-        text += "tasks, or raise env.held_out"
-    return f"{text}."
+        text += f"Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
+        text += "tasks, or raise env.held_out. "
+    return f"{text}{untrained_tools(sides.originals, sides.held_out)}".rstrip()
 
 
 def _warn(config: RunConfig, sides: Splits) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from rods.envs import make_environment
 from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckReport, check_tasks
+from rods.split import untrained_tools
 
 
 def check(
@@ -58,25 +59,31 @@ def check(
     environment = make_environment(settings.name, settings.arguments)
     rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)
     report = check_tasks(rows, environment)
-    rows_shown = [row._asdict() for row in report.rows]
-    data = {"tasks": report.tasks, **report.counts(), "rows": rows_shown}
-    print_results(data, *_shown(report, every))
+    numbers = {task.id: number for number, task in enumerate(rows, 1)}
+    found = [{"number": numbers[row.task], **row._asdict()} for row in report.rows]
+    data = {"tasks": report.tasks, **report.counts(), "rows": found}
+    print_results(data, *_shown(report, numbers, every))
     for call, able, unable in writers_of(rows):
         if unable:
             say(f"note: {', '.join(unable)} cannot write {call}; {', '.join(able)} can.")
     if tasks is None:  # else they may be variants, or seed tasks beside others
         sides = split_tasks(settings, config.evaluation.files)
         require_sides(sides.train, sides.held_out, settings)
+        if note := untrained_tools(sides.train, sides.held_out):
+            say(note)
     if not report.ok:
         raise typer.Exit(1)
 
 
-def _shown(report: CheckReport, every: bool) -> Iterator[RenderableType]:
-    table = Table("finding", "task", "turn", "what")
+def _shown(
+    report: CheckReport, numbers: Mapping[str, int], every: bool
+) -> Iterator[RenderableType]:
+    table = Table("finding", "task", "turn", "what", caption="Turns are counted from 0.")
     shown = report.rows if every else [r for r in report.rows if r.finding != "ambiguous"]
     for row in shown:
         turn = "" if row.turn < 0 else str(row.turn)
-        table.add_row(row.finding.value, row.origin, turn, escape(row.detail))
+        name = f"task {numbers[row.task]}" if row.origin == row.task else row.origin
+        table.add_row(row.finding.value, name, turn, escape(row.detail))
     if shown:
         yield table
     counts = ", ".join(f"{name} {count}" for name, count in report.counts().items())

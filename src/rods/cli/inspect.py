@@ -78,6 +78,11 @@ def inspect(
     from rods.writers.assembly import keeper_of
 
     config = load_config(recipe, profile, overrides(context.args))
+    if file is not None and (file / "manifest.json").is_file():
+        raise TaskError(
+            f"{file} is a run; expected a file of variants. To see its trajectories: rods view "
+            f"{file}. Its variants are in {file}/checkpoint/STEP/variants.jsonl."
+        )
     if file is None and not structure:
         raise TaskError("rods inspect needs a file of variants, or --structure.")
     files = [file] if file else [Path(name) for name in config.env.tasks]
@@ -163,10 +168,10 @@ def _shown(findings: Sequence[VariantFinding], number: int) -> Iterator[Renderab
             for name, problem in finding.faults.items():
                 table.add_row(finding.variant.id, name, escape(problem))
         yield table
-    yield _summary(findings)
+    yield _summary(findings, min(number, len(findings)))
 
 
-def _summary(findings: Sequence[VariantFinding]) -> str:
+def _summary(findings: Sequence[VariantFinding], shown: int) -> str:
     faults = Counter(name for finding in findings for name in finding.faults)
     failed = sum(bool(finding.faults) for finding in findings)
     unknown = sum(finding.seed is None for finding in findings)
@@ -177,8 +182,9 @@ def _summary(findings: Sequence[VariantFinding]) -> str:
         text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} checked them"
     far = sorted(f.distance for f in findings if f.distance is not None)
     if far:
-        text += f"; median profile distance {far[len(far) // 2]:.3f}"
-    return text + "."
+        text += f"; median distance of structure to the seed task {far[len(far) // 2]:.3f}"
+    more = "" if shown == len(findings) else f" {shown} are shown; --n 0 shows all."
+    return f"{text}.{more}"
 
 
 def _page(finding: VariantFinding) -> Table:
@@ -194,7 +200,9 @@ def _page(finding: VariantFinding) -> Table:
     if finding.seed is None:
         table.add_row("seed", "unknown: give it with --tasks")
     elif finding.distance is not None:
-        table.add_row("seed", f"{finding.seed.id}, profile distance {finding.distance:.3f}")
+        table.add_row(
+            "seed", f"{finding.seed.id}, distance of structure {finding.distance:.3f} (0 to 1)"
+        )
     table.add_section()
     for index, turn in enumerate(variant.turns):
         table.add_row(f"turn {index}", escape(turn.user) or "(blank: tools are given back)")

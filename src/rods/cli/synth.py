@@ -25,7 +25,7 @@ from rods.envs.originals import brings_tasks, own_tasks, split_tasks
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.evaluation.check import without_broken
 from rods.infra.files import disk
-from rods.split import Split
+from rods.split import Split, untrained_tools
 from rods.split import sides as both
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
@@ -216,6 +216,8 @@ def _sources(
         return environment, both(found, sides.held_out), found
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training split")
+        if note := untrained_tools(train, sides.held_out):
+            common.say(note)
     return environment, both(train, sides.held_out), given or train
 
 
@@ -346,7 +348,7 @@ def _table(collection: Collection, what: str) -> Table:
     table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         middle = sorted(counted.distances)[len(counted.distances) // 2]
-        table.add_row("median profile distance", f"{middle:.3f}", "")
+        table.add_row("median distance of structure to the seed task (0 to 1)", f"{middle:.3f}", "")
     for stage, row in sorted(collection.worker.usage().items()):
         for figure in FIGURES:
             what = f"{stage}: {figure.replace('_', ' ')} per accepted"

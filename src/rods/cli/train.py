@@ -108,9 +108,7 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
     try:
         shape = shape_of(load_architecture(config.model))
     except PolicyError as error:
-        how = "Name a folder with the model's config.json to get a plan."
-        said = f"memory was not planned: {str(error).rstrip('.')}. {how}"
-        raise PolicyError(said) from error
+        raise PolicyError(f"memory was not planned: {error}") from error
     device = device_of(config, here=False)
     require_context(config, shape.positions)
     config, said = with_engine(config, shape.parameters, device.on_gpu)

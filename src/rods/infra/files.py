@@ -198,8 +198,9 @@ class LineLog:
             with disk(self.path, "cutting"):
                 os.truncate(self.path, left)
             whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
-            what = f"{whole} records behind the checkpoint are done again"
-            _log.warning("%s: %s%s", self.path, what, "; the last line was torn" if torn else "")
+            what = f"{whole} line{'s' * (whole != 1)} written after the last checkpoint removed"
+            also = "; the last one was torn" if torn else ""
+            _log.warning("%s: %s, to be computed again%s", self.path, what, also)
         return left
 
 

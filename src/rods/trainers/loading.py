@@ -34,11 +34,12 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings
-from rods.config.bundled import is_missing_path, local_path
+from rods.config.bundled import BUNDLED, is_missing_path, local_path
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
 from rods.errors import PolicyError
+from rods.infra.dotted import nearest
 from rods.trainers.adapters import (
     ADAPTER_CONFIG,
     adapters_at,
@@ -235,8 +236,9 @@ def require_found(name: str) -> None:
         except OSError as error:
             fault = f"; as a Hugging Face name it cannot be fetched: {_first_line(error)}"
     raise PolicyError(
-        f"model {name!r}: there is no folder {name}, neither a model nor a run{fault}. "
-        "Give a folder, as `rods sft DATA --out FOLDER` writes one, or a Hugging Face name."
+        f"model {name!r}: there is no folder {name}, neither a model nor a run{fault}."
+        f"{nearest(name, (*BUNDLED, *PACKAGED))} Give a folder, as `rods sft DATA --out FOLDER` "
+        "writes one, or a Hugging Face name."
     )
 
 

@@ -8,10 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, overrides, resumed, say
+from rods.cli.common import (
+    Drift,
+    Model,
+    Profile,
+    Recipe,
+    Resume,
+    given,
+    out,
+    overrides,
+    resumed,
+    say,
+)
 from rods.cli.hosts import left_off, require_meant, started
-from rods.config import Start
-from rods.errors import PrerequisiteError
+from rods.config import Start, with_overrides
+from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.dotted import override
 
@@ -32,6 +43,10 @@ def trl(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
     ] = False,
+    memory: Annotated[
+        float | None,
+        typer.Option(help="GiB of each device, to plan for. [default: what is free here]"),
+    ] = None,
 ) -> None:
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE.
 
@@ -51,22 +66,31 @@ def trl(
     from rods.assemble.library import hosted
     from rods.trainers.memory.plan import trl_memory
 
-    planned = trl_memory(config, int(theirs.get(ROWS, config.rollout.k)))
+    sized = with_overrides(config, given({"train.local.memory_gib": memory}))
+    try:
+        planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)))
+    except ConfigError as error:
+        if not dry_run:
+            raise
+        planned = [str(error)]  # the configuration may be meant for another machine
     from rods.integrations.trl.args import given_to, require_same
 
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
         if dry_run:
-            say("TRL is not installed, so names and values of --trl.… are not checked.")
             out().print_json(data=given_to(config, folder, **theirs))
+            for line in planned:
+                say(line)
+            say("TRL is not installed, so names and values of --trl.… are not checked.")
         raise
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
+    if dry_run:
+        say(str(args))
     for line in planned:
         say(line)
     if dry_run:
-        say(str(args))
         return
     if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
