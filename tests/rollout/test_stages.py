@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from rods.config.rollout import WorldSettings
 from rods.env import TurnVerdict
 from rods.errors import EnvError
 from rods.policy import Completion
@@ -21,6 +22,7 @@ from rods.types import ToolCall
 from rollout_cases import NoisyPolicy, NoisySession, play_groups
 from worlds import NotesEnvironment, NotesWorld, notes_task
 
+ONE_EACH = WorldSettings(starting=1, running=1, judging=1)
 BOUNDS = {"starting": 2, "running": 3, "judging": 1}
 
 
@@ -133,14 +135,14 @@ def test_the_policy_goes_on_while_worlds_start_and_are_judged() -> None:
         await asyncio.gather(*(line(stages, span) for _ in range(n)))
         return time.perf_counter() - started
 
-    taken = asyncio.run(all_of(StagePlaces(1, 1, 1), 8, 0.02))
+    taken = asyncio.run(all_of(StagePlaces(ONE_EACH), 8, 0.02))
     assert 10 * 0.02 <= taken < 18 * 0.02
-    assert asyncio.run(all_of(StagePlaces(), 8, 0.02)) < 8 * 0.02
+    assert asyncio.run(all_of(StagePlaces(WorldSettings()), 8, 0.02)) < 8 * 0.02
 
 
 def test_who_has_started_keeps_its_place_until_it_is_played() -> None:
     async def run() -> None:
-        stages = StagePlaces(starting=1, running=1)
+        stages = StagePlaces(WorldSettings(starting=1, running=1))
         first, second, third = (Passage(stages) for _ in range(3))
         await first.to("starting")
         await first.to("running")
@@ -162,7 +164,7 @@ def test_who_has_started_keeps_its_place_until_it_is_played() -> None:
 @pytest.mark.parametrize("stage", ["running", "judging"])
 def test_who_is_cancelled_leaves_no_place_taken(stage: str) -> None:
     async def run() -> None:
-        stages = StagePlaces(1, 1, 1)
+        stages = StagePlaces(ONE_EACH)
         taken, passage = Passage(stages), Passage(stages)
         await taken.to(stage)  # type: ignore[arg-type]
         await passage.to("starting")

@@ -79,14 +79,9 @@ class CorrectionSettings(Settings):
 class TrainSettings(Settings):
     """Update of the policy."""
 
-    advantage: Literal[
-        "grpo",
-        "dr_grpo",
-        "rloo",
-        "reinforce++",
-        "reinforce++_baseline",
-        "gae",
-    ] = "grpo"
+    advantage: Literal["grpo", "dr_grpo", "rloo", "reinforce++", "reinforce++_baseline", "gae"] = (
+        "grpo"
+    )
     """`reinforce++` and its baseline form standardize over the batch's tokens, as verl and OpenRLHF
     do. `gae`: PPO with a critic and an advantage for each token, whitened over the batch. It
     compares no groups, so equal rewards teach too."""

@@ -142,7 +142,7 @@ class RolloutRunner:
             on_trajectory: called once for each finished trajectory, in the order of finishing.
         """
         if context.stages is None:
-            context = replace(context, stages=StagePlaces.of(context.settings.worlds))
+            context = replace(context, stages=StagePlaces(context.settings.worlds))
         self._context, self._size = context, context.settings.k
         self._gate = asyncio.Semaphore(context.settings.concurrency)
         self._invalid = InvalidShare(context.settings.max_invalid, window)

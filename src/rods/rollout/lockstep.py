@@ -7,7 +7,7 @@ Owns whose turn it is. It never counts trajectories in flight: `rollout.concurre
         await lockstep.generating()       # waits until nobody works any more
         await lockstep.working()          # waits until all have generated, then for its place
 
-    passage = Passage(StagePlaces(starting=4, running=16, judging=4))
+    passage = Passage(StagePlaces(config.rollout.worlds))
     await passage.to("starting")
     await passage.to("running")           # gives up its place among those who start
     passage.leave()
@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Literal, Self
+from typing import Literal
 
 from rods.config.rollout import WorldSettings
 
@@ -95,14 +95,13 @@ Stage = Literal["starting", "running", "judging"]
 class StagePlaces:
     """Places of each stage; 0: as many as come. The three queues of SkyRL-v0."""
 
-    def __init__(self, starting: int = 0, running: int = 0, judging: int = 0) -> None:
-        bounds: dict[Stage, int] = {"starting": starting, "running": running, "judging": judging}
+    def __init__(self, settings: WorldSettings) -> None:
+        bounds: dict[Stage, int] = {
+            "starting": settings.starting,
+            "running": settings.running,
+            "judging": settings.judging,
+        }
         self.gates = {name: asyncio.Semaphore(most) for name, most in bounds.items() if most}
-
-    @classmethod
-    def of(cls, settings: WorldSettings) -> Self:
-        """The stages of a configuration."""
-        return cls(settings.starting, settings.running, settings.judging)
 
 
 class Passage:
