@@ -58,6 +58,8 @@ class Service:
     Args:
         url: Address of the service, with or without `path`.
         setting: Name of the address in messages.
+        seconds: How long one answer may take.
+        retries: How often to ask again when the service failed.
         patience: Seconds before the first repetition; doubled each time, with some chance in it.
         size: Requests at once; more callers wait.
 

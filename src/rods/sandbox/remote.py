@@ -25,12 +25,8 @@ GRACE_SECONDS = 40.0
 class RemoteSandbox:
     """Runs programs on a SandboxFusion service, `size` at once.
 
-    Args:
-        url: Address of the service, with or without `/run_code`.
-        size: Requests at once; more callers wait.
+    Args beside those of `rods.infra.service.Service`:
         limits: Seconds, memory and output are asked for or kept; the service keeps the rest.
-        retries: How often to ask again when the service failed.
-        patience: Seconds before the first repetition; doubled each time, with some chance in it.
     """
 
     def __init__(

@@ -55,10 +55,7 @@ SPEC = ToolSpec(
 class PythonToolEnvironment(QuestionEnvironment):
     """Question tasks with one tool, `code_interpreter`.
 
-    Args:
-        sandbox: Address of a SandboxFusion service; empty: the sandbox of this machine.
-        seconds: Of one program, on the clock and of CPU time.
-        memory_mb: MiB that one program may use beside the interpreter and the packages.
+    Args beside those of `PythonToolSettings`:
         questions: Settings of `env.questions`.
         size: Programs at once; 0: as many as processors (a remote service: 16).
         preload: Packages that programs find loaded, where they are installed.

@@ -11,7 +11,6 @@ once.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from rods.env import Environment
 from rods.envs.class_world import ClassTasks
 from rods.envs.remote.messages import Action, Observation, RemoteWorld, checked
 from rods.errors import EnvError
-from rods.infra.service import Service, ServiceFailure
+from rods.infra.service import Service, ServiceFailure, read_key
 from rods.split import Split, split
 from rods.task import Task
 
@@ -27,11 +26,8 @@ from rods.task import Task
 class RemoteEnvironment(ClassTasks, Environment):
     """Plays worlds on a service.
 
-    Args:
-        url: Address of the service.
+    Args beside those of `rods.infra.service.Service`:
         token: Name of the environment variable that holds its token, where it wants one.
-        seconds: How long one answer may take.
-        size: Requests at once; more callers wait.
 
     Raises:
         EnvError: the service does not answer.
@@ -46,7 +42,7 @@ class RemoteEnvironment(ClassTasks, Environment):
         seconds: float = 90.0,
         size: int = 256,
     ) -> None:
-        secret = os.environ.get(token, "").strip()
+        secret = read_key(token)
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._url, self._seconds, self._size = url, seconds, size
         self._reset, self._step, self._close, self._tasks = map(

@@ -38,14 +38,9 @@ APPLY_SECONDS = 600.0
 class RepoEnvironment(Environment):
     """Working copies of repositories with hidden tests.
 
-    Args:
-        count: Tasks that are made, of both sides.
-        difficulty: 1 to 5, see `plant.py`.
+    Args beside those of `RepoSettings`:
         seed: Of the bugs.
-        apart: What stands on one side only: `repositories`, or `bugs` of the same code.
-        seconds: Of one command of the agent.
         test_seconds: Of the hidden checks of one patch, processor time.
-        memory_mb: MiB that the commands of a workplace may use together.
         container: Command that starts containers, for tasks that name an image: docker, podman.
         believe: Whether tests of such a task count that code under test could claim to have passed.
         wrap: Whether bubblewrap goes around workplaces.

@@ -52,9 +52,7 @@ SPEC = ToolSpec(
 class SearchEnvironment(QuestionEnvironment):
     """Question tasks with one tool, `search`.
 
-    Args:
-        corpus: Path of a corpus, or address of a retriever; empty: the bundled corpus.
-        results: Documents that one search shows.
+    Args beside those of `SearchSettings`:
         questions: Settings of `env.questions`.
         index: What is searched, instead of `corpus`.
     """

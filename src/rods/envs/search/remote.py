@@ -25,15 +25,7 @@ PLAIN = "water"
 
 
 class RemoteRetriever:
-    """Asks a retrieval service, `size` requests at once.
-
-    Args:
-        url: Address of the service, with or without `/retrieve`.
-        seconds: How long one answer may take.
-        retries: How often to ask again when the service failed.
-        patience: Seconds before the first repetition; doubled each time, with some chance in it.
-        size: Requests at once; more callers wait.
-    """
+    """Asks a retrieval service; the arguments are those of `rods.infra.service.Service`."""
 
     def __init__(
         self,
