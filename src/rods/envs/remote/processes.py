@@ -23,7 +23,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 from rods.abilities import Wrapper
 from rods.config import RunConfig
@@ -54,22 +54,8 @@ OPENINGS = 3
 machine that is lost, on which others may yet be started."""
 
 
-class Worker(Protocol):
-    """One process and the line to it."""
-
-    alive: bool
-
-    def ask(self, action: Action, seconds: float) -> Observation:
-        """The answer to an action; an empty one asks whether it is ready.
-
-        Raises:
-            EnvError: it took too long, so the process was ended; or the process had died.
-        """
-        ...
-
-    def end(self) -> None:
-        """End it at once."""
-        ...
+Worker: TypeAlias = "_Process | _Actor"
+"""One process and the line to it. An empty action asks whether it is ready."""
 
 
 class ProcessEnvironment(Environment, Wrapper[Environment]):
@@ -207,6 +193,7 @@ class _Process:
         return self._process.pid or 0
 
     def ask(self, action: Action, seconds: float) -> Observation:
+        """The answer to an action; raises `EnvError` where it took too long or the process died."""
         try:
             self._line.send(action)
             if self._line.poll(seconds):
@@ -218,6 +205,7 @@ class _Process:
         raise EnvError(f"a world's process gave no answer for {seconds:g} seconds and was ended")
 
     def end(self) -> None:
+        """End it at once."""
         self.alive = False
         self._process.kill()
         self._process.join(5)
