@@ -206,9 +206,9 @@ def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: 
     expected = paired_difference(
         averaged("fixed"), averaged("rods"), [row.scenario for row in rows]
     )
-    cell = found.arms[1].cells[TaskSubset("variant"), "greedy_progress"]
+    cell = found.arms[1].cell(TaskSubset("variant"), "greedy_progress")
     assert cell.against == expected and expected is not None and expected.clusters == 30
-    assert found.arms[0].cells[TaskSubset("variant"), "greedy_progress"].against is None
+    assert found.arms[0].cell(TaskSubset("variant"), "greedy_progress").against is None
     assert found.arms[1].ahead == "2 of 2"
 
 

@@ -33,7 +33,7 @@ def test_an_arm_has_an_interval_over_scenarios_and_one_over_seeds(tmp_path: Path
     ]
     found = compare_runs([f"base={tmp_path}/a?.json", f"plus={','.join(plus)}"])
     assert [arm.name for arm in found.arms] == ["base", "plus"] and found.baseline == "base"
-    against = found.arms[1].cells[TaskSubset("original"), "progress"].against
+    against = found.arms[1].cell(TaskSubset("original"), "progress").against
     assert against is not None and (against.n, against.clusters) == (2, 2)
     assert (against.mean, against.half_width) == pytest.approx((0.3, 0.0))
     over = found.arms[1].over_seeds("progress")

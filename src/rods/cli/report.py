@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from rods.store import MANIFEST
 
 if TYPE_CHECKING:
     from rods.report.experiment import Experiment
-    from rods.report.heldout import Cells
+    from rods.report.heldout import ResultRow
     from rods.report.run_data import RunData
 
 HOST = "127.0.0.1"
@@ -44,14 +45,13 @@ def results_of(run: RunData) -> dict[str, Any]:
     """Return what a run gave, as JSON: each held-out result before and after training."""
     from rods.report import heldout
 
-    cells = heldout.compared((run.evaluation("before"), run.last_evaluation))
     return {
         "run": run.path,
         "report": run.path / "report.html",
         "finished": bool(run.manifest.get("finished")),
         "updates": len(run.steps),
         "seconds": run.seconds,
-        "results": _rows(cells),
+        "results": _rows(heldout.result_rows(run.evaluation("before"), run.last_evaluation)),
         "notes": run.notes,
     }
 
@@ -61,16 +61,21 @@ def compared(found: Experiment) -> dict[str, Any]:
     arms = [
         {
             **{"name": arm.name, "settings": arm.overrides, "seeds": [*arm.runs]},
-            **{"results": _rows(arm.cells), "differences_by_seed": arm.by_seed},
+            **{"results": _rows(arm.rows), "differences_by_seed": arm.by_seed},
         }
         for arm in found.arms
     ]
     return {"name": found.name, "baseline": found.baseline, "arms": arms, "notes": found.notes}
 
 
-def _rows(cells: Cells) -> list[dict[str, Any]]:
-    named = ((*key, cell) for key, cell in cells.items())
-    return [{"set": p.set, "part": p.label, "metric": m, **asdict(cell)} for p, m, cell in named]
+def _rows(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
+    from rods.report.heldout import METRICS, measured
+
+    return [
+        {"set": row.part.set, "part": row.part.label, "metric": m, **asdict(row.cells[m])}
+        for row in rows
+        for m in measured(rows, METRICS)
+    ]
 
 
 def compare(

@@ -28,7 +28,7 @@ from rods.evaluation.grid import Grid
 from rods.evaluation.stats import Interval, mean_ci
 from rods.report import heldout
 from rods.report.build import span, write_page
-from rods.report.heldout import LEADING, METRICS, Cells, MetricCell, Point, TaskSubset
+from rods.report.heldout import METRICS, MetricCell, Point, ResultRow, TaskSubset
 from rods.report.panels import Figure, colors_of, overlay, overlays
 from rods.report.plots import Axes, Series
 from rods.report.results import change, heading, mean, numbers, plain_table
@@ -45,7 +45,7 @@ class ArmResult:
     overrides: tuple[str, ...]
     runs: Mapping[int, RunData]
     """By seed."""
-    cells: Cells
+    rows: Sequence[ResultRow]
     by_seed: Mapping[str, tuple[float, ...]]
     """For each metric of the first set: this arm after training minus the baseline, for each seed
     that both have; empty for the baseline."""
@@ -59,7 +59,17 @@ class ArmResult:
         base: Mapping[int, RunData],
     ) -> ArmResult:
         """Set an arm's runs against the baseline's, which are empty for the baseline itself."""
-        return cls(name, tuple(overrides), mine, _cells(mine, base), _by_seed(mine, base))
+        common = sorted(mine.keys() & base.keys())
+        against = [pooled([of[seed] for seed in common], "after") for of in (base, mine)]
+        runs = [*mine.values()]
+        ends = pooled(runs, "before"), pooled(runs, "after")
+        rows = heldout.result_rows(*ends, (against[0], against[1]))
+        return cls(name, tuple(overrides), mine, rows, _by_seed(mine, base))
+
+    def cell(self, part: TaskSubset, metric: str) -> MetricCell:
+        """What was measured of some tasks; empty where nothing was."""
+        row = next((row for row in self.rows if row.part == part), None)
+        return row.cells[metric] if row else MetricCell()
 
     @property
     def ahead(self) -> str:
@@ -161,17 +171,16 @@ class Experiment:
     @property
     def parts(self) -> list[TaskSubset]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
-        return heldout.parts_and_metrics(arm.cells for arm in self.arms)[0]
+        return [*dict.fromkeys(row.part for arm in self.arms for row in arm.rows)]
 
     @property
     def metrics(self) -> list[str]:
         """What was measured, of those that tables lead with."""
-        known = heldout.parts_and_metrics(arm.cells for arm in self.arms)[1]
-        return [metric for metric in known if metric in LEADING]
+        return heldout.measured(row for arm in self.arms for row in arm.rows)
 
     @property
     def several(self) -> bool:
-        """Tell whether any arm has several seeds."""
+        """Whether any arm has several seeds."""
         return any(len(arm.runs) > 1 for arm in self.arms)
 
     @property
@@ -217,13 +226,6 @@ def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
     return EvaluationPass(when, tuple(rows))
 
 
-def _cells(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> Cells:
-    runs, common = [*mine.values()], sorted(mine.keys() & base.keys())
-    against = [pooled([of[seed] for seed in common], "after") for of in (base, mine)]
-    ends = pooled(runs, "before"), pooled(runs, "after")
-    return heldout.compared(ends, (against[0], against[1]) if common else (None, None))
-
-
 def _by_seed(
     mine: Mapping[int, RunData], base: Mapping[int, RunData]
 ) -> dict[str, tuple[float, ...]]:
@@ -231,8 +233,8 @@ def _by_seed(
     for seed in sorted(mine.keys() & base.keys()):
         ends = [heldout.by_key(of[seed].last_evaluation) for of in (base, mine)]
         both = [key for key in ends[0] if key in ends[1]]
-        common = (EvaluationPass("after", tuple(end[key] for key in both)) for end in ends)
-        rows = heldout.result_rows(*common)
+        first, last = (EvaluationPass("after", tuple(end[key] for key in both)) for end in ends)
+        rows = heldout.result_rows(first, last)
         for metric in heldout.measured(rows):
             cell = rows[0].cells[metric]
             if cell.before and cell.after:
@@ -306,21 +308,20 @@ def _results(found: Experiment) -> Table:
     table = _by_metric(found, title, caption + over)
     for part in (part for part in found.parts if not part.by):
         table.add_section()
-        known = [arm.cells.get((part, metric)) for arm in found.arms for metric in found.metrics]
-        sizes = [cell.after.n for cell in known if cell and cell.after]
+        known = [arm.cell(part, metric).after for arm in found.arms for metric in found.metrics]
+        sizes = [after.n for after in known if after]
         tasks = f" ({_range(sizes)} tasks)" if sizes else ""
         table.add_row(Text(f"{part.title}{tasks}"), style="bold")
         for arm in found.arms:
-            cells = [arm.cells.get((part, metric)) for metric in found.metrics]
             lines = ["  gain", f"  to {found.short}"] if arm.ahead else ["  gain"]
-            texts = [_cell(cell, arm.ahead != "") for cell in cells]
+            texts = [_cell(arm.cell(part, metric), arm.ahead != "") for metric in found.metrics]
             first = Text("\n".join([arm.name, *lines]), no_wrap=True, overflow="ellipsis")
             table.add_row(first, *texts)
     return table
 
 
-def _cell(cell: MetricCell | None, compared: bool) -> Text:
-    if cell is None:
+def _cell(cell: MetricCell, compared: bool) -> Text:
+    if not cell.before and not cell.after:
         return Text("-")
     lines = [Text(mean(cell.after)), change(cell.difference)]
     return Text("\n").join([*lines, change(cell.against)] if compared else lines)

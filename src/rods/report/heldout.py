@@ -5,15 +5,14 @@ the intervals come from `evaluation/stats.py`. A set's parts are its writers (wh
 of several) and its categories. Knows neither tables nor pages.
 
     for row in result_rows(run.evaluation("before"), run.last_evaluation):
-        row.label, row.cells["greedy_progress"].difference
-    compared((run.evaluation("before"), run.last_evaluation), (baseline, run.last_evaluation))
+        row.part.label, row.cells["greedy_progress"].difference
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeAlias
@@ -103,16 +102,24 @@ class ResultRow:
     cells: Mapping[str, MetricCell]
 
 
-def result_rows(before: EvaluationPass | None, after: EvaluationPass | None) -> list[ResultRow]:
-    """All rows: for each set first all tasks, then each writer, then each category."""
-    first, last = by_key(before), by_key(after)
-    everything = {**first, **last}
+Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
+"""Two evaluations whose common tasks are paired."""
+
+
+def result_rows(
+    before: EvaluationPass | None, after: EvaluationPass | None, against: Pair = (None, None)
+) -> list[ResultRow]:
+    """All rows: for each set first all tasks, then each writer, then each category.
+
+    `against` are, in a comparison, the baseline's evaluation and this one, both after training.
+    """
+    passes = [by_key(one) for one in (before, after, *against)]
+    everything = [*{**passes[0], **passes[1]}.values()]
     rows: list[ResultRow] = []
-    for part in _parts(list(everything.values())):
-        chosen = [k for k, row in everything.items() if part.holds(row)]
-        cells = {m: _cell(m, chosen, first, last) for m in METRICS}
-        scenarios = {everything[k].scenario for k in chosen}
-        rows.append(ResultRow(part, len(chosen), len(scenarios), cells))
+    for part in _parts(everything):
+        held = [row for row in everything if part.holds(row)]
+        cells = {metric: _cell(part, metric, passes) for metric in METRICS}
+        rows.append(ResultRow(part, len(held), len({row.scenario for row in held}), cells))
     return rows
 
 
@@ -150,22 +157,32 @@ def by_key(evaluation: EvaluationPass | None) -> dict[Key, EvalRow]:
     return {(r.set, r.task_id): r for r in evaluation.rows} if evaluation else {}
 
 
-def _cell(
-    metric: str, keys: list[Key], first: Mapping[Key, EvalRow], last: Mapping[Key, EvalRow]
-) -> MetricCell:
-    before = {k: first[k] for k in keys if k in first and metric in first[k].values}
-    after = {k: last[k] for k in keys if k in last and metric in last[k].values}
-    both = [k for k in before if k in after]
-    difference = paired_difference(
-        [before[k].values[metric] for k in both],
-        [after[k].values[metric] for k in both],
-        [after[k].scenario for k in both],
+def _cell(part: TaskSubset, metric: str, passes: Iterable[Mapping[Key, EvalRow]]) -> MetricCell:
+    before, after, base, mine = (
+        {k: row for k, row in rows.items() if metric in row.values and part.holds(row)}
+        for rows in passes
     )
-    return MetricCell(_mean(metric, before), _mean(metric, after), difference, len(both))
+    changes = (_paired(metric, *ends) for ends in ((before, after), (base, mine)))
+    (difference, paired), (against, common) = changes
+    means = _mean(metric, before), _mean(metric, after)
+    return MetricCell(*means, difference, paired, against, common)
 
 
 def _mean(metric: str, rows: Mapping[Key, EvalRow]) -> Interval | None:
     return mean_ci([r.values[metric] for r in rows.values()], [r.scenario for r in rows.values()])
+
+
+def _paired(
+    metric: str, first: Mapping[Key, EvalRow], last: Mapping[Key, EvalRow]
+) -> tuple[Interval | None, int]:
+    """The difference over the common tasks, and how many these are."""
+    both = [key for key in first if key in last]
+    difference = paired_difference(
+        [first[key].values[metric] for key in both],
+        [last[key].values[metric] for key in both],
+        [last[key].scenario for key in both],
+    )
+    return difference, len(both)
 
 
 def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:
@@ -175,34 +192,6 @@ def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:
 
 
 # -- several runs or arms ------------------------------------------------------------------------
-
-Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
-"""Two evaluations whose common tasks are paired."""
-Cells: TypeAlias = Mapping[tuple[TaskSubset, str], MetricCell]
-"""By part and metric, in their order; what was not measured is missing."""
-
-
-def compared(own: Pair, against: Pair = (None, None)) -> Cells:
-    """One run or arm before and after training (`own`), and its differences to the baseline.
-
-    `against` are the baseline's evaluation and its own, both after training.
-    """
-    rows = result_rows(*own)
-    other = {row.part: row.cells for row in result_rows(*against)} if all(against) else {}
-    found: dict[tuple[TaskSubset, str], MetricCell] = {}
-    for row in rows:
-        for metric in measured(rows, METRICS):
-            pair = other[row.part][metric] if row.part in other else MetricCell()
-            cell = replace(row.cells[metric], against=pair.difference, common=pair.paired)
-            found[row.part, metric] = cell
-    return found
-
-
-def parts_and_metrics(cells: Iterable[Cells]) -> tuple[list[TaskSubset], list[str]]:
-    """Parts and metrics that any of them has values of, in their order."""
-    keys = dict.fromkeys(key for found in cells for key in found)
-    known = {metric for _, metric in keys}
-    return [*dict.fromkeys(part for part, _ in keys)], [m for m in METRICS if m in known]
 
 
 def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[str]) -> list[str]:
