@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -97,7 +97,7 @@ class TrainDisplay:
         self._take(record)
         if record["kind"] == "step":
             self._rollout = (0, 0)
-            self._ends.append((_whole(record, "step"), self._clock()))
+            self._ends.append((_number(record, "step"), self._clock()))
         for line in self._lines(record) if self._live is None else ():
             self._print(line)
 
@@ -110,8 +110,8 @@ class TrainDisplay:
         match record.get("kind"):
             case "epoch":
                 self._epoch = record
-                self._injected += _whole(record, "injected")
-                self._retired.update(_counts(record, "retired"))
+                self._injected += _number(record, "injected")
+                self._retired.update(record.get("retired") or {})
             case "step":
                 self._step = record
                 self._progress.append(_number(record, "progress_mean"))
@@ -162,7 +162,7 @@ class TrainDisplay:
             made = [f"synthesis: {words}" for name, words in facts.items() if name == "synthesis"]
             where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
             return [f"{where}: {facts['pool']}", *made]
-        step = f"step {_whole(record, 'step')}{f'/{self._total}' if self._total else ''}"
+        step = f"step {_number(record, 'step')}{f'/{self._total}' if self._total else ''}"
         parts = [step, *(f"{name} {facts[name]}" for name in STEP_FACTS), facts["speed"]]
         return [" | ".join(parts + [f"{_span(left)} left"] * (left is not None))]
 
@@ -170,7 +170,8 @@ class TrainDisplay:
         """Return what is known so far, by the panel's names."""
         row, facts, means = self._step, dict[str, str](), self._progress
         if row:
-            regions, last = _counts(row, "regions"), f"{fmean(means[-RECENT:]):.3f}"
+            regions: Mapping[str, int] = row.get("regions") or {}
+            last = f"{fmean(means[-RECENT:]):.3f}"
             rise = f"{fmean(means[:RECENT]):.3f} → " if len(means) > RECENT else ""
             facts["progress"] = rise + last
             facts["no variance"] = f"{_number(row, 'zero_variance'):.0%}"
@@ -183,8 +184,8 @@ class TrainDisplay:
         if self._epoch:
             facts["pool"] = self._pool()
         made = [r.get("synthesis") or {} for r in (row, self._epoch)]
-        made.sort(key=lambda m: (_whole(m, "tried"), _whole(m, "accepted")))
-        if _whole(made[-1], "tried") or made[-1].get("suspended"):
+        made.sort(key=lambda m: (_number(m, "tried"), _number(m, "accepted")))
+        if _number(made[-1], "tried") or made[-1].get("suspended"):
             facts["synthesis"] = synthesis_line(made[-1])
         return facts
 
@@ -195,7 +196,7 @@ class TrainDisplay:
         grid.add_column(ratio=1)
         stage = row.get("stage", self._epoch.get("stage", "starting"))
         epoch = row.get("epoch", self._epoch.get("epoch", "-"))
-        done, total = _whole(row, "step"), self._total
+        done, total = _number(row, "step"), self._total
         bar = ProgressBar(total=total or None, completed=done, width=32, pulse=not total)
         place = (
             f"step {done}{f' of {total}' if total else ''}, left "
@@ -215,11 +216,11 @@ class TrainDisplay:
         return Panel(Group(grid, last), title=title, title_align="left", border_style="dim")
 
     def _pool(self) -> str:
-        variants, gone = _whole(self._epoch, "generated"), self._retired.total()
+        variants, gone = _number(self._epoch, "generated"), self._retired.total()
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
         waited = _number(self._epoch, "seconds_waited")
         words = {
-            f"{_whole(self._epoch, 'originals') + variants} tasks": True,
+            f"{_number(self._epoch, 'originals') + variants} tasks": True,
             f"{variants} of them variants": variants,
             f"{self._injected} injected": self._injected,
             f"{gone} retired ({reasons})": gone,
@@ -240,7 +241,7 @@ def _means(record: Mapping[str, Any]) -> str:
 
 def _schedule(row: Mapping[str, Any]) -> str:
     return (
-        f"{_whole(row, 'groups_queued')} groups queued, {_whole(row, 'groups_in_rollout')} in "
+        f"{_number(row, 'groups_queued')} groups queued, {_number(row, 'groups_in_rollout')} in "
         f"flight, {_number(row, 'staleness_mean'):.1f} updates old, "
         f"{_number(row, 'acceptance'):.0%} pass, idle: rollouts "
         f"{_number(row, 'idle_rollout'):.0%}, trainer {_number(row, 'idle_update'):.0%}"
@@ -249,12 +250,13 @@ def _schedule(row: Mapping[str, Any]) -> str:
 
 def synthesis_line(state: Mapping[str, Any]) -> str:
     """What the worker has made, what rejects candidates, and what a variant costs."""
-    tried, accepted = _whole(state, "tried"), _whole(state, "accepted")
+    tried, accepted = _number(state, "tried"), _number(state, "accepted")
     share = f" ({accepted / tried:.0%})" if tried else ""
     parts = [f"{tried} tried, {accepted} accepted{share}"]
-    stages = sorted(_counts(state, "stages").items(), key=lambda row: -row[1])
+    stages: Mapping[str, int] = state.get("stages") or {}
     if stages:
-        parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in stages))
+        most = sorted(stages.items(), key=lambda row: -row[1])
+        parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in most))
     if accepted:
         usage: Mapping[str, Any] = state.get("usage") or {}  # of a chat server, by stage
         kinds = ("prompt_tokens", "completion_tokens")
@@ -265,18 +267,9 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
     return "; ".join([*parts, *(["paused"] if state.get("suspended") else [])])
 
 
-def _number(row: Mapping[str, Any], key: str) -> float:
-    value = row.get(key)
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _whole(row: Mapping[str, Any], key: str) -> int:
-    return int(_number(row, key))
-
-
-def _counts(row: Mapping[str, Any], key: str) -> dict[str, int]:
-    found = cast("Mapping[str, Any]", row.get(key) or {})
-    return {str(name): int(count) for name, count in found.items()}
+def _number(row: Mapping[str, Any], key: str) -> Any:
+    """A number of a record; 0 where it was not measured."""
+    return row.get(key) or 0
 
 
 def _span(seconds: float | None) -> str:
