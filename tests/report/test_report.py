@@ -47,6 +47,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def built(finished: Path) -> str:
+    return build_report(finished).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("runs") / "stopped", after=False)
 
@@ -106,8 +111,8 @@ def note_lines(path: Path, lines: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path: Path) -> None:
-    page = read(build_report(finished, tmp_path / "report.html"))
+def test_the_page_is_whole_and_asks_for_nothing_outside(built: str) -> None:
+    page = Page(built)
     words = " ".join(page.words)
     for part in (
         "RODS run finished",
@@ -125,20 +130,16 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path
         "9 min 41 s",
     ):
         assert part in words, part
-    is_alone(page, (tmp_path / "report.html").read_text(encoding="utf-8"))
-
-
-@pytest.mark.slow
-def test_each_chart_of_the_page_has_its_data(finished: Path, tmp_path: Path) -> None:
-    page = read(build_report(finished, tmp_path / "report.html"))
+    is_alone(page, built)
+    assert "<h2>Schedule</h2>" not in built
     assert [t for t, _ in page.tags].count("figure") == len(charts_of(page)) == 22
     for chart in charts_of(page):
         assert chart.data and all(len(trace.x) == len(trace.y) > 0 for trace in chart.data)
 
 
 @pytest.mark.slow
-def test_text_of_a_model_stays_text(finished: Path, tmp_path: Path) -> None:
-    page = read(build_report(finished, tmp_path / "report.html"))
+def test_text_of_a_model_stays_text(built: str) -> None:
+    page = Page(built)
     assert [t for t, _ in page.tags].count("script") == 3
     assert "<" not in page.data and "&" not in page.data
     groups = json.loads(page.data)["groups"]
@@ -343,12 +344,6 @@ def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Pat
     assert "<h2>Schedule</h2>" in page and "Trainer idle" not in page and "trainer idle" in page
 
 
-@pytest.mark.slow
-def test_runs_without_a_schedules_meters_have_no_such_part(finished: Path, tmp_path: Path) -> None:
-    assert schedule_curves(load_run(finished)) == []
-    assert "<h2>Schedule</h2>" not in build_report(finished, tmp_path / "b.html").read_text()
-
-
 def test_groups_that_no_update_took_are_noted(tmp_path: Path) -> None:
     unused = {"kind": "unused", "step": 64, "played": 2, "playing": 3}
     path = with_meters(write_run(tmp_path / "run"), METERS, unused)
@@ -487,7 +482,7 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     assert [arm.name for arm in comparison.arms] == ["A: static", "B: finished"]
     first, second = comparison.arms
     assert (first.overrides, second.overrides) == (("curriculum=static",), ("curriculum=rods",))
-    one, other = (arm.cells[TaskSubset("variant"), "greedy_progress"] for arm in comparison.arms)
+    one, other = (arm.cell(TaskSubset("variant"), "greedy_progress") for arm in comparison.arms)
     assert one.against is None and other.against is not None and other.paired == 120
     assert one.after is not None and other.after is not None
     assert other.against.mean == pytest.approx(other.after.mean - one.after.mean)
@@ -544,7 +539,7 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
         "A: finished alone has 10 held-out variants (variant-0, variant-1, variant-2, ...)" in said
     )
     assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
-    assert comparison.arms[1].cells[TaskSubset("variant"), "progress"].common == 110
+    assert comparison.arms[1].cell(TaskSubset("variant"), "progress").common == 110
     assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
     assert compare_runs([other, other]).notes == ()
 
@@ -564,7 +559,7 @@ def test_evaluations_alone_are_compared_with_runs_and_with_each_other(
 ) -> None:
     paths = {"run": finished, "json": evaluated(finished, tmp_path / "a.json")}
     comparison = compare_runs([paths[kind] for kind in kinds.split()])
-    cells = [arm.cells[TaskSubset("variant"), "progress"] for arm in comparison.arms]
+    cells = [arm.cell(TaskSubset("variant"), "progress") for arm in comparison.arms]
     assert cells[0].after == cells[1].after and cells[1].against is not None
     assert cells[1].against.mean == 0
     assert "a.json" in " ".join(arm.name for arm in comparison.arms)
@@ -599,7 +594,7 @@ def test_a_run_that_is_not_finished_is_compared_by_its_last_evaluation(
     with (early / "metrics.jsonl").open("a", encoding="utf-8") as log:
         log.write(last.replace('"when": "after"', '"when": "update 4"') + "\n")
     comparison = compare_runs([finished, early])
-    cells = [arm.cells[TaskSubset("variant"), "progress"] for arm in comparison.arms]
+    cells = [arm.cell(TaskSubset("variant"), "progress") for arm in comparison.arms]
     assert cells[0].after == cells[1].after and cells[1].against is not None
     assert cells[1].against.mean == 0
     console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
