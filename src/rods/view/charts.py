@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 from rods.report.heldout import held_out_curve
 from rods.report.panels import Figure, boundary_band, colors_of, overlay, step_series
@@ -13,6 +14,8 @@ from rods.report.plots import Axes, Plot, Series, color
 from rods.report.run_data import Made, RunData
 from rods.view.runs import RunView
 
+Points: TypeAlias = Callable[[RunData], Sequence[tuple[float, float]]]
+"""What a run has of a curve."""
 STEPS, SHARES = Axes("step"), Axes("step", (0.0, 1.0))
 LINES = 400
 """Tasks whose course is drawn as a line; of more, only points are drawn."""
@@ -25,62 +28,42 @@ CURVES = {
 
 def overview(runs: Sequence[RunView]) -> list[Figure]:
     """The curves of all runs, over one another."""
-    reward, variance, speed = (_steps(runs, key, *CURVES[key]) for key in CURVES)
+
+    def drawn(title: str, caption: str, axes: Axes, points: Points) -> Figure:
+        lines: list[Series] = []
+        for run, css in zip(runs, colors_of([None, *runs])[1:], strict=True):  # the first is grey
+            if found := points(run.data):
+                xs, ys = zip(*found, strict=True)
+                lines.append(Series(run.label, xs, ys, css))
+        if not lines:
+            return Figure(title, "Not recorded so far.", None)
+        return overlay(title, caption, lines, axes)
+
+    reward, variance, speed = (drawn(*CURVES[key], partial(_steps, key)) for key in CURVES)
     sampled = Axes("trajectories", (0.0, 1.0))
     held_out = [
-        _curve(runs, title, caption, sampled, lambda d, of=of: _held_out(d, of))
+        drawn(title, caption, sampled, partial(_held_out, of))
         for of, title, caption in (
             ("original", "Held-out score", "Sampled progress on held-out original tasks."),
             ("variant", "Held-out variants", "Sampled progress on held-out variants."),
         )
-        if of == "original" or any(_held_out(run.data, of) for run in runs)
+        if of == "original" or any(_held_out(of, run.data) for run in runs)
     ]
-    pool = _curve(
-        runs,
-        "Pool size",
-        "Tasks that can be drawn, at each epoch's start.",
-        STEPS,
-        lambda d: [(e.step, e.originals + e.generated) for e in d.epochs],
-    )
-    made = _curve(
-        runs, "Synthesis yield", "Accepted share of all candidates so far.", SHARES, _yield
-    )
+    pool = drawn("Pool size", "Tasks that can be drawn, at each epoch's start.", STEPS, _pool)
+    made = drawn("Synthesis yield", "Accepted share of all candidates so far.", SHARES, _yield)
     return [reward, *held_out, pool, variance, made, speed]
 
 
-def _steps(runs: Sequence[RunView], key: str, title: str, caption: str, axes: Axes) -> Figure:
-    found = [
-        Series(s.name, s.xs, s.ys, css)
-        for run, css in zip(runs, _colors(runs), strict=True)
-        if (s := step_series(run.data.steps, key, run.label, css))
-    ]
-    return overlay(title, caption, found, axes) if found else _absent(title)
+def _steps(key: str, data: RunData) -> Sequence[tuple[float, float]]:
+    found = step_series(data.steps, key, "", "")
+    return list(zip(found.xs, found.ys, strict=True)) if found else []
 
 
-def _curve(
-    runs: Sequence[RunView],
-    title: str,
-    caption: str,
-    axes: Axes,
-    points: Callable[[RunData], Sequence[tuple[float, float]]],
-) -> Figure:
-    lines: list[Series] = []
-    for run, css in zip(runs, _colors(runs), strict=True):
-        if found := points(run.data):
-            xs, ys = zip(*found, strict=True)
-            lines.append(Series(run.label, xs, ys, css))
-    return overlay(title, caption, lines, axes) if lines else _absent(title)
+def _pool(data: RunData) -> Sequence[tuple[float, float]]:
+    return [(e.step, e.originals + e.generated) for e in data.epochs]
 
 
-def _absent(title: str) -> Figure:
-    return Figure(title, "Not recorded so far.", None)
-
-
-def _colors(runs: Sequence[RunView]) -> list[str]:
-    return colors_of([None, *runs])[1:]  # the first is grey
-
-
-def _held_out(data: RunData, of: str) -> Sequence[tuple[float, float]]:
+def _held_out(of: str, data: RunData) -> Sequence[tuple[float, float]]:
     return held_out_curve([data], of, "progress")
 
 

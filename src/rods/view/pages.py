@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,8 @@ from rods.view.runs import CandidateRow, RunView
 
 MOST = 6000
 """Tokens of one trajectory that are drawn; the page states how many are left out."""
+SHOWN = 200
+"""Rows of a long table."""
 UNLIKELY = 5.0
 """Negative log-probability, in nats, from which a color is at its strongest."""
 
@@ -42,29 +44,19 @@ def token_spans(trajectory: Trajectory, decode: Decode | None, color: str) -> di
     """
     rows: list[Json] = []
     total = sum(len(span.ids) for span in trajectory.spans)
-    for number, logprob, sampled in _tokens(trajectory):
-        if len(rows) == MOST:
-            break
-        text = decode([number]) if decode else f"{number} "
-        title = f"token {number}, {'sampled' if sampled else 'from the environment'}"
-        strength = 1.0 if sampled else 0.0
-        if logprob is not None:
-            title += f", log-probability {logprob:.3f}"
-            if color == "logprob":
-                strength = round(min(1.0, -logprob / UNLIKELY), 3)
-        rows.append([text, title, "policy" if sampled else "env", strength])
+    for span in trajectory.spans:
+        owner, by = ("policy", "sampled") if span.sampled else ("env", "from the environment")
+        for place, number in enumerate(span.ids[: MOST - len(rows)]):
+            text = decode([number]) if decode else f"{number} "
+            title, strength = f"token {number}, {by}", float(span.sampled)
+            if span.logprobs:
+                logprob = span.logprobs[place]
+                title += f", log-probability {logprob:.3f}"
+                if color == "logprob":
+                    strength = round(min(1.0, -logprob / UNLIKELY), 3)
+            rows.append([text, title, owner, strength])
     known = any(span.logprobs for span in trajectory.spans)
     return {"rows": rows, "total": total, "logprobs": known, "decoded": decode is not None}
-
-
-def _tokens(trajectory: Trajectory) -> Iterator[tuple[int, float | None, bool]]:
-    for span in trajectory.spans:
-        for i, number in enumerate(span.ids):
-            yield number, span.logprobs[i] if span.logprobs else None, span.sampled
-
-
-SHOWN = 200
-"""Rows of a long table."""
 
 
 def add_pages(runs: Sequence[RunView]) -> None:
@@ -80,10 +72,7 @@ def add_pages(runs: Sequence[RunView]) -> None:
 
         ui.page(path, title=f"rods view{path.replace('/', ' ').rstrip()}")(show)
 
-    async def overview_page(run: RunView, query: Mapping[str, str]) -> None:
-        await _overview(runs, run)
-
-    page("/", overview_page)
+    page("/", lambda run, _: _overview(runs, run))
     page("/boundary", _boundary)
     page("/task", _task)
     page("/trajectories", _trajectories)
