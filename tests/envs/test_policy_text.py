@@ -43,7 +43,8 @@ from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
 from rods.sandbox.shell import ShellResult
-from rods.suites.ace_world import Speaker, UserChat
+from rods.suites.ace_world import AceWorld, Speaker
+from rods.suites.host import Host
 from rods.suites.sections import ServerSettings
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
@@ -410,15 +411,20 @@ def test_a_policy_that_sleeps_discards_nothing(kind: str, share: float, valid: b
 
 @pytest.mark.slow
 def test_words_beyond_the_users_context_end_the_conversation_and_no_trajectory_is_invalid() -> None:
+    prompt = {"role": "user", "content": "Hi."}
+    facts: dict[str, Any] = {"kind": "multi_turn", "language": "en", "prompt": [prompt]}
+    facts |= {"classes": [], "config": {}, "tools": []}
+    task = Task("acebench-agent", "talk", (Turn("u"),), facts, Provenance("o", "s"))
     with Loopback(lambda _: "hello", context=500) as server:
-        user = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
-        talk = UserChat("acebench-agent", user.says)
-        assert talk.opens([{"role": "user", "content": "Hi."}]) == "hello"
-        assert talk.answers("x" * 1000) is None
+        user = Speaker(ServerSettings(url=server.url, model="loopback"))
+        world = AceWorld(task, Host(Path(), "acebench-agent"), user.says)
+        world.begin_turn(0)
+        assert world.opens() == "hello"
+        assert world.reply("x" * 1000) is None
         user.close()
-    down = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
+    down = Speaker(ServerSettings(url=server.url, model="loopback"))
     with pytest.raises(EnvError, match="does not answer"):
-        UserChat("acebench-agent", down.says).opens([])
+        down.says([prompt])
 
 
 def test_a_command_that_no_program_can_be_given_is_a_failed_call() -> None:

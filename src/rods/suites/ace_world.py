@@ -5,7 +5,7 @@ one fixed sentence as the reply; in a talk, a chat server simulates the user. A 
 final state with the expected one. Owns the connection to that server too, and the error for a
 server that does not answer.
 
-    user = Speaker(settings.user, "acebench-agent")
+    user = Speaker(settings.user)
     world = AceWorld(task, host, talk=user.says)
 """
 
@@ -62,8 +62,8 @@ class TextRefused(EnvError):
 class Speaker:
     """One chat server, asked greedily. Threads may share it; it connects at the first question."""
 
-    def __init__(self, server: ServerSettings, suite: str) -> None:
-        self._server, self._suite = server, suite
+    def __init__(self, server: ServerSettings) -> None:
+        self._server = server
         self._lock = threading.Lock()
         self._chat: ChatClient | None = None
 
@@ -91,9 +91,8 @@ class Speaker:
             return chat.ask("user", messages, seed=0).text
         except WriterError as error:  # in the words of this setting
             said = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
-            who = f"{self._suite}: the user simulator does not answer"
             kind = EnvError if error.fatal or not self._answers(chat) else TextRefused
-            raise kind(f"{who}: {said}") from None
+            raise kind(f"acebench-agent: the user simulator does not answer: {said}") from None
 
     def _answers(self, chat: ChatClient) -> bool:
         """Whether a plain question is answered."""
@@ -111,43 +110,10 @@ class Speaker:
                 self._chat = None
 
 
-class UserChat:
-    """What a task's user and the agent said, as who plays the user is shown it."""
-
-    def __init__(self, suite: str, talk: Talk | None) -> None:
-        """Without `talk` nobody plays the user, and every question is an `EnvError`."""
-        self._suite, self._talk = suite, talk
-        self._messages: list[Mapping[str, str]] = []
-
-    def opens(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The user's first words after these; raises `EnvError`."""
-        self._messages = list(messages)
-        return self._next()
-
-    def answers(self, text: str) -> str | None:
-        """What the user says to the agent's text; None: nothing, the text is at fault.
-
-        Raises:
-            EnvError: nobody answers.
-        """
-        self._messages.append({"role": "user", "content": text})
-        try:
-            return self._next()
-        except TextRefused:
-            return None
-
-    def _next(self) -> str:
-        if self._talk is None:
-            raise EnvError(f"{self._suite}: no user simulator: set evaluation.suite.user.url.")
-        said = self._talk(self._messages)
-        self._messages.append({"role": "assistant", "content": said})
-        return said
-
-
 class AceWorld(TurnWorld):
     """One single-use world of one task."""
 
-    __slots__ = ("_host", "_methods", "_refs", "_said", "_specs", "_talk")
+    __slots__ = ("_host", "_messages", "_methods", "_refs", "_said", "_specs", "_talk")
 
     def __init__(self, task: Task, host: Host, talk: Talk | None) -> None:
         """Open the task's classes in their initial state.
@@ -160,8 +126,9 @@ class AceWorld(TurnWorld):
             EnvError: a class cannot be opened.
         """
         super().__init__(task)
-        self._host = host
-        self._talk = UserChat("acebench-agent", talk)
+        self._host, self._talk = host, talk
+        self._messages: list[Mapping[str, str]] = []
+        """What the user and the agent said, as who plays the user is shown it."""
         self._specs = tools_of(task)
         self._refs: dict[str, ObjectRef] = {}
         self._methods: dict[str, frozenset[str]] = {}
@@ -201,7 +168,8 @@ class AceWorld(TurnWorld):
         prompt = self._task.world.get("prompt")
         if prompt is None:
             return ""
-        return self._talk.opens(cast("list[Mapping[str, str]]", prompt))
+        self._messages = [*cast("list[Mapping[str, str]]", prompt)]
+        return self._next()
 
     def reply(self, text: str) -> str | None:
         """What is said after an answer; None: the conversation is over."""
@@ -211,8 +179,19 @@ class AceWorld(TurnWorld):
             return None
         if self._task.world.get("prompt") is None:
             return ALONE
-        said = self._talk.answers(text)
-        return None if said is None or (FINISH in said and not first) else said
+        self._messages.append({"role": "user", "content": text})
+        try:
+            said = self._next()
+        except TextRefused:
+            return None
+        return None if FINISH in said and not first else said
+
+    def _next(self) -> str:
+        if self._talk is None:
+            raise EnvError("acebench-agent: no user simulator: set evaluation.suite.user.url.")
+        said = self._talk(self._messages)
+        self._messages.append({"role": "assistant", "content": said})
+        return said
 
     def end_turn(self) -> TurnVerdict:
         """Compare the state with the wanted one."""
@@ -257,11 +236,10 @@ def _differs(wanted: Mapping[str, Mapping[str, Any]], state: Mapping[str, Any]) 
     for key, value in cast("dict[str, Any]", state[name]).items():
         if key not in expected:
             return True
-        if not isinstance(expected[key], dict) or not isinstance(value, dict):
-            if expected[key] != value:
+        want = expected[key]
+        if not isinstance(want, dict) or not isinstance(value, dict):
+            if want != value:
                 return True
-            continue
-        for inner, one in cast("dict[str, Any]", expected[key]).items():
-            if inner not in value or value[inner] != one:
-                return True
+        elif any(k not in value or value[k] != v for k, v in cast("dict[str, Any]", want).items()):
+            return True
     return False

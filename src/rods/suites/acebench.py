@@ -70,7 +70,7 @@ class AceBenchAgent(SuiteRules):
                 "chenchen0103/ACEBench, with data_all and model_inference."
             )
         self._folder = Path(settings.folder)
-        self._user = Speaker(settings.section(UserServerSettings), NAME)
+        self._user = Speaker(settings.section(UserServerSettings))
         self._worlds = AceEnvironment(Host(self._folder, NAME), self._user)
         self.environment = self._worlds
 
