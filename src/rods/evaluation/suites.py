@@ -255,30 +255,30 @@ def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[G
 
 def suite_rows(rules: SuiteRules, groups: Iterable[Group]) -> list[SuiteRow]:
     """A row a task, scored by the suite's rules."""
-    return [_row(rules, group) for group in groups]
-
-
-def _row(rules: SuiteRules, group: Group) -> SuiteRow:
-    task = group.task
-    valid = [t for t in group.trajectories if t.valid]
-    failures = [t.failure for t in group.trajectories if t.failure is not None]
-    scored: list[RuleOutcome] = []
-    for trajectory in valid:
-        try:
-            scored.append(rules.score(task, trajectory))
-        except EnvError as error:  # who judges it does not answer, such as a chat server
-            failures.append(f"not scored: {error}")
-    return SuiteRow(
-        task.id,
-        task.provenance.origin,
-        task.category,
-        task.provenance.scenario,
-        tuple(outcome.right for outcome in scored),
-        tuple(outcome.why for outcome in scored),
-        tuple(outcome.process for outcome in scored if outcome.process is not None),
-        tuple(t.stop.value for t in valid if t.stop not in (StopReason.DONE, StopReason.STEPS)),
-        tuple(failures),
-    )
+    rows: list[SuiteRow] = []
+    for group in groups:
+        task, valid = group.task, [t for t in group.trajectories if t.valid]
+        failures = [t.failure for t in group.trajectories if t.failure is not None]
+        scored: list[RuleOutcome] = []
+        for trajectory in valid:
+            try:
+                scored.append(rules.score(task, trajectory))
+            except EnvError as error:  # who judges it does not answer, such as a chat server
+                failures.append(f"not scored: {error}")
+        ended = [t.stop for t in valid if t.stop not in (StopReason.DONE, StopReason.STEPS)]
+        row = SuiteRow(
+            task.id,
+            task.provenance.origin,
+            task.category,
+            task.provenance.scenario,
+            right=tuple(outcome.right for outcome in scored),
+            why=tuple(outcome.why for outcome in scored),
+            process=tuple(one.process for one in scored if one.process is not None),
+            cut=tuple(stop.value for stop in ended),
+            failures=tuple(failures),
+        )
+        rows.append(row)
+    return rows
 
 
 def accuracies(rules: SuiteRules, rows: Sequence[SuiteRow]) -> list[Accuracy]:

@@ -12,16 +12,31 @@ think blocks. That is reported, not an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from os.path import commonprefix
 from typing import Any, Literal, NamedTuple
 
-from rods.dialects import Dialect, structured
+from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect, structured
 from rods.errors import PolicyError
-from rods.evaluation.template_tools import CALL, LIST, ToolUse, own_call, reads, tools_in_words
 from rods.rollout.template import ChatTemplate
 from rods.tokens import Ledger
-from rods.types import Json, Message, ToolCall, ToolResult, ToolSpec
+from rods.types import Json, Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
+
+LIST = ToolSpec(
+    "list_files",
+    "List the files of a folder.",
+    {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]},
+)
+CALL = ToolCall("list_files", {"folder": "docs"})
+
+
+class ToolUse(NamedTuple):
+    """Whether tools can be used, and a sentence or two that say so."""
+
+    usable: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +128,7 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
     template = ChatTemplate(tokenizer)
     spoken = structured(dialect)
     cases = _cases(spoken, template.renders_tools and not spoken.shows_tools)
-    own = reads(spoken, own_call(template))
+    own = _reads(spoken, _own_call(template))
     compared = 0
     findings: list[TemplateDiff] = []
     for case in cases:
@@ -129,7 +144,7 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
         found = compare(template, ledger, whole)
         findings += [replace(finding, conversation=case.name) for finding in found]
     end = tokenizer.decode([template.end_id], skip_special_tokens=False)
-    tools = tools_in_words(template, dialect, _fault(cases, findings))
+    tools = _tools_in_words(template, dialect, _fault(cases, findings))
     return TemplateReport(template.digest(), end, compared, tuple(findings), tools)
 
 
@@ -285,3 +300,86 @@ def _cases(dialect: Dialect, tools_shown: bool) -> list[_Case]:
         *(_Case(name, offered, parts, False) for name, (offered, *parts) in talk.items()),
         *(_Case(name, tools, parts, True) for name, parts in work.items()),
     ]
+
+
+# -- can tools be used? ----------------------------------------------------------------------------
+
+
+def _tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
+    """Whether a dialect can be used with tools under a chat template, and what to do if not.
+
+    Args:
+        name: of a structured dialect.
+        fault: what was wrong with conversations that have calls; empty: nothing.
+    """
+    dialect = structured(name)
+    shown = template.renders_tools and not dialect.shows_tools
+    if fault:
+        return ToolUse(False, f"the model cannot be used with them: {fault}{_instead(template)}")
+    where = "the chat template shows them" if shown else "the system message describes them"
+    advice = ""
+    if shown and (written := _own_call(template)) and not _reads(dialect, written):
+        reader = _reader(written)
+        if reader is None:
+            own = ", ".join(name for name, other in _structured() if other.shows_tools)
+            return ToolUse(
+                False,
+                "the model cannot be used with them as its chat template shows them: it writes "
+                f"calls as {written.strip()[:120]!r}, which no dialect reads. Take one that "
+                f"describes tools itself (--dialect {own}), or your own (module:attribute).",
+            )
+        if reader != name:
+            advice = (
+                f" The chat template has calls in the form of the dialect {reader}: take "
+                f'model.dialect = "{reader}" unless the model is to learn {name}.'
+            )
+    return ToolUse(True, f"the model can be used with them; {where}.{advice}")
+
+
+def _own_call(template: ChatTemplate) -> str:
+    """How the template writes a call, with any thought; empty where it refuses or omits calls."""
+    user, said = Message("user", "u"), Message("assistant", "", (CALL,))
+    tools = (LIST,) if template.renders_tools else ()
+    try:
+        texts = [template.raw_decode(template.prompt(m, tools)) for m in ([user], [user, said])]
+    except PolicyError:
+        return ""
+    same = commonprefix(texts)  # noqa: RUF071 (no paths)
+    begun = re.sub(r"(?:<think>\s*)?(?:<[^<>]*)?\Z", "", same)  # less a thought, or half a tag
+    written = texts[1].removeprefix(begun).partition(template.raw_decode([template.end_id]))[0]
+    return written if CALL.name in written else ""
+
+
+def _reads(dialect: Dialect, text: str) -> bool:
+    """Whether a dialect reads the text as the one call."""
+    parsed = dialect.parse(text, {LIST.name: LIST}, truncated=False)
+    return parsed.verdict is ParseVerdict.CALLS and parsed.calls == (CALL,)
+
+
+def _reader(written: str) -> str | None:
+    """The first dialect that reads a template's own call; None where there is none."""
+    return next((name for name, dialect in _structured() if _reads(dialect, written)), None)
+
+
+def _structured() -> Sequence[tuple[str, Dialect]]:
+    found = ((name, get_dialect(name)) for name in DIALECTS)
+    return [(name, d) for name, d in found if not isinstance(d, InlineDialect)]
+
+
+def _instead(template: ChatTemplate) -> str:
+    """Advice to take a dialect whose results are messages of the user, where the template joins."""
+    others = [name for name, dialect in _structured() if _joins(template, dialect)]
+    said = f" Or take a dialect that writes results as a user's messages: {', '.join(others)}."
+    return said if others else ""
+
+
+def _joins(template: ChatTemplate, dialect: Dialect) -> bool:
+    results = dialect.results([CALL], [ToolResult("r")])
+    if {dialect.feedback_role, *(message.role for message in results)} != {"user"}:
+        return False
+    try:
+        template.prompt([Message("system", "s"), Message("user", "u")])
+        template.increment(results)
+    except PolicyError:
+        return False
+    return True
