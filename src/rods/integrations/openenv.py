@@ -16,8 +16,8 @@ A step's reward is None until the conversation is over; then it is the share of 
 # pyright: reportMissingImports=false, reportUntypedBaseClass=false
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 from openenv.core.env_server.http_server import create_fastapi_app
@@ -54,31 +54,6 @@ class Standing(State):
     turns: int = 0
 
 
-class SplitTasks:
-    """The environment's own tasks by side, made ready when they are asked for."""
-
-    def __init__(self, environment: Environment, held_out: float) -> None:
-        self._environment, self._held_out = environment, held_out
-
-    @cached_property
-    def tasks(self) -> dict[str, Sequence[Task]]:
-        """`train` and `test`."""
-        own = list(self._environment.tasks(self._held_out))
-        split = self._environment.part(own, None)
-        return {"train": split.train, "test": split.held_out}
-
-    def find(self, split: str, index: int) -> Task:
-        """One task.
-
-        Raises:
-            IndexError: there is none at this place (OpenEnv answers 400).
-        """
-        tasks = self.tasks.get(split, ())
-        if not 0 <= index < len(tasks):
-            raise IndexError(f"{split!r} has {len(tasks)} tasks, there is no number {index}.")
-        return tasks[index]
-
-
 def openenv_app(
     environment: Environment,
     dialect: Dialect,
@@ -98,7 +73,12 @@ def openenv_app(
         held_out: share of generated tasks that is on the side `test`.
         steps: texts of one turn; after them it ends without an answer.
     """
-    sides = SplitTasks(environment, held_out)
+
+    @cache
+    def sides() -> Mapping[str, Sequence[Task]]:
+        split = environment.part(list(environment.tasks(held_out)), None)
+        return {"train": split.train, "test": split.held_out}
+
     single = {"REQUIRES_SINGLE_THREAD_EXECUTOR": not environment.blocking}
     kind: Any = type("RodsEnvironment", (_Worlds,), single)
 
@@ -121,7 +101,12 @@ class _Worlds(OpenEnvironment):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, begin: Callable[[Task], TextEpisode], sides: SplitTasks) -> None:
+    def __init__(
+        self,
+        begin: Callable[[Task], TextEpisode],
+        sides: Callable[[], Mapping[str, Sequence[Task]]],
+    ) -> None:
+        """`sides` makes the environment's own tasks by side ready when they are asked for."""
         super().__init__()
         self._begin, self._sides = begin, sides
         self._talk: TextEpisode | None = None
@@ -142,9 +127,9 @@ class _Worlds(OpenEnvironment):
         if task is not None:
             chosen = Task.from_json(task, "task")
         else:
-            count = len(self._sides.tasks.get(split, ()))
+            count = self.num_tasks(split)
             number = (seed or 0) % count if index is None and count else index or 0
-            chosen = self._sides.find(split, number)
+            chosen = self._find(split, number)
         self._talk = self._begin(chosen)
         turns = len(chosen.turns)
         self._state = Standing(episode_id=episode_id, task_id=chosen.id, turns=turns)
@@ -177,15 +162,15 @@ class _Worlds(OpenEnvironment):
 
     def list_splits(self) -> list[str]:
         """Both sides."""
-        return list(self._sides.tasks)
+        return list(self._sides())
 
     def num_tasks(self, split: str) -> int:
         """How many a side has."""
-        return len(self._sides.tasks.get(split, ()))
+        return len(self._sides().get(split, ()))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """What may be told of one."""
-        task = self._sides.find(split, index)
+        task = self._find(split, index)
         return {"id": task.id, "index": index, "category": task.category}
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
@@ -197,6 +182,13 @@ class _Worlds(OpenEnvironment):
     ) -> list[dict[str, Any]]:
         """The same of some."""
         return self.list_tasks(split)[start:stop]
+
+    def _find(self, split: str, index: int) -> Task:
+        """One task; raises `IndexError`, which OpenEnv answers with 400, where there is none."""
+        count = self.num_tasks(split)
+        if not 0 <= index < count:
+            raise IndexError(f"{split!r} has {count} tasks, there is no number {index}.")
+        return self._sides()[split][index]
 
 
 def _plain(messages: Sequence[Message]) -> list[dict[str, str]]:

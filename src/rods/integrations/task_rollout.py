@@ -169,6 +169,11 @@ class TextEpisode:
         specs = self.rollout.offered()
         new = [spec for spec in specs if spec.name not in self._known]
         self._known.update(spec.name for spec in new)
-        more = f"{MORE_TOOLS}\n{self._dialect.describe(new)}" if new else ""
         user = self.rollout.task.turns[self.rollout.turn].user
-        return Message("user", "\n\n".join(part for part in (user, more) if part.strip()))
+        return Message("user", later_turn(self._dialect, user, new))
+
+
+def later_turn(dialect: Dialect, user: str, new: Sequence[ToolSpec]) -> str:
+    """What the policy reads at the start of a later turn, in which these tools are new."""
+    more = f"{MORE_TOOLS}\n{dialect.describe(new)}" if new else ""
+    return "\n\n".join(part for part in (user, more) if part.strip())

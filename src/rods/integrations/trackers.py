@@ -14,6 +14,7 @@ import importlib
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple, cast
 
@@ -134,44 +135,6 @@ def packages_of(names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-class _SafeTracker:
-    """One tracker whose failures are counted."""
-
-    def __init__(
-        self, name: str, package: Any, run: RunDirectory, say: Callable[[str], None]
-    ) -> None:
-        self.name, self._say, self._warned = name, say, False
-        known = _known(run).get(name, {})
-        self.id, self.failures = str(known.get("id", "")), int(str(known.get("failures", 0)))
-        opens = TRACKERS[name][1]
-        self._tracker: Tracker | None = self._safely(lambda: opens(run, package, self.id))
-        self.id = self._tracker.id if self._tracker else self.id
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        tracker = self._tracker
-        if tracker is None:
-            self.failures += 1
-        else:
-            self._safely(lambda: tracker.log(dict(figures), step))
-
-    def close(self) -> None:
-        if self._tracker is not None:
-            self._safely(self._tracker.close)
-
-    def _safely(self, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except Exception as error:  # noqa: BLE001 - whatever a tracker does, training goes on
-            self.failures += 1
-            if not self._warned:
-                self._say(
-                    f"tracker {self.name} failed ({type(error).__name__}: {error}). Training "
-                    "continues; manifest.json counts further failures."
-                )
-            self._warned = True
-            return None
-
-
 @contextmanager
 def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
     """Send every record that is logged inside the block to the trackers of the run's settings.
@@ -181,31 +144,51 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
         PrerequisiteError: a package is missing.
     """
     packages = packages_of(run.config.section(TrackSettings).names)
-    trackers = [_SafeTracker(name, package, run, say) for name, package in packages.items()]
+    earlier: dict[str, Any] = cast("Any", run.manifest.get("trackers")) or {}
+    states: dict[str, dict[str, Any]] = {
+        name: {"id": "", "failures": 0, **earlier.get(name, {})} for name in packages
+    }
+    warned: set[str] = set()
+    opened: dict[str, Tracker] = {}
+
+    def safely(name: str, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - whatever a tracker does, training goes on
+            states[name]["failures"] += 1
+            if name not in warned:
+                say(
+                    f"tracker {name} failed ({type(error).__name__}: {error}). Training "
+                    "continues; manifest.json counts further failures."
+                )
+            warned.add(name)
+            return None
 
     def note() -> None:
-        states = {one.name: {"id": one.id, "failures": one.failures} for one in trackers}
-        if trackers:
-            run.update_manifest(trackers=cast("Json", {**_known(run), **states}))
+        if states:
+            run.update_manifest(trackers={**earlier, **states})
 
-    def tell(record: Mapping[str, Json]) -> None:
-        figures = figures_of(record)
-        for one in trackers:
-            one.log(figures, cast("int", record["step"]))
+    def send(record: Mapping[str, Json]) -> None:
+        figures, step = figures_of(record), cast("int", record["step"])
+        for name, state in states.items():
+            if name in opened:
+                safely(name, partial(opened[name].log, dict(figures), step))
+            else:
+                state["failures"] += 1
 
+    for name, package in packages.items():
+        _, opens = TRACKERS[name]
+        if made := safely(name, partial(opens, run, package, states[name]["id"])):
+            opened[name], states[name]["id"] = made, made.id
     note()  # a kill must not lose the ids
-    run.watchers.append(tell)
+    run.watchers.append(send)
     try:
         yield
     finally:
-        run.watchers.remove(tell)
-        for one in trackers:
-            one.close()
+        run.watchers.remove(send)
+        for name, tracker in opened.items():
+            safely(name, tracker.close)
         note()
-
-
-def _known(run: RunDirectory) -> dict[str, dict[str, Json]]:
-    return cast("dict[str, dict[str, Json]]", run.manifest.get("trackers") or {})
 
 
 def figures_of(record: Mapping[str, Json]) -> dict[str, float]:
@@ -213,11 +196,9 @@ def figures_of(record: Mapping[str, Json]) -> dict[str, float]:
     kind = str(record.get("kind", "run"))
     skipped = ("kind", "step", "rows")
     found = _flat({k: v for k, v in record.items() if k not in skipped}, kind)
-    rows = cast("list[dict[str, Json]]", record.get("rows") or [])
-    for row in [_flat(row, kind) for row in rows][:1]:
-        for name in row:
-            values = [flat[name] for flat in (_flat(r, kind) for r in rows) if name in flat]
-            found[name] = fmean(values)
+    rows = [_flat(row, kind) for row in cast("list[Json]", record.get("rows") or [])]
+    for name in rows[0] if rows else ():
+        found[name] = fmean(row[name] for row in rows if name in row)
     return found
 
 

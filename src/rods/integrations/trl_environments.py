@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from rods.env import Environment
 from rods.errors import EnvError, TaskError
+from rods.integrations.formats.exports import require_all_tools
 from rods.integrations.task_rollout import OVER, TaskRollout
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, carried
@@ -128,11 +129,7 @@ def task_environments(
     """
     found: dict[str, Mapping[str, ToolSpec]] = {}
     for task in tasks:
-        if any(turn.withheld for turn in task.turns):
-            raise TaskError(
-                f"task {task.id} ({task.category}): it withholds tools, and those of a TRL "
-                "environment are the same in all turns. Leave its category out."
-            )
+        require_all_tools(task)
         group, tools = tool_group(environment, task), all_tools(environment, task)
         if found.setdefault(group, tools) != tools:
             raise TaskError(f"task {task.id}: its tools differ from those of others in {group!r}.")

@@ -35,7 +35,7 @@ from rods.integrations.formats.folders import (
     write_run_folder,
     write_task_folder,
 )
-from rods.rollout.episode import MORE_TOOLS
+from rods.integrations.task_rollout import later_turn
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, write_tasks
 
@@ -227,23 +227,27 @@ def _said(
     for turn, specs in zip(task.turns[1:], offered[1:], strict=True):
         new = [spec for spec in specs if spec.name not in known]
         known.update(spec.name for spec in new)
-        more = f"{MORE_TOOLS}\n{speech.describe(new)}" if new else ""
-        later.append("\n\n".join(part for part in (turn.user, more) if part.strip()))
+        later.append(later_turn(speech, turn.user, new))
     first = [{"role": m.role, "content": m.content} for m in opening]
     return [{"role": "system", "content": system}, *first], later
+
+
+def require_all_tools(task: Task) -> None:
+    """Raise `TaskError` for a task that withholds tools: TRL's are the same in all turns."""
+    if any(turn.withheld for turn in task.turns):
+        raise TaskError(
+            f"task {task.id} ({task.category}): TRL cannot express it: it withholds tools, and "
+            "those of a TRL environment are the same in all turns. Leave its category out."
+        )
 
 
 def trl_row(task: Task, environment: Environment, dialect: str) -> dict[str, Any]:
     """A row for TRL's environments; its chat template shows the tools.
 
     Raises:
-        TaskError: the task withholds tools: TRL's are the same in all turns.
+        TaskError: the task withholds tools.
     """
-    if any(turn.withheld for turn in task.turns):
-        raise TaskError(
-            f"task {task.id} ({task.category}): TRL cannot express it: it withholds tools, and "
-            "those of a TRL environment are the same in all turns. Leave its category out."
-        )
+    require_all_tools(task)
     opening = structured(dialect).opening(task.dialogue, task.turns[0].user)
     return {
         "prompt": [{"role": m.role, "content": m.content} for m in opening],
