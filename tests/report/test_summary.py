@@ -126,8 +126,8 @@ def test_a_comparison_takes_summaries(runs: Path, summaries: Path) -> None:
     ]
     assert compared.notes == folders.notes
     for mine, theirs in zip(compared.arms, folders.arms, strict=True):
-        assert (mine.cells, mine.overrides, mine.budget) == (
-            theirs.cells, theirs.overrides, theirs.budget,
+        assert (mine.rows, mine.overrides, mine.budget) == (
+            theirs.rows, theirs.overrides, theirs.budget,
         )  # fmt: skip
 
 

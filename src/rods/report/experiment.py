@@ -60,10 +60,9 @@ class ArmResult:
     ) -> ArmResult:
         """Set an arm's runs against the baseline's, which are empty for the baseline itself."""
         common = sorted(mine.keys() & base.keys())
-        against = [pooled([of[seed] for seed in common], "after") for of in (base, mine)]
+        ours, theirs = (pooled([of[n] for n in common], "after") for of in (mine, base))
         runs = [*mine.values()]
-        ends = pooled(runs, "before"), pooled(runs, "after")
-        rows = heldout.result_rows(*ends, (against[0], against[1]))
+        rows = heldout.result_rows(pooled(runs, "before"), pooled(runs, "after"), theirs, ours)
         return cls(name, tuple(overrides), mine, rows, _by_seed(mine, base))
 
     def cell(self, part: TaskSubset, metric: str) -> MetricCell:

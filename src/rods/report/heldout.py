@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 from rods.evaluation.stats import Interval, mean_ci, paired_difference
 from rods.report.run_data import EvalRow, EvaluationPass, RunData
@@ -102,18 +102,17 @@ class ResultRow:
     cells: Mapping[str, MetricCell]
 
 
-Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
-"""Two evaluations whose common tasks are paired."""
-
-
 def result_rows(
-    before: EvaluationPass | None, after: EvaluationPass | None, against: Pair = (None, None)
+    before: EvaluationPass | None,
+    after: EvaluationPass | None,
+    base: EvaluationPass | None = None,
+    mine: EvaluationPass | None = None,
 ) -> list[ResultRow]:
     """All rows: for each set first all tasks, then each writer, then each category.
 
-    `against` are, in a comparison, the baseline's evaluation and this one, both after training.
+    In a comparison, `base` is the baseline's evaluation and `mine` this one, both after training.
     """
-    passes = [by_key(one) for one in (before, after, *against)]
+    passes = [by_key(one) for one in (before, after, base, mine)]
     everything = [*{**passes[0], **passes[1]}.values()]
     rows: list[ResultRow] = []
     for part in _parts(everything):
