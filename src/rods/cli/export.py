@@ -31,9 +31,9 @@ def export(
     The folder also holds the generation config, the tokenizer, the chat template, and a model
     card with the held-out results of the run.
     """
+    run, name = located(source, None, "")  # before torch is imported
     from rods.assemble.exported import export_model
 
-    run, name = located(source, None, "")
     export_model(name, target, run, dtype)
     print_results({"out": target, "files": sorted(path.name for path in target.iterdir())})
     say(f"{target}: for example, transformers' from_pretrained({str(target)!r})")
