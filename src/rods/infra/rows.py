@@ -57,8 +57,7 @@ def _rows(
     path: Path, what: str, error: type[RodsError], wanted: Collection[str]
 ) -> Iterator[tuple[int, Any]]:
     if is_table(path):
-        found = table_rows(path, what, error, wanted)
-        yield from enumerate((row for _, row in found), 1)
+        yield from enumerate((row for _, row in table_rows(path, what, error, wanted)), 1)
         return
     text = text_of(path, what, error) if path.suffix == ".json" else ""
     first = [line for line in text.split("\n") if line.strip()][:2]

@@ -144,9 +144,8 @@ class Service:
         except httpx.HTTPError as error:
             raise ServiceFailure(f"{self.where}: {type(error).__name__}: {error}", True) from error
         if answer.status_code != 200:
-            excerpt = text[:200].decode(errors="replace")
-            again = answer.status_code in BUSY
-            raise ServiceFailure(f"{self.where} said {answer.status_code}: {excerpt}", again)
+            status, excerpt = answer.status_code, text[:200].decode(errors="replace")
+            raise ServiceFailure(f"{self.where} said {status}: {excerpt}", status in BUSY)
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
