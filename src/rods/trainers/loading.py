@@ -134,7 +134,8 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
     source = path if local else _source(settings.name)[0]
     try:
         with quiet():
-            return AutoConfig.from_pretrained(source, local_files_only=local)
+            found = AutoConfig.from_pretrained(source, local_files_only=local)
+            return cast("PretrainedConfig", found)
     except (OSError, ValueError, KeyError) as error:
         raise PolicyError(
             f"model {settings.name!r}: its config.json cannot be read: {_first_line(error)}"
