@@ -1,18 +1,15 @@
-"""Analysis of a replayed task: its steps, the sources of its values, its structure.
+"""Analysis of a replayed task, made on first use: units of turns, sources, links.
 
-Owns that analysis, made on first use: units of turns, tools, the start of its world, and links
-between calls. A link is a leaf of an earlier result that an argument follows (exactly, rounded, or
-inside a text). Never plans, never changes a value.
+A link is a leaf of an earlier result that an argument follows: exactly, rounded, or inside a text.
 
     base = Base.of(environment, renamed)
-    base.units[0].classes                                   # classes of the first turn's calls
     base.links[3]["loan_id", ()]                            # [Link(step=2, path=("loan_id",))]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
@@ -48,20 +45,6 @@ class Link(NamedTuple):
 
 
 Links: TypeAlias = Mapping[int, Mapping[Place, Sequence[Link]]]
-
-
-def links_of(steps: Sequence[TraceStep], arguments: Iterable[Argument]) -> Links:
-    """The leaves of earlier results that arguments follow, where they follow any."""
-    shown: dict[str, list[Link]] = {}
-    for index, step in enumerate(steps):
-        for leaf in step.leaves:
-            shown.setdefault(normal(leaf.value), []).append(Link(index, leaf.path))
-    links: dict[int, dict[Place, Sequence[Link]]] = {}
-    for argument in arguments:
-        found = _links(argument, steps, shown) if _may_follow(argument) else []
-        if found:
-            links.setdefault(argument.step, {})[argument.name, argument.path] = found
-    return links
 
 
 def _may_follow(argument: Argument) -> bool:
@@ -118,30 +101,6 @@ class Unit(NamedTuple):
     """Classes whose functions are called in it."""
     needs: frozenset[int]
     """Earlier turns that its arguments come from."""
-
-
-def units_of(
-    task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]
-) -> tuple[Unit, ...]:
-    """Group the turns of a task into units and find what they need."""
-    step_turns = [index for index, turn in enumerate(task.turns) for _ in turn.ground_truth]
-    needs: dict[int, set[int]] = {}
-    for argument in arguments:
-        if argument.feeder is not None:
-            needs.setdefault(argument.turn, set()).add(step_turns[argument.feeder])
-        elif argument.source is Source.EARLIER_TURN:
-            needs.setdefault(argument.turn, set()).update(range(argument.turn))
-    units: list[Unit] = []
-    first = 0
-    for index, turn in enumerate(task.turns):
-        if not turn.ground_truth and index + 1 < len(task.turns):
-            continue
-        inner = range(first, index + 1)
-        classes = {owners.get(c.name, "") for i in inner for c in task.turns[i].ground_truth}
-        needed = {n for i in inner for n in needs.get(i, ())} - set(inner)
-        units.append(Unit(first, index, frozenset(classes), frozenset(needed)))
-        first = index + 1
-    return tuple(units)
 
 
 class Readable(World, Protocol):
@@ -208,10 +167,35 @@ class Base:
 
     @cached_property
     def links(self) -> Links:
-        """Leaves of earlier results that show the arguments of its steps."""
-        return links_of(self.steps, self.arguments)
+        """Leaves of earlier results that arguments follow, by step, where they follow any."""
+        shown: dict[str, list[Link]] = {}
+        for index, step in enumerate(self.steps):
+            for leaf in step.leaves:
+                shown.setdefault(normal(leaf.value), []).append(Link(index, leaf.path))
+        links: dict[int, dict[Place, Sequence[Link]]] = {}
+        for argument in filter(_may_follow, self.arguments):
+            if found := _links(argument, self.steps, shown):
+                links.setdefault(argument.step, {})[argument.name, argument.path] = found
+        return links
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """Its turns, grouped: the structure that a plan fills."""
-        return units_of(self.task, self.arguments, self.owners)
+        turns = self.task.turns
+        needs: dict[int, set[int]] = {}
+        for argument in self.arguments:
+            if argument.feeder is not None:
+                needs.setdefault(argument.turn, set()).add(self.steps[argument.feeder].turn)
+            elif argument.source is Source.EARLIER_TURN:
+                needs.setdefault(argument.turn, set()).update(range(argument.turn))
+        units: list[Unit] = []
+        first = 0
+        for index, turn in enumerate(turns):
+            if not turn.ground_truth and index + 1 < len(turns):
+                continue
+            inner = range(first, index + 1)
+            classes = {self.owners.get(c.name, "") for i in inner for c in turns[i].ground_truth}
+            needed = {n for i in inner for n in needs.get(i, ())} - set(inner)
+            units.append(Unit(first, index, frozenset(classes), frozenset(needed)))
+            first = index + 1
+        return tuple(units)

@@ -1,13 +1,10 @@
-"""A data set of variants: orders to the worker, and what comes of them, in order.
+"""A data set of variants: the seeds in turn until `n` are accepted, none of which repeats another.
 
-Owns which outcomes a data set is made of: the seeds in turn, round by round, until `n` variants are
-accepted, none of which repeats another one's. What is in it depends on the seeds and the worker's
-settings, never on timing or interruptions: outcomes are taken in order, and no more are ordered
-than are needed. Never makes a variant (the worker does) nor writes the data set (`exports.py`).
+What is in it depends on the seeds and the worker's settings, never on timing or interruptions:
+outcomes are taken in order, and no more are ordered than are needed.
 
     collection = Collection(worker, seeds, n=100)
     collection.run(report)
-    collection.accepted
 """
 
 from __future__ import annotations
@@ -88,9 +85,8 @@ class Collection:
         Args:
             report: called whenever outcomes were taken, and while they are waited for.
 
-        Raises:
-            SynthesisError: the worker cannot work, or its writer was suspended too often; the
-                message says why.
+        Raises `SynthesisError` where the worker cannot work, or its writer was suspended too often;
+        the message says why.
         """
         while not self.finished:
             if not self.worker.drain([self._ahead[0]], LOOK) and self._suspended():
@@ -113,8 +109,7 @@ class Collection:
     def _suspended(self) -> bool:
         """Tell whether the writer pauses.
 
-        Raises:
-            SynthesisError: it makes no sense to wait.
+        Raises `SynthesisError` where it makes no sense to wait.
         """
         now = self.worker.suspension
         if now is not None and (now.fatal or not now.pauses):

@@ -1,20 +1,16 @@
 """The way of a variant, from an order to its outcome; each part is met once, in this order.
 
     worker/     the generator takes the next outcome of a seed from the queue
-    pipeline    attempts, at most K_max: what failed is told to the next one
-    llm/        plan, execute, rewrite, augment: which calls, made in a fresh world, told by users,
-                with gaps and long context (structure/ says what a task is made of, planned.py
-                augments, chat/ asks a model; rods.writers has writers without one)
+    pipeline    attempts, at most K_max: each learns what failed before
+    llm/        plan, execute, rewrite, augment: calls, made in a fresh world, worded as users do,
+                with gaps (structure/ analyzes tasks, planned.py augments, chat/ asks a model;
+                rods.writers has writers without one)
     gates/      what is deterministic, cheapest first
     llm/        critique, by a writer that has a model
     worker/     the outcome is recorded in the queue: a variant, or why there is none
 
-From the queue the curriculum (training) or collect.py (`rods synth`) takes it. Owns the attempts: a
-pure function of its inputs, so that a repeated order gives the same variant. Never keeps state
-between calls.
-
-    outcome = synthesize(seed, writer, keeper, rng_seed=7, attempts=3)
-    outcome.variant or outcome.rejections
+From the queue the curriculum (training) or collect.py (`rods synth`) takes it. A pure function of
+its inputs, so that a repeated order gives the same variant.
 """
 
 from __future__ import annotations

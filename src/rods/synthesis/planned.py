@@ -1,8 +1,8 @@
 """Planned turns become a task's turns: deliberate gaps are put in as the benchmark builds them.
 
-Owns `PlannedTurn` (executed calls and what is to be said) and the two augmentations that add turns:
-a missing function (withheld, asked for, given back by a blank turn) and a missing value (left open,
-then given). Long context needs none: the world pads results itself. Never words a message.
+Owns the two augmentations that add turns: a missing function (withheld, asked for, given back by a
+blank turn) and a missing value (left open, then given). Long context needs none: the world pads
+results itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Why a proposal was not accepted: stage and reason, as data.
 
-Owns the vocabulary of rejections: the twelve error classes of the RODS paper (arXiv 2606.19047,
-section on the error critic) and, beside them, the names of gates. Never raises.
-
-    Rejection("execute", ErrorClass.VM_EXEC_FAILED, "turn 2: lend(book='x') failed")
+A reason is one of the twelve error classes of arXiv 2606.19047 or the name of a gate.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Stages: worlds without a conversation, for which seed tasks are made from nothing.
 
-Owns where their states come from: a file, the worlds of the training tasks, or the environment's
-own. Never reads a held-out task, never makes a conversation.
-
-    stages_of(environment, training_tasks)                  # [Task(turns=(Turn(""),)), ...]
+Their states come from a file, the training tasks, or the environment; never from a held-out task.
 """
 
 from __future__ import annotations
@@ -33,11 +30,9 @@ def stages_of(
 ) -> list[Task]:
     """One stage for each state: of the file, else of the training tasks, else the environment's.
 
-    Stages of training tasks are of their scenarios. Each is opened once.
-
-    Raises:
-        ConfigError: there is no state.
-        TaskError: the file is missing, or a world of it is broken; names file and line.
+    Stages of training tasks are of their scenarios. Each is opened once. Raises `ConfigError` where
+    there is no state; `TaskError` where the file is missing, or a world of it is broken; names file
+    and line.
     """
     if states is not None:
         found = dict(_read(states, environment.name))

@@ -1,10 +1,6 @@
-"""Protocol of writers, which propose variants of a seed task.
+"""Protocol of writers, which propose variants of a seed task; the gates decide.
 
-A writer never decides whether its candidate is good; the gates do. `Groundwork` is the part of a
-writer without a model that a writer with one uses. The factory of the writer passes it in.
-
-    proposal = writer.propose(seed, random.Random(7))
-    LlmWriter(environment, chat, settings)                  # on the seeds' own worlds
+`Groundwork` is the part of a writer without a model that a writer with one uses.
 """
 
 from __future__ import annotations
@@ -41,12 +37,9 @@ class Writer(Protocol):
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> Task | Rejection:
-        """One variant of `seed`, or why there is none. Draws randomness from `rng` alone.
+        """One variant of `seed`, or why there is none; `rng` is the only source of chance.
 
-        Args:
-            seed: the task to be varied.
-            rng: the only source of chance.
-            history: why earlier attempts at this variant failed (the feedback loop).
+        `history`: why earlier attempts at this variant failed (the feedback loop).
         """
         ...
 
@@ -98,8 +91,7 @@ class Groundwork:
     ) -> tuple[Task, list[PlannedTurn]] | Rejection:
         """A renamed seed and executed calls near its profile, not worded yet.
 
-        Raises:
-            ConfigError: there is nobody who plans without a model.
+        Raises `ConfigError` where there is nobody who plans without a model.
         """
         raise ConfigError(
             "synthesis.llm.planner: a planner without a model was not handed over. Take model."

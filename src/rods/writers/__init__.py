@@ -1,7 +1,6 @@
 """Writers by name: what proposes variants of a seed.
 
-Owns their short names and which of them go together. `resample/`, `graph/` and `family.py` (for
-questions) need no model, `llm/` asks a chat server.
+`resample/`, `graph/` and `family.py` (for questions) need no model, `llm` asks a chat server.
 
     writer = make_writer("resample", training_tasks, environment)
     proposal = writer.propose(seed, random.Random(7))
@@ -65,8 +64,7 @@ def make_writer(
         options: all settings of synthesis, for `llm`.
         cache: file of a chat server's answers, for `llm`.
 
-    Raises:
-        ConfigError: there is no such writer, or `llm` has no server.
+    Raises `ConfigError` where there is no such writer, or `llm` has no server.
     """
     options = options or SynthesisSettings()
     if name in OF_CALLS and ability(environment, QuestionSource):

@@ -1,9 +1,6 @@
 """Environment, writer and gates put together as the settings of synthesis mean it.
 
-Owns which language of templates the gates read. The worker and the assembly come here by address:
-`rods.synthesis` knows no writer.
-
-    pipeline = make_pipeline(config.synthesis, environment, training_tasks, held_out_tasks)
+The worker comes here by address: `rods.synthesis` knows no writer.
 """
 
 from __future__ import annotations
@@ -50,8 +47,7 @@ def make_pipeline(
 ) -> Pipeline:
     """What the settings mean; `cache`: file of a chat server's answers.
 
-    Raises:
-        ConfigError: there is no such writer, or it has no server.
+    Raises `ConfigError` where there is no such writer, or it has no server.
     """
     share = settings.section(ResampleSettings).share
     writer = make_writer(settings.writer, training, environment, share, settings, cache)

@@ -1,11 +1,4 @@
-"""Another question of the seed's family, at the seed's difficulty. Needs no model.
-
-Owns the draws. The environment makes the question (`QuestionSource`), so
-this writer serves every environment that can, and knows none of them.
-
-    writer = FamilyWriter(training_tasks, environment)
-    writer.propose(seed, random.Random(7))      # "What is 609 * 38?" from "What is 802 * 17?"
-"""
+"""Another question of the seed's family, at the seed's difficulty, made by the environment."""
 
 from __future__ import annotations
 
@@ -33,8 +26,7 @@ class FamilyWriter(Writer):
     def __init__(self, pool: Sequence[Task], environment: Environment):
         """`pool`: originals, not to be repeated.
 
-        Raises:
-            ConfigError: the environment makes no questions.
+        Raises `ConfigError` where the environment makes no questions.
         """
         source = ability(environment, QuestionSource)
         if source is None:

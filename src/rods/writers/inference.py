@@ -1,11 +1,7 @@
 """Argument domains of an environment that brings no `domains.toml`: read off its tools and worlds.
 
-Owns simple inference: a parameter `member_id` takes keys of a mapping `members`, or values of
-fields that are called `member_id`; names of people, days and times are recognized by their form.
-Never executes a call, never reads a held-out task.
-
-    domains = domains_for(environment, training_tasks)      # the file's, where there is one
-    domains.parameter("lend", "member_id")                  # "ident"
+A parameter `member_id` takes keys of a mapping `members`, or values of fields that are called
+`member_id`; names of people, days and times are recognized by their form.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from rods.errors import ConfigError, WriterError
 from rods.synthesis.base import Base
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.replies import find_json
-from rods.synthesis.llm.critique import judge, patched, repairable
+from rods.synthesis.llm.critique import judge, patched
 from rods.synthesis.llm.execute import faults as argument_faults
 from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.llm.plan import CallPlan, misfit, parse_plan
@@ -161,7 +161,9 @@ def base_of(name: str) -> Base:
     return Base.of(ENVIRONMENT, named(name))
 
 
-def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> None:
+def test_plans_that_cannot_work_are_refused_before_anything_is_executed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     base = base_of("multi_turn_base_0")
     shape = tuple(
         tuple(c.name for c in turn.ground_truth) for turn in base.task.turns if turn.ground_truth
@@ -176,7 +178,8 @@ def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> Non
     }
     assert all(isinstance(reason, Rejection) for reason in reasons.values()), reasons
     many = CallPlan("", tuple(("ls", "pwd", "cd") for _ in shape))
-    assert misfit(many, base, frozenset(), 0.0) is not None
+    monkeypatch.setattr("rods.synthesis.llm.plan.MAX_DISTANCE", 0.0)
+    assert misfit(many, base, frozenset()) is not None
 
 
 def test_plans_are_parsed_in_the_forms_that_models_write() -> None:
@@ -261,12 +264,12 @@ def test_the_judge_can_accept_repair_and_reject() -> None:
             verdict(matches=False, fault="calls"),
         )
     ]
-    assert all(not isinstance(found, Rejection) for found in read)
-    assert [found.accepted for found in read] == [True, False, False]  # type: ignore[union-attr]
-    assert [repairable(found) for found in read[1:]] == [True, False]  # type: ignore[arg-type]
+    reasons = [found.rejection and found.rejection.reason for found in read]
+    assert reasons == [None, *[ErrorClass.QUERY_VERIFY_FAILED] * 2]
+    assert [found.repairable for found in read] == [False, True, False]
     silent = judge(Chat(lambda stage, text: "fine by me"), ENVIRONMENT, variant, 1)
-    assert isinstance(silent, Rejection)
-    assert silent.reason == ErrorClass.QUERY_VERIFY_NO_TAG
+    assert silent.rejection is not None and not silent.repairable
+    assert silent.rejection.reason == ErrorClass.QUERY_VERIFY_NO_TAG
 
 
 @pytest.mark.slow

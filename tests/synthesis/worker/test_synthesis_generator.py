@@ -18,7 +18,7 @@ import pytest
 from rods.errors import SynthesisError, TaskError, WriterError
 from rods.synthesis.collect import LIMIT, SUSPENSIONS, Collection
 from rods.synthesis.gates.keeper import GateVerdict
-from rods.synthesis.llm.writer import WorldLock
+from rods.synthesis.llm.writer import released
 from rods.synthesis.pipeline import Pipeline, RequestOutcome
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker import generator as generator_module
@@ -40,7 +40,7 @@ class Scribe(Writer):
 
     def __init__(self, parallel: int = 1, lock: bool = False) -> None:
         self.parallel = parallel
-        self.worlds: Any = WorldLock() if lock else contextlib.nullcontext()
+        self.worlds: Any = threading.RLock() if lock else contextlib.nullcontext()
         self.now: list[str] = []
         self.most = 0
         self.used = {"calls": 0, "prompt_tokens": 0, "cost": 0.0}
@@ -339,7 +339,7 @@ def test_a_writer_that_keeps_failing_is_suspended(queue: SqliteQueue) -> None:
 
 
 def test_the_world_lock_lets_others_work_while_its_holder_waits() -> None:
-    lock, log = WorldLock(), list[str]()
+    lock, log = threading.RLock(), list[str]()
 
     def other() -> None:
         with lock:
@@ -350,11 +350,11 @@ def test_the_world_lock_lets_others_work_while_its_holder_waits() -> None:
         thread.start()
         time.sleep(0.05)
         assert log == []
-        with lock.released():
+        with released(lock):
             thread.join(5)
         log.append("holder")
     assert log == ["other", "holder"]
-    with lock.released():
+    with released(lock):
         log.append("free")
     assert log[-1] == "free"
 

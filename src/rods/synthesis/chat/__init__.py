@@ -57,8 +57,7 @@ SECTIONS = {"llm": LlmWriterSettings}
 def split_address(url: str) -> tuple[str, str]:
     """The URL without credentials, and those as HTTP's basic authentication wants them.
 
-    Raises:
-        ConfigError: it is empty, or not the URL of a server.
+    Raises `ConfigError` where it is empty, or not the URL of a server.
     """
     try:
         parts = urlsplit(url.strip())

@@ -1,11 +1,8 @@
 """A client for any OpenAI-compatible chat server: vLLM, SGLang, llama.cpp, a hosted one.
 
-Owns the questions: their limit of concurrency, cache and usage, and what is asked again with
-another seed or without a field. The connection, repetitions, their pauses and the kinds of errors
-are the `openai` package's. It never decides whether an answer is good, and never shows the key.
-
-    with ChatClient(LlmWriterSettings(url="http://localhost:8000/v1"), cache) as chat:
-        chat.ask("plan", [{"role": "user", "content": "Plan a trip."}], seed=7).text
+Owns the limit of concurrency, cache and usage, and what is asked again with another seed or without
+a field. Connection, repetitions and kinds of errors are the `openai` package's. It never shows the
+key.
 """
 
 from __future__ import annotations
@@ -107,9 +104,8 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
     ) -> None:
         """Prepare; nothing is sent yet. `cache` is an SQLite file of earlier answers.
 
-        Raises:
-            ConfigError: the URL or the key cannot be used.
-            StoreError: the cache is damaged.
+        Raises `ConfigError` where the URL or the key cannot be used; `StoreError` where the cache
+        is damaged.
         """
         self.settings, self._sampling = settings, sampling
         self._url, login = split_address(settings.url)
@@ -147,8 +143,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             seed: Of the sampling. An answer that is of no use comes again for the same seed.
             schema: JSON schema that the answer shall follow.
 
-        Raises:
-            WriterError: there is no answer; `fatal` where there will never be one.
+        Raises `WriterError` where there is no answer; `fatal` where there will never be one.
         """
         models, began = self.settings.model, time.monotonic()
         with self._lock:

@@ -1,10 +1,7 @@
 """Answers of a chat server: their text, the JSON in it, and the file that keeps them.
 
-Owns the key of an answer: the SHA-256 of all that decides it (model, messages, sampling, seed,
-schema), not of the server's address. Text is parsed, never evaluated, and nothing in it is guessed.
-
-    find_json(strip_thinking('<think>hm</think> Here you are: {"a": [1, 2]}'))  # {"a": [1, 2]}
-    ResponseCache(folder / "answers.sqlite").get(digest(request))               # a Reply, or None
+The key of an answer is the SHA-256 of all that decides it (model, messages, sampling, seed,
+schema), not of the server's address. Text is parsed, never evaluated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The gate on words that contradict the calls: unlock for lock, euros for dollars, sell for buy.
 
-Owns what a message's word is measured by: the called tools' own words, the options that the calls
-take, the words of other tools of the same world, and how people speak of the tools (`usage.py`).
-Never needs a model, never asks who wrote a message.
+A message's words are measured by the called tools' own words, the options that the calls take, the
+words of other tools of the same world, and how people speak of the tools (`usage.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.usage import name_stems, stem_of
-from rods.synthesis.structure.sources import numbers_in, numbers_taken
-from rods.synthesis.structure.trace import PARTS, by_identity, leaves
+from rods.synthesis.structure.sources import numbers_in, numbers_taken, texts_taken
+from rods.synthesis.structure.trace import PARTS, by_identity
 from rods.types import ToolSpec
 
 OFTEN = 4
@@ -78,8 +77,8 @@ class _Message:
         """Words that count: those of the message that is reworked do not."""
         self._all = _heard(turn.text) | frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
-        texts = [x.value for c in calls for x in leaves(c) if isinstance(x.value, str)]
-        taken = frozenset(w for text in texts if len(text) < 30 for w in _heard(text))
+        texts = (text for text in texts_taken(calls) if len(text) < 30)
+        taken = frozenset(word for text in texts for word in _heard(text))
         about = [_words_about(specs[name]) for name in self._tools]
         self._named = taken.union(*(words.title for words in about))
         """Words of what the calls do."""

@@ -1,9 +1,7 @@
 """Deterministic gates: what a proposal must fulfil before it may be trained on.
 
-Owns the order in which gates are asked, cheapest first, so that yields can be told by gate. The
-conditions stand in the modules beside this one, one small function each; those of question tasks,
-which have an answer instead of ground-truth calls, stand here. Never changes a proposal, never asks
-a model, never makes a question: an environment does, if it is a `rods.abilities.QuestionSource`.
+Owns the order in which gates are asked, cheapest first, and the conditions of question tasks, which
+have an answer instead of ground-truth calls. The other conditions stand in the modules beside it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Fingerprints of texts and calls: near-duplicates, and overlap with held-out tasks.
 
-Owns word shingles and call prints, and the index of what only held-out tasks have. Never judges
-structure or execution.
-
-    corpus = Corpus(training_tasks, held_out_tasks)
-    corpus.overlap(prints(variant))                         # None, or what it shares
-    Neighbors(training_tasks).repeated(prints(variant))    # None, or what it repeats
+Corpus(training_tasks, held_out_tasks).overlap(prints(variant))    # None, or what it shares
+Neighbors(training_tasks).repeated(prints(variant))                # None, or what it repeats
 """
 
 from __future__ import annotations

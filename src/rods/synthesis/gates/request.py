@@ -1,9 +1,7 @@
 """Gates on requests: a message wants something, wants its calls, no more than them, and no others.
 
-Owns what can be told of free wording without a model: whether any sentence asks, orders or wishes,
-and whether the wish is that nothing be done; words of extent and number; whether two messages stand
-at each other's place. What is asked for is known where a message reworks a human turn or is made of
-templates, whose language reads it back. Other wording is the judge's.
+Owns what can be found out about free wording without a model. What is asked for is known where a
+message reworks a human turn or is made of templates. Other wording is the judge's.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from importlib.resources import files
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.usage import VALUE, TextCounts
-from rods.synthesis.structure.sources import Shown, numbers_taken
+from rods.synthesis.structure.sources import Shown, numbers_taken, texts_taken
 from rods.synthesis.structure.trace import Scalar, by_identity, leaves
 from rods.synthesis.structure.words import verb_of
 from rods.types import ToolCall, ToolSpec
@@ -95,8 +93,7 @@ def wants_something(case: Case, turn: TurnFacts) -> str | None:
 def _bare(turn: TurnFacts) -> str:
     """A message without the values of its calls: what is quoted is not asked."""
     text = turn.text
-    values = {x.value for call in turn.asked for x in leaves(call)}
-    for value in sorted((v for v in values if isinstance(v, str)), key=len, reverse=True):
+    for value in sorted(set(texts_taken(turn.asked)), key=len, reverse=True):
         if len(value) > 2:
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "x", text, flags=re.I)
     return text

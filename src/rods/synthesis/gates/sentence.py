@@ -1,9 +1,7 @@
-"""Compares two messages, with a private character for each value, as sentences.
+"""Compares two messages as sentences, with a private character (a mask) for each value.
 
-Owns the argument that a value belongs to, and the forms of a value in a text. Owns phrases that
-mean the same, courtesy, and the length that a place may have. Finds values in the same places of
-two tasks, and whether a changed value is computed or composed of others as its model is.
-The comparison knows values only as masks, and asks which other words may replace each other.
+Owns the forms of a value in a text, phrases that mean the same, and whether a changed value is
+computed or composed of others as its model is.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.synthesis.gates.case import TurnFacts
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import find_dates, iso
-from rods.synthesis.structure.sources import NUMBER, normal
+from rods.synthesis.structure.sources import NUMBER, normal, numbers_listed
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, leaves
 from rods.synthesis.structure.words import word_lists
 
@@ -77,7 +75,7 @@ def _numbers(pairs: Iterable[Pair]) -> Iterator[tuple[float, float]]:
         if is_number(old) and is_number(new):
             yield float(cast("float", old)), float(cast("float", new))
         elif isinstance(old, str) and isinstance(new, str):
-            texts = [[float(x.replace(",", "")) for x in NUMBER.findall(t)] for t in (old, new)]
+            texts = numbers_listed(old), numbers_listed(new)
             if len(texts[0]) == len(texts[1]):
                 yield from zip(*texts, strict=True)
 

@@ -1,9 +1,7 @@
 """Gates on structure and execution: what is called, from where, with what outcome.
 
-Owns the conditions that need no wording: ancestry, offered tools, sizes, repetition, held-out
-overlap, failures, replay, provenance, distance; and those that play the ground truth again without
-a call: what is needed, what is really missing. What the seed has as well is tolerated: the
-benchmark's own tasks are not perfect. Never reads what a message means.
+Owns the conditions that need no wording, and those that play the ground truth again without a call.
+What the seed has as well is tolerated: the benchmark's own tasks are not perfect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Gates on wording: nothing unfilled, nothing leaked, nothing said that the calls contradict.
 
-Owns what can be told of messages without a model. What stands in the words of an ancestor is
-tolerated: a human wrote it. Never judges whether a message reads well.
+What stands in the words of an ancestor is tolerated: a human wrote it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
-from rods.synthesis.structure.sources import Argument, Source
-from rods.synthesis.structure.trace import by_identity, leaves
+from rods.synthesis.structure.sources import Argument, Source, texts_taken
+from rods.synthesis.structure.trace import by_identity
 from rods.types import ToolCall, ToolSpec
 
 LITERALS = (
@@ -79,8 +78,7 @@ def _is_human(case: Case, turn: TurnFacts, text: str) -> bool:
 
 
 def _is_value(case: Case, text: str) -> bool:
-    values = (leaf.value for call in case.variant.calls for leaf in leaves(call))
-    return any(isinstance(value, str) and text in value for value in values)
+    return any(text in value for value in texts_taken(case.variant.calls))
 
 
 @by_identity
@@ -118,9 +116,8 @@ def nothing_contradicts(case: Case, turn: TurnFacts) -> str | None:
 def _taken_back(case: Case, turn: TurnFacts) -> bool:
     """Tell whether a whole sentence says that nothing is wanted, and no ancestor's message does."""
     text = turn.text
-    for call in turn.asked:
-        for leaf in leaves(call):
-            text = text.replace(leaf.value, "x") if isinstance(leaf.value, str) else text
+    for value in texts_taken(turn.asked):
+        text = text.replace(value, "x")
     found = [s for s in _SENTENCE.findall(text) if _RETRACTION.fullmatch(s.strip())]
     return bool(found) and not all(_is_human(case, turn, s.strip()) for s in found)
 

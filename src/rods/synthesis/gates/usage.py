@@ -1,7 +1,6 @@
 """Counts of the words that people use for tools, and of their neighbors, in training tasks.
 
-Owns the counts and the cutting of a message into words. Values are masked, so that only words are
-counted. Never judges a message.
+Values are masked, so that only words are counted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from rods.synthesis.structure.trace import PARTS, leaves
+from rods.synthesis.structure.sources import texts_taken
+from rods.synthesis.structure.trace import PARTS
 from rods.task import Task, Turn
 from rods.types import ToolCall
 
@@ -39,8 +39,8 @@ Mask = Callable[[str], str]
 
 def mask_of(calls: Iterable[ToolCall]) -> Mask:
     """Return how texts that these calls take are marked; made once for all of a task."""
-    values = {x.value for call in calls for x in leaves(call) if isinstance(x.value, str)}
-    long = sorted((v for v in values if len(v) > 2), key=lambda v: (-len(v), v))
+    values = {text for text in texts_taken(calls) if len(text) > 2}
+    long = sorted(values, key=lambda text: (-len(text), text))
     taken = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, long))})(?!\w)", re.I)
 
     def mask(text: str) -> str:

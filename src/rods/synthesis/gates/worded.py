@@ -1,10 +1,9 @@
 """Gates on messages that have an ancestor's words, with other values.
 
 Owns the comparison of one turn with the human turn that it reworks: values are masked by the
-arguments that take them, and the rest must be the same sentence. It finds exchanged values,
-insertions, omissions and negations. A message that is nearly an ancestor's promises to be it
-(`nearly_retold`, for every writer). A writer that retells alone promises it of each message, and
-brings `retells` as a gate of its own. Never reads what a message means, never asks who wrote it.
+arguments that take them, and the rest must be the same sentence. A message that is nearly an
+ancestor's promises to be it (`nearly_retold`, for every writer); a writer that retells alone brings
+`retells` as a gate of its own.
 """
 
 from __future__ import annotations
@@ -75,6 +74,12 @@ class Retelling:
         self._domains = domains_of(mine.facts.environment)
         self._old, self._new = roles_of(human), roles_of(mine)
 
+    @functools.cached_property
+    def near(self) -> bool:
+        """Tell whether nearly all words are the same."""
+        return self.problem is None or self.likeness >= NEAR
+
+    @functools.cached_property
     def problem(self) -> str | None:
         """Return what is wrong; None: it says the same with its own values."""
         if list(self._old) != list(self._new):
@@ -319,17 +324,6 @@ def _arguments(step: TraceStep) -> Sequence[Leaf]:
     return leaves(dict(step.call.arguments))
 
 
-class Retold(NamedTuple):
-    """A turn beside the human turn that it is most like."""
-
-    near: bool
-    """Whether nearly all words are the same."""
-    wording: str | None
-    """Which word is not."""
-    problem: str | None
-    """Why it does not retell that turn, with its own values."""
-
-
 def nearly_retold(case: Case) -> str | None:
     """A message that is nearly an ancestor's has the same words, but for names.
 
@@ -339,43 +333,41 @@ def nearly_retold(case: Case) -> str | None:
     explains = case.variant.language.explains
     free = [turn for turn in said if not explains(turn)]
     own = [t.place for t in free if any(t.shared(x) >= ALIKE for x in _models(case, t)[:1])]
-    found = _retold(case) if own else ()
-    whole = all(turn.place in own and found[turn.place].near for turn in said)
-    for index in own:
-        retold = found[index]
-        problem = retold.problem if whole else retold.wording
-        if retold.near and problem is not None:
-            return f"turn {index}: {problem}"
+    found = _retold(case) if own else {}
+    near = {place: retold for place, retold in found.items() if retold.near}
+    whole = all(turn.place in own and turn.place in near for turn in said)
+    for place in own:
+        retold = near.get(place)
+        problem = retold and (retold.problem if whole else retold.wording)
+        if problem is not None:
+            return f"turn {place}: {problem}"
     return None
 
 
 @of_turns
 def retells(case: Case, turn: TurnFacts) -> str | None:
     """Every message is an ancestor's, word for word, with its own values in their places."""
-    return _retold(case)[turn.place].problem
+    retold = _retold(case).get(turn.place)
+    return "no turn of an ancestor makes these calls" if retold is None else retold.problem
 
 
 @functools.lru_cache(maxsize=1)
-def _retold(case: Case) -> Sequence[Retold]:
-    """Each turn beside the likest turn of an ancestor that makes the same calls."""
-    found: list[Retold] = []
+def _retold(case: Case) -> Mapping[int, Retelling]:
+    """Each turn beside the likest turn of an ancestor that makes the same calls, if any does."""
+    found: dict[int, Retelling] = {}
     pairs: dict[str, AlignedPairs] = {}
     for turn in case.variant.turns:
-        best: Retold | None = None
         for model in _models(case, turn):
             known = pairs.setdefault(model.facts.task.id, AlignedPairs({}, {}))
             retelling = Retelling(model, turn, known)
-            if (problem := retelling.problem()) is None:
+            if turn.place not in found or retelling.near > found[turn.place].near:
+                found[turn.place] = retelling
+            if retelling.problem is None:
+                found[turn.place] = retelling
                 known.turns[turn.place] = model.place
                 if turn.turn.ground_truth:
                     known.steps.update(zip(turn.steps, model.steps, strict=False))
-                best = Retold(True, None, None)
                 break
-            near = retelling.likeness >= NEAR
-            if best is None or near > best.near:
-                best = Retold(near, retelling.wording, problem)
-        missing = "no turn of an ancestor makes these calls"
-        found.append(best or Retold(False, missing, missing))
     return found
 
 

@@ -1,9 +1,7 @@
 """The two critics: a judge behind the deterministic gates, and what a failure teaches.
 
-Owns the judge's request (stage 4: five criteria, with results and state) and the critic's, for the
-classes of error that a patch may answer (arXiv 2606.19047); how their answers are read; and patches
-of the initial configuration: existing fields alone, in their type. Never rewrites, executes or
-plans.
+Stage 4 of arXiv 2606.19047 and its error critic. A patch sets existing fields of the initial
+configuration alone, in their type.
 """
 
 from __future__ import annotations
@@ -95,25 +93,20 @@ CRITIC = schema(
     },
     ["action", "hint"],
 )
-PATCHABLE: Mapping[str, tuple[str, str]] = {
-    ErrorClass.PARAM_GEN_FAILED: (
-        "no valid arguments could be found for a function",
-        "plan functions for which this world has values",
-    ),
-    ErrorClass.DECOMPOSE_FAILED: (
-        "no plan came near the structure that is wanted",
-        "keep the number of turns and of calls in each turn",
-    ),
-    ErrorClass.FUNC_SAMPLE_FAILED: (
-        "functions were planned that may not or cannot be used",
-        "plan functions of the list alone",
-    ),
-    ErrorClass.VM_EXEC_FAILED: (
-        "a function call failed when it was executed",
-        "plan calls that succeed in this world",
-    ),
+MEANINGS: Mapping[str, str] = {
+    ErrorClass.PARAM_GEN_FAILED: "no valid arguments could be found for a function",
+    ErrorClass.DECOMPOSE_FAILED: "no plan came near the structure that is wanted",
+    ErrorClass.FUNC_SAMPLE_FAILED: "functions were planned that may not or cannot be used",
+    ErrorClass.VM_EXEC_FAILED: "a function call failed when it was executed",
 }
-"""Classes that a patch may answer: what they mean, and a hint where the critic gives none."""
+"""What the classes mean that a patch may answer."""
+HINTS: Mapping[str, str] = {
+    ErrorClass.PARAM_GEN_FAILED: "plan functions for which this world has values",
+    ErrorClass.DECOMPOSE_FAILED: "keep the number of turns and of calls in each turn",
+    ErrorClass.FUNC_SAMPLE_FAILED: "plan functions of the list alone",
+    ErrorClass.VM_EXEC_FAILED: "plan calls that succeed in this world",
+}
+"""Hints for the planner where the critic gives none."""
 
 
 def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
@@ -121,20 +114,19 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
 
     One that no patch may answer comes back as it is.
     """
-    if failure.reason not in PATCHABLE:
+    if failure.reason not in MEANINGS:
         return failure
-    meaning, usual_hint = PATCHABLE[failure.reason]
     owner = base.owners.get(failure.tool, "")
     messages = render(
         "critic",
-        kind=meaning,
+        kind=MEANINGS[failure.reason],
         function=failure.tool,
         error=failure.detail[:500],
         configuration=shortened({owner: base.start.get(owner, {})} if owner else dict(base.start)),
     )
     data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
     answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
-    hint = str(answer.get("hint") or usual_hint)[:200]
+    hint = str(answer.get("hint") or HINTS[failure.reason])[:200]
     hinted = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
     if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
         path = str(answer["path"])

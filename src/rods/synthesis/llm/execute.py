@@ -1,8 +1,4 @@
-"""Stage 2, execute: arguments from the live world, checked, and real calls, turn by turn.
-
-Owns the request for arguments, their check against the documentation, and the execution. What a
-failure teaches is the critic's business (`critique.py`). Never words a message.
-"""
+"""Stage 2, execute: arguments from the live world, checked, and real calls, turn by turn."""
 
 from __future__ import annotations
 
@@ -57,11 +53,9 @@ def fill(
     steps: Sequence[TraceStep],
     seed: int,
 ) -> tuple[ToolCall, ToolResult] | Rejection:
-    """One executed call; the writer is told what was wrong with its arguments, then tries again.
+    """One executed call and its result; the writer reads what was wrong, then tries again.
 
-    Returns:
-        The call and its result (it reports failure after the last try), or a rejection where no
-        arguments were valid.
+    The result reports failure after the last try; a rejection: no arguments were valid.
     """
     problems: list[str] = []
     last: tuple[ToolCall, ToolResult] | None = None

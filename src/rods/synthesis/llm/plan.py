@@ -1,7 +1,6 @@
 """Stage 1, plan: which functions each turn calls, and the story around them.
 
-Owns the request for a plan, its parsing and the refusal of plans that cannot match the seed's
-profile, before anything is executed. Never fills in arguments.
+A plan that cannot match the seed's profile is refused before anything is executed.
 """
 
 from __future__ import annotations

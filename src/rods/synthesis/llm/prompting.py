@@ -1,8 +1,7 @@
-"""The prompts of the language-model writer: Jinja files, their hash, and what they are filled with.
+"""The prompts of the language-model writer: `prompts/*.jinja`, and what they are filled with.
 
-Owns reading and rendering `prompts/*.jinja`, and what a prompt tells of a value that an earlier
-result showed: which result, where it stands there, and whether pointing at it can mean nothing
-else. Never sends anything, never words a message: the model does.
+Owns what a prompt reports of a value that an earlier result showed: which result, where it stands
+there, and whether pointing at it can mean nothing else.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import jinja2
 
 from rods.synthesis.planned import CallRequest, PlannedTurn
-from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
-from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, read_result
+from rods.synthesis.structure.sources import fields_with, has_rival, normal, place_of, values_of
+from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, read_result
 from rods.synthesis.structure.words import noun
-from rods.types import ToolCall, ToolResult, Value
+from rods.types import ToolCall, ToolResult
 
 STAGES = ("plan", "execute", "critic", "rewrite", "coherence", "judge")
 """One prompt each."""
@@ -146,7 +145,7 @@ def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | Non
                 return None  # it only repeats what somebody said
             where = _where(steps[producer], value, fields, name)
             later = steps[producer + 1 : number]
-            if not where or any(_rival(step, fields | {name}, value) for step in later):
+            if not where or any(has_rival(step, fields | {name}, value) for step in later):
                 return None
             return _pointer(steps, producer, where)
     return None
@@ -168,15 +167,6 @@ def _where(step: TraceStep, value: Scalar, fields: Set[str], name: str) -> str:
         return noun(field or name)
     place = place_of(step, value)
     return f"{place} {noun(sorted(fields)[0] or name)}" if place else ""
-
-
-def _rival(step: TraceStep, named: Set[str], value: Scalar) -> bool:
-    """Tell whether a call takes or shows another value under one of these names."""
-    names = named - {""}
-    taken: list[Value] = [v for n, v in step.call.arguments.items() if n in names]
-    plain = [v for v in taken if not isinstance(v, list | dict | ToolCall)]
-    shown = [leaf.value for leaf in step.leaves if field_of(leaf.path) in names]
-    return any(normal(other) != normal(value) for other in (*plain, *shown))
 
 
 References: TypeAlias = Callable[[CallRequest, str], Sequence[str]]

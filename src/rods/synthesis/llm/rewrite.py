@@ -1,7 +1,7 @@
 """Stage 3, rewrite: a message a turn, then the whole conversation once for one voice.
 
-Owns the requests and the deterministic checks of what comes back: every needed value is said, no
-other number is, no function or parameter is named, what is left open stays open. Never executes.
+Checks what comes back: every needed value is said, no other number is, no function or parameter is
+named, what is left open stays open.
 """
 
 from __future__ import annotations
@@ -43,43 +43,30 @@ def write(
     for index, turn in enumerate(planned):
         known = pointers(planned, index, references)
         requests = [_row(*both) for both in zip(turn.worded, known, strict=True)]
-        words = _message(chat, turn, requests, narrative, texts, seed, problem)
-        if isinstance(words, Rejection):
-            return words
-        texts.append(words)
+        problems = [problem] if problem else []
+        reason = ErrorClass.NO_PROMPTS
+        for number in range(WRITES):
+            messages = render(
+                "rewrite",
+                narrative=narrative,
+                texts=[s.text for s in texts],
+                requests=requests,
+                problems=problems,
+                open=_open(turn),
+            )
+            text = chat.ask("rewrite", messages, seed=seed + number).text
+            message, answer = _tagged(text, "message"), _tagged(text, "answer")
+            if message is None or (turn.left_open is not None and not answer):
+                problems = ["the message must stand between <message> and </message>"]
+                continue
+            reason = ErrorClass.QUERY_GEN_FAILED
+            words = TurnTexts(message, answer or "")
+            if not (problems := faults(turn, words, texts)):
+                texts.append(words)
+                break
+        else:
+            return Rejection("rewrite", reason, problems[0])
     return texts
-
-
-def _message(
-    chat: Chat,
-    turn: PlannedTurn,
-    requests: Sequence[Mapping[str, Any]],
-    narrative: str,
-    texts: Sequence[TurnTexts],
-    seed: int,
-    problem: str,
-) -> TurnTexts | Rejection:
-    problems = [problem] if problem else []
-    reason = ErrorClass.NO_PROMPTS
-    for number in range(WRITES):
-        messages = render(
-            "rewrite",
-            narrative=narrative,
-            texts=[s.text for s in texts],
-            requests=requests,
-            problems=problems,
-            open=_open(turn),
-        )
-        text = chat.ask("rewrite", messages, seed=seed + number).text
-        message, answer = _tagged(text, "message"), _tagged(text, "answer")
-        if message is None or (turn.left_open is not None and not answer):
-            problems = ["the message must stand between <message> and </message>"]
-            continue
-        reason = ErrorClass.QUERY_GEN_FAILED
-        words = TurnTexts(message, answer or "")
-        if not (problems := faults(turn, words, texts)):
-            return words
-    return Rejection("rewrite", reason, problems[0] if problems else "no message")
 
 
 def _row(request: CallRequest, known: Mapping[str, Pointer]) -> dict[str, Any]:

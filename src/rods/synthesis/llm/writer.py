@@ -2,8 +2,7 @@
 
 Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis), what an attempt learns
 from the ones before (blocked functions, hints, a patched initial configuration), and the lock by
-which one thread at a time works in worlds. The stages are files of their own. Never decides over
-the deterministic gates.
+which one thread at a time works in worlds.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import dataclasses
 import random
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, cast
 
 from rods.abilities import state_access
@@ -30,36 +29,23 @@ from rods.synthesis.llm.rewrite import cohere, write
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.structure.trace import stage_world
 from rods.synthesis.writer import Groundwork, Writer, WriterOptions
-from rods.task import Task, Turn
+from rods.task import Task
 
 
-class WorldLock:
-    """A lock that knows its holder, so that the holder can release it while it waits."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder: int | None = None
-
-    def __enter__(self) -> WorldLock:
-        self._lock.acquire()
-        self._holder = threading.get_ident()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._holder = None
-        self._lock.release()
-
-    @contextmanager
-    def released(self) -> Generator[None]:
-        """Give it up until the block ends; nothing happens in a thread that does not hold it."""
-        if held := self._holder == threading.get_ident():
-            self.__exit__()
-        try:
-            yield
-        finally:
-            if held:
-                self.__enter__()
+@contextmanager
+def released(lock: threading.RLock) -> Generator[None]:
+    """Give up a lock until the block ends; nothing happens in a thread that does not hold it."""
+    try:
+        lock.release()
+    except RuntimeError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.acquire()
 
 
 class LlmWriter(Writer):
@@ -75,7 +61,7 @@ class LlmWriter(Writer):
         ground: Groundwork | None = None,
     ):
         """Prepare; `ground`: renames seeds, and plans where `synthesis.llm.planner` says so."""
-        self.worlds = WorldLock()
+        self.worlds = threading.RLock()
         """Held while worlds are at work; released while the server is awaited."""
         self.parallel = settings.concurrency
         self._ground = ground or Groundwork()
@@ -102,8 +88,7 @@ class LlmWriter(Writer):
     ) -> Task | Rejection:
         """One variant of `seed`, ready for the gates.
 
-        Raises:
-            WriterError: the server cannot be used at all (`fatal`), or not now (`down`).
+        Raises `WriterError` where the server cannot be used at all (`fatal`), or not now (`down`).
         """
         history = () if "feedback" in self._settings.without else history
         # The world of the attempt before, which a patch fits; no gate knows one.
@@ -167,10 +152,9 @@ class LlmWriter(Writer):
         self, base: Base, history: Sequence[Rejection], sampling: int
     ) -> tuple[list[PlannedTurn], str] | Rejection:
         """Functions of each turn, executed in a fresh world, and the story around them."""
-        stage = dataclasses.replace(base.task, turns=(Turn(""),))
         narrative = "narrative" not in self._settings.without
-        with closing(cast("Readable", self._environment.open(stage))) as world:
-            world.begin_turn(0)
+        with stage_world(self._environment, base.task) as opened:
+            world = cast("Readable", opened)
             state = world.public_state()
             plan = make_plan(self._chat, base, state, history, sampling, narrative=narrative)
             if isinstance(plan, Rejection):
@@ -225,8 +209,7 @@ def make_llm_writer(
 ) -> LlmWriter:
     """The writer that a configuration means; the server is asked for the first time by `propose`.
 
-    Raises:
-        ConfigError: no server is named.
+    Raises `ConfigError` where no server is named.
     """
     chosen = options.settings.section(LlmWriterSettings)
     chat = ChatClient(chosen, options.cache)
@@ -237,10 +220,10 @@ def make_llm_writer(
 class _Releasing:
     """A chat that releases the world lock while it waits."""
 
-    def __init__(self, chat: Chat, worlds: WorldLock):
+    def __init__(self, chat: Chat, worlds: threading.RLock):
         self._chat, self._worlds = chat, worlds
 
     def ask(self, *question: Any, **options: Any) -> Reply:
         """Ask the chat."""
-        with self._worlds.released():
+        with released(self._worlds):
             return self._chat.ask(*question, **options)

@@ -1,11 +1,9 @@
 """Argument domains of an environment: what its values mean, which exist, which belong together.
 
-Owns the reading of the `domains.toml` that an environment brings, as data. Never guesses
-(`inference.py` does): what the file does not name has no kind and is left as it is.
+Read from the `domains.toml` that an environment brings. What the file does not name has no kind and
+is left as it is; `rods.writers.inference` guesses where there is no file.
 
-    domains = domains_of(environment)
-    domains.parameter("book_table", "party")             # "guests"
-    domains.numbers["guests"].range                      # (1.0, 12.0)
+    domains_of(environment).parameter("book_table", "party")    # "guests"
 """
 
 from __future__ import annotations
@@ -197,8 +195,7 @@ class Domains(_Model):
 def domains_of(environment: Environment) -> Domains:
     """The domains that an environment brings; empty ones where it brings none.
 
-    Raises:
-        SynthesisError: the file cannot be read, or a section of it is broken or unknown.
+    Raises `SynthesisError` where the file cannot be read, or a section of it is broken or unknown.
     """
     folder = knowledge_of(environment)
     known = folder is not None and (folder / FILE).is_file()

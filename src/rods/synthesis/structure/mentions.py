@@ -1,11 +1,8 @@
 """Values that a text says: dates in any form that people write, numbers, quoted texts, codes, tags.
 
-Owns finding them, rendering another date in the same form, and looking values up in known texts.
-Never says what they should be.
-
-    [m] = find_dates("on March 3rd, 2026")
-    m.render(date(2027, 11, 12))                          # "November 12th, 2027"
-    tokens_in("Buy 40 shares of 'ACME'")                    # number 40.0, quoted acme
+[m] = find_dates("on March 3rd, 2026")
+m.render(date(2027, 11, 12))                          # "November 12th, 2027"
+tokens_in("Buy 40 shares of 'ACME'")                    # number 40.0, quoted acme
 """
 
 from __future__ import annotations

@@ -1,31 +1,33 @@
 """The complexity profile Phi of a task, and the distance between two profiles.
 
-Owns what "of the same structure" means: turns, calls and classes per turn, which function feeds
-which, dependency depth, where arguments come from, and what a turn takes from earlier turns (arXiv
-2606.19047, skill-aligned synthesis). Value edges are compared; state edges, which no comparison of
-values can see, are found by ablation where they are asked for: leave one call out, run again, see
+Phi is what "of the same structure" means (arXiv 2606.19047, skill-aligned synthesis): turns, calls
+and classes per turn, which function feeds which, where arguments come from. State edges, which no
+comparison of values can see, are found by ablation on request: leave one call out, run again, see
 what changes. (A brake shows nothing that an engine's start is given, and yet the engine does not
-start without the pedal pressed.) Never rejects anything: gates do.
+start without the pedal pressed.)
 
-    found = profile(environment, task)
-    distance(found, profile(environment, variant))          # 0 = same structure, 1 = nothing alike
-    ablate(environment, task).edges                         # {Edge(producer=0, consumer=1), ...}
+    distance(profile(environment, task), profile(environment, variant))  # 0: same structure
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
 from rods.env import Environment, called
 from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import TraceStep, all_tools, flattened, owners, trace
-from rods.task import Task, Turn
+from rods.synthesis.structure.trace import (
+    TraceStep,
+    all_tools,
+    flattened,
+    owners,
+    stage_world,
+    trace,
+)
+from rods.task import Task
 from rods.types import ToolCall
 
 
@@ -57,10 +59,7 @@ def ablate(environment: Environment, task: Task) -> Ablation:
     """Leave out each ground-truth call in turn; it costs one run for each call, and one more.
 
     All calls are played in one turn that offers every tool, so a gap in the conversation or a
-    withheld tool makes no edge.
-
-    Raises:
-        TaskError: the world cannot be made.
+    withheld tool makes no edge. Raises `TaskError` where the world cannot be made.
     """
     calls = flattened(task)
     results, state = _run(environment, task, calls, range(len(calls)))
@@ -87,8 +86,7 @@ def depth(calls: int, edges: Collection[Edge]) -> int:
 def _run(
     environment: Environment, task: Task, calls: Sequence[ToolCall], kept: Iterable[int]
 ) -> tuple[Mapping[int, str], object]:
-    with closing(environment.open(dataclasses.replace(task, turns=(Turn(""),)))) as world:
-        world.begin_turn(0)
+    with stage_world(environment, task) as world:
         return {index: called(world, calls[index]).content for index in kept}, world.snapshot()
 
 

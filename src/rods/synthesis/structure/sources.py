@@ -1,13 +1,10 @@
-"""Sources of a ground truth's values: a message, a result, documentation, the configuration.
-
-Owns the reading of texts and results for values. Never executes a call; never judges a task.
-"""
+"""Sources of a ground truth's values: a message, a result, documentation, the configuration."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -64,9 +61,14 @@ class Argument:
     """Whether it is a number that the feeder's result shows within a text only."""
 
 
+def numbers_listed(text: str) -> list[float]:
+    """The numbers that stand alone in a text, in order."""
+    return [float(found.replace(",", "")) for found in NUMBER.findall(text)]
+
+
 def numbers_in(text: str) -> set[float]:
     """The numbers that stand alone in a text."""
-    return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
+    return set(numbers_listed(text))
 
 
 def numbers_of(value: Scalar) -> set[float]:
@@ -80,6 +82,11 @@ def numbers_taken(calls: Iterable[ToolCall]) -> set[float]:
     """The numbers among the arguments of calls."""
     values = (leaf.value for call in calls for leaf in leaves(call))
     return {float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)}
+
+
+def texts_taken(calls: Iterable[ToolCall]) -> list[str]:
+    """The texts among the arguments of calls."""
+    return [x.value for call in calls for x in leaves(call) if isinstance(x.value, str)]
 
 
 @lru_cache(maxsize=1 << 14, typed=True)
@@ -191,6 +198,18 @@ def fields_with(step: TraceStep, value: Scalar) -> set[str]:
 def values_of(step: TraceStep, field: str) -> set[str]:
     """All values that a field of a step's result shows."""
     return {normal(leaf.value) for leaf in step.leaves if field_of(leaf.path) == field}
+
+
+def has_rival(step: TraceStep, named: Set[str], value: Scalar, alike: Iterable[str] = ()) -> bool:
+    """Tell whether a call takes or shows another value under these names, or takes it as `alike`.
+
+    An agent could take that value for the one that was shown before.
+    """
+    names = named - {""}
+    taken = [v for n, v in step.call.arguments.items() if n in {*names, *alike}]
+    scalars = [v for v in taken if not isinstance(v, bool | list | dict | ToolCall)]
+    shown = [leaf.value for leaf in step.leaves if field_of(leaf.path) in names]
+    return any(normal(other) != normal(value) for other in (*scalars, *shown))
 
 
 def _keys(value: object) -> Iterator[str]:

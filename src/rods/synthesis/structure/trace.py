@@ -1,8 +1,4 @@
-"""A ground truth executed: each call with its result, and the scalars that the result holds.
-
-Owns the execution in a fresh world (`trace`) and the tools and classes of a task's world. Never
-changes a task, never judges; where values come from is the business of `sources.py`.
-"""
+"""A ground truth executed: each call with its result, and the scalars that the result holds."""
 
 from __future__ import annotations
 
@@ -12,14 +8,14 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from rods.abilities import InitialState, initial_state, state_access
-from rods.env import Environment, TurnVerdict, called
+from rods.env import Environment, TurnVerdict, World, called
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
@@ -140,8 +136,7 @@ class Trace(NamedTuple):
 def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) -> Trace:
     """Execute the ground truth in a fresh world, without some calls, and have it judged.
 
-    Raises:
-        TaskError: the world cannot be made. A failing call is not an error: its result says so.
+    Raises `TaskError` where the world cannot be made. A failing call is no error.
     """
     steps: list[TraceStep] = []
     verdicts: list[TurnVerdict] = []
@@ -197,9 +192,20 @@ def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
 
 
 def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
+    with stage_world(environment, task) as world:
+        return {spec.name: spec for spec in world.offered()}
+
+
+@contextmanager
+def stage_world(environment: Environment, task: Task) -> Generator[World]:
+    """A fresh world of a task, in one turn that offers every tool.
+
+    A gap in the conversation and a withheld tool change nothing there. Raises `TaskError` where the
+    world cannot be made.
+    """
     with closing(environment.open(dataclasses.replace(task, turns=(Turn(""),)))) as world:
         world.begin_turn(0)  # a world elsewhere learns its tools there
-        return {spec.name: spec for spec in world.offered()}
+        yield world
 
 
 def tool_group(environment: Environment, task: Task) -> str:

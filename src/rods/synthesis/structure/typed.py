@@ -1,7 +1,6 @@
 """Checks arguments against their types: JSON types, lists of options, dates, codes, ranges.
 
-Owns the form of a value in a tool's documentation. It reads the schema first, then the plain words
-of the description. Never looks at a world, so it does not know which values exist there.
+It reads the schema first, then the plain words of the description. It knows no world.
 
     mistyped(spec, {"day": "2026-10-32"})       # ["day='2026-10-32' is not a date (YYYY-MM-DD)"]
 """

@@ -1,11 +1,7 @@
-"""Plain words for values, parameters and tools, and lists of words.
+"""Plain words for values, parameters and tools, and the lists of words in `words.toml`.
 
-Owns the words for tools without templates, and `words.toml`: names, nouns, courtesy, and words and
-phrases that can replace each other. Never words a message, never draws.
-
-    noun("loan_id")                                         # "loan id"
-    verb_of(spec)                                           # "lend"
-    alike_words()["trip"]                                   # ("journey", "tour")
+noun("loan_id")                                         # "loan id"
+alike_words()["trip"]                                   # ("journey", "tour")
 """
 
 from __future__ import annotations

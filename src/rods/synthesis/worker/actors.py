@@ -1,9 +1,8 @@
 """Variants made on the machines of a Ray, for the generator of the worker.
 
-Owns the actors: as many as `ray.writers`, each with environment, writer and gates of its own. Ray
-starts one again when it, or its machine, dies, and asks it again for what was under way there. As
-an outcome depends on its seed and numbers alone, it is the same wherever it is made. What is
-ordered and what came of it stays in the worker's queue: actors keep nothing.
+Each of `ray.writers` actors has environment, writer and gates of its own, and keeps nothing. Ray
+restarts one that dies and asks it again; an outcome depends on its seed and numbers alone, so it is
+the same wherever it is made.
 """
 
 from __future__ import annotations
@@ -68,10 +67,8 @@ class ActorPipeline(Pipeline):
     def __init__(self, settings: WorkerSettings) -> None:
         """Start the actors.
 
-        Raises:
-            PrerequisiteError: Ray is not installed.
-            ConfigError: there is no Ray.
-            ActorLost: the first one does not start.
+        Raises `PrerequisiteError` where Ray is not installed, `ConfigError` where there is no Ray,
+        `ActorLost` where the first one does not start.
         """
         self._cluster = Cluster.at(settings.ray.address)
         self._settings, count = self._cluster.put(settings), settings.ray.writers
@@ -88,8 +85,7 @@ class ActorPipeline(Pipeline):
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; waits while all places are taken.
 
-        Raises:
-            WriterError: the writer cannot be used, or actors are lost again and again.
+        Raises `WriterError` where the writer cannot be used, or actors are lost again and again.
         """
         number = self._free.get()
         try:

@@ -1,11 +1,9 @@
 """The asynchronous producer: variants are made in a process of its own, beside whoever orders them.
 
-Owns that process: how it starts and how it ends. It runs at low priority, never imports torch, dies
-with its parent, and can be killed at any moment: the queue keeps what was made. The driver's calls
-are millisecond operations on the queue and never wait for a variant, but for `drain`, which is
-asked to wait.
+The process runs at low priority, never imports torch, dies with its parent, and can be killed at
+any moment: the queue keeps what was made. Calls are millisecond operations on the queue and never
+wait for a variant, but for `drain`.
 
-    settings = worker_settings(config, training, held_out)
     with SynthesisWorker(path, settings) as worker:
         worker.submit("e1-0", seed, first=0, n=2, priority=1.0, epoch=1)
         worker.drain(["e1-0"], timeout=10)
@@ -53,10 +51,8 @@ class SynthesisWorker:
             settings: what variants are made with.
             bound: what the queue belongs to besides, such as the seeds of a data set.
 
-        Raises:
-            StoreError: the queue's file is damaged or another process's, or the disk is full or
-                cannot be written.
-            SynthesisError: it belongs to other tasks or settings.
+        Raises `StoreError` where the queue's file is damaged or another process's, or the disk is
+        full or cannot be written; `SynthesisError` where it belongs to other tasks or settings.
         """
         self._path, self._settings = path, settings
         self._process: Popen[bytes] | None = None
@@ -84,9 +80,8 @@ class SynthesisWorker:
         """Order outcomes `first` to `first + n - 1` of a seed and return at once. The same id again
         changes nothing.
 
-        Raises:
-            SynthesisError: the worker cannot begin, or dies at once, again and again; the message
-                holds its last words. One that has worked before is suspended instead.
+        Raises `SynthesisError` where the worker cannot begin, or dies at once, again and again; the
+        message holds its last words. One that has worked before is suspended instead.
         """
         self._queue.submit(request_id, seed, first, n, priority, epoch)
         self._revive()
@@ -102,8 +97,7 @@ class SynthesisWorker:
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
         """Wait at most `timeout` seconds; whether all of these requests are finished.
 
-        Raises:
-            SynthesisError: as `submit`.
+        Raises as `submit`.
         """
         until = time.monotonic() + timeout
         while self._queue.unfinished(request_ids):

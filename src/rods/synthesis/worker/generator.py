@@ -1,9 +1,8 @@
 """The generator: takes orders from the queue, has the pipeline make variants, records outcomes.
 
-Owns what is under way: as many outcomes at once as the writer can have, one of each seed, recorded
-by one thread. A writer that keeps failing (a rejection of the stage `writer`, or a `WriterError`)
-is suspended, tried again later after pauses that grow, and never stops it. The same for training
-and `rods synth`.
+As many outcomes are under way at once as the writer can have, one of each seed. A writer that keeps
+failing (a rejection of the stage `writer`, or a `WriterError`) is suspended and tried again after
+pauses that grow.
 """
 
 from __future__ import annotations
@@ -35,6 +34,34 @@ class Suspension(NamedTuple):
     """The address, key or model is wrong, and no answer ever came."""
 
 
+class Patience:
+    """Counts what one writer does."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """Attempts that failed since the last one that did not."""
+        self.suspensions = 0
+        """How often it was suspended since then."""
+
+    def take(self, outcome: RequestOutcome) -> str:
+        """Count one outcome; the reason why the writer has to be suspended, or nothing."""
+        for rejection in outcome.rejections:
+            self.failures += 1
+            if rejection.stage != "writer":
+                self.failures = self.suspensions = 0
+        if outcome.variant is not None:
+            self.failures = self.suspensions = 0
+        if self.failures < FAILURES:
+            return ""
+        return f"{self.failures} failures in a row, the last: {outcome.rejections[-1].detail}"
+
+    def suspend(self, reason: str, fatal: bool = False) -> Suspension:
+        """The next pause."""
+        self.suspensions += 1
+        seconds = min(LONGEST, PAUSE * 2.0 ** (self.suspensions - 1))
+        return Suspension(reason, self.suspensions, seconds, fatal)
+
+
 IDLE = 0.05
 """Seconds between two looks at an empty or full queue."""
 SPREAD = 1_000_003
@@ -54,8 +81,7 @@ class Generator:
         self._rng_seed, self._max_waiting = rng_seed, max_waiting
         self._pool = ThreadPoolExecutor(pipeline.parallel)
         self._jobs: dict[Future[RequestOutcome], tuple[Order, float]] = {}
-        self._failures = self._suspensions = 0
-        """Attempts that failed, and times it was suspended, since the last one that did not."""
+        self._patience = Patience()
         self._resume_at = 0.0
         self._seen: dict[str, list[Prints]] = {}
         self._spent: dict[str, dict[str, float]] = json.loads(queue.get("usage") or "{}")
@@ -107,24 +133,15 @@ class Generator:
         self._queue.record(order, outcome, seconds, json.dumps(usage))
         if outcome.variant is not None and order.seed.id in self._seen:
             self._seen[order.seed.id].append(prints(outcome.variant))
-        for rejection in outcome.rejections:
-            self._failures += 1
-            if rejection.stage != "writer":
-                self._failures = self._suspensions = 0
-        if outcome.variant is not None:
-            self._failures = self._suspensions = 0
-        if self._failures >= FAILURES:
-            last = outcome.rejections[-1].detail
-            self._suspend(f"{self._failures} failures in a row, the last: {last}")
-        elif not self._failures and self._queue.get("suspended"):
+        if reason := self._patience.take(outcome):
+            self._suspend(reason)
+        elif not self._patience.failures and self._queue.get("suspended"):
             self._queue.put("suspended", "")
 
     def _suspend(self, reason: str, fatal: bool = False) -> None:
         now = time.monotonic()
         if now < self._resume_at:  # this was under way when another one suspended it
             return
-        self._suspensions += 1
-        seconds = min(LONGEST, PAUSE * 2.0 ** (self._suspensions - 1))
-        suspension = Suspension(reason, self._suspensions, seconds, fatal)
+        suspension = self._patience.suspend(reason, fatal)
         self._queue.put("suspended", json.dumps(suspension))
-        self._resume_at = now + seconds
+        self._resume_at = now + suspension.seconds

@@ -1,9 +1,4 @@
-"""The worker's process: a generator at work until it is told to stop or its parent is gone.
-
-Owns the start and the end of that process.
-
-    python -m rods.synthesis.worker.process QUEUE PARENT_PID NICENESS
-"""
+"""The worker's process: a generator at work until it is stopped or its parent is gone."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
 """The durable queue between those who order variants and the worker: one SQLite file.
 
-Owns orders, outcomes and notes. A seed's outcomes are one sequence: number k depends on the seed
-task, the random seed, the settings and the variants before it, on no order and no clock. An order
-asks for a stretch of that sequence, so `rods synth` and training get the same variants, an order
-that comes again finds what is there, and a kill at any moment loses no outcome and doubles none.
-Never makes a variant.
+A seed's outcomes are one sequence: number k depends on the seed task, the random seed, the settings
+and the variants before it, on no order and no clock. An order asks for a stretch of that sequence,
+so `rods synth` and training get the same variants, an order that comes again finds what is there,
+and a kill at any moment loses no outcome and doubles none.
 
-    queue = SqliteQueue(path)
     queue.submit("r1", seed, first=0, n=2, priority=1.0, epoch=3)
     queue.results(["r1"])
 """
@@ -78,8 +76,7 @@ class SqliteQueue:
     def next_order(self, under_way: Collection[str] = ()) -> Order | None:
         """The outcome to make next: oldest epoch first, then highest priority, then first come.
 
-        Args:
-            under_way: ids of seeds that are being worked on; each has one outcome at a time.
+        `under_way`: ids of seeds that are being worked on; each has one outcome at a time.
         """
         marks = ", ".join("?" for _ in under_way)
         rows = self._db.rows(

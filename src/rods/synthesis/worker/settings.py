@@ -1,8 +1,4 @@
-"""Everything that decides which variants come out of a worker, and its way into the process.
-
-Owns the settings and the files beside the queue that hold the tasks of both sides. Never starts
-anything.
-"""
+"""Everything that decides which variants come out of a worker, and its way into the process."""
 
 from __future__ import annotations
 
@@ -83,8 +79,7 @@ class WorkerSettings:
     def make_pipeline(self, cache: Path | None = None) -> Pipeline:
         """Make the pipeline in this process; `cache`: file of a chat server's answers.
 
-        Raises:
-            ConfigError: environment, pipeline or writer cannot be made.
+        Raises `ConfigError` where environment, pipeline or writer cannot be made.
         """
         environment = load_environment(self.environment, self.arguments)
         make: Callable[..., Pipeline] = load("synthesis.writer", self.pipeline)

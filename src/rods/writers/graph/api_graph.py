@@ -1,10 +1,7 @@
 """The API graph of a pool: which tool tends to follow which, and what they were called with.
 
-Owns counting over ground truths of the training side: calls in a row, and results that give values
-to later calls, so that a planned conversation is about one matter. Never executes, never draws.
-
-    graph = ApiGraph.of(training_tasks, owners_of)
-    graph.weight("book_details", "lend")            # how natural the second is after the first
+Counts calls in a row, and results that give values to later calls, so that a planned conversation
+is about one matter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """New values by what they are: names, days, codes and short written texts.
 
-Owns what a kind of `domains.toml`, or its section `[fresh]`, draws from: its `[forms]`, its tables,
-and kinds of every environment (files, people, days); and the sentences of its `[texts]`. Never
-looks at a world: what exists is `ground.py`'s.
+A kind of `domains.toml` draws from its `[forms]`, its tables or a list for every environment.
 
     draws(domains, materials)["badge"](random.Random(3))            # "B-4829"
 """
@@ -35,12 +33,6 @@ def draws(domains: Domains, materials: Materials) -> Mapping[str, Draw]:
     """How a new value is drawn, by the name of a kind or one that stands in `[fresh]`."""
     words = materials.vocabulary
 
-    def day(rng: random.Random) -> str:
-        return (EPOCH + datetime.timedelta(rng.randrange(30, 700))).isoformat()
-
-    def full_name(rng: random.Random) -> str:
-        return f"{words.first_name(rng)} {words.surname(rng)}"
-
     def stem(rng: random.Random) -> str:
         return rng.choice("_-").join(words.word(rng) for _ in range(rng.choice((1, 1, 2))))
 
@@ -52,8 +44,8 @@ def draws(domains: Domains, materials: Materials) -> Mapping[str, Draw]:
         "pattern": words.noun,
         "person": words.first_name,
         "surname": words.surname,
-        "full_name": full_name,
-        "date": day,
+        "full_name": lambda rng: f"{words.first_name(rng)} {words.surname(rng)}",
+        "date": lambda rng: _day_after(EPOCH, rng.randrange(30, 700)),
         **{kind: _form(form, slots) for kind, form in domains.forms.items()},
     }
 
@@ -95,7 +87,9 @@ def _slot(slot: str, slots: Mapping[str, Draw]) -> Draw:
     if span is not None:
         first, last, width = int(span[2]), int(span[3]), len(span[2])
         if span[1]:
-            return lambda rng: _date(first, last, rng)
+            return lambda rng: _day_after(
+                datetime.date(rng.randint(first, last), 1, 1), rng.randrange(365)
+            )
         return lambda rng: str(rng.randint(first, last)).zfill(width)
     if "|" in slot:
         return _choice(slot.split("|"))
@@ -107,10 +101,8 @@ def _slot(slot: str, slots: Mapping[str, Draw]) -> Draw:
     return slots[slot]
 
 
-def _date(first: int, last: int, rng: random.Random) -> str:
-    """A day of these years."""
-    begins = datetime.date(rng.randint(first, last), 1, 1)
-    return (begins + datetime.timedelta(rng.randrange(365))).isoformat()
+def _day_after(begin: datetime.date, days: int) -> str:
+    return (begin + datetime.timedelta(days)).isoformat()
 
 
 class Texts:
@@ -143,12 +135,6 @@ class Texts:
             "noun": lambda rng: rng.choice(things),
             "Noun": lambda rng: rng.choice(things).capitalize(),
         }
-
-
-def with_ending_of(source: str, target: str) -> str:
-    """A new file name with the ending of the file that it is a copy of."""
-    stem = target.rpartition(".")[0] or target
-    return stem + source[source.rindex(".") :] if "." in source else stem
 
 
 def word_of(texts: Mapping[str, Sequence[Scalar]], rng: random.Random) -> str | None:

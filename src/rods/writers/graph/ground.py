@@ -1,12 +1,9 @@
 """Arguments from the live world: what exists there, what results showed, what may be new.
 
-Owns the choice of argument values by kind (`domains.toml`), enumeration or earlier use, and what a
-call takes over from earlier ones, so that a conversation is about one matter: as the value edges of
-the API graph say, or because two calls share more than one of their arguments. Never executes a
-call: the caller finds out whether the world accepts it.
-
-    grounder = Grounder(domains, specs, graph, materials)
-    call = grounder.fill("lend", live, rng)                 # None: nothing fits a required argument
+Values are chosen by kind (`domains.toml`), enumeration or earlier use. A call takes over values of
+earlier ones, so that a conversation is about one matter: as the value edges of the API graph say,
+or because two calls share more than one of their arguments. The caller finds out whether the world
+accepts a call.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
 from rods.writers.graph.api_graph import ApiGraph
-from rods.writers.graph.fresh import Texts, draws, with_ending_of, word_of
+from rods.writers.graph.fresh import Texts, draws, word_of
 from rods.writers.graph.live import PERSONAL, Live, typed
 from rods.writers.resample.assign import Materials
 
@@ -181,7 +178,8 @@ class Grounder:
         for copy, original in self._domains.endings.items():
             source, target = arguments.get(original), arguments.get(copy)
             if isinstance(source, str) and target not in self._live.existing("name", copy):
-                arguments[copy] = with_ending_of(source, str(target))
+                stem = str(target).rpartition(".")[0] or str(target)
+                arguments[copy] = stem + (source[source.rindex(".") :] if "." in source else "")
 
     def _value(self, tool: str, name: str, schema: Mapping[str, Any]) -> Value:
         kind, declared = self._domains.parameter(tool, name), json_type(schema)

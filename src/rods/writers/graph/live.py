@@ -1,10 +1,8 @@
 """What can be read of a world at one moment: what exists in it, what its results showed.
 
-Owns `Live`. Never executes a call, never draws.
-
-    live = Live(world.public_state(), steps)
-    live.look(domains)
-    live.existing("name", "document")                       # every file and folder
+live = Live(world.public_state(), steps)
+live.look(domains)
+live.existing("name", "document")                       # every file and folder
 """
 
 from __future__ import annotations

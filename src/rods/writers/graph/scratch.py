@@ -1,11 +1,8 @@
 """Seed tasks from nothing: a walk over an API in a world that no task describes.
 
-Owns the choice of tools, which go on with what earlier calls were about, and what a parameter may
-take when no task and no `domains.toml` says it: keys of a mapping that is called like it, values of
-fields of its name, and `scratch.toml` for the rest. The execution is the walk's, the wording the
-templates'.
-
-    planned = ScratchWalk(planner, base, random.Random(3)).run()     # list[PlannedTurn]
+Tools go on with what earlier calls were about. Where no task and no `domains.toml` says what a
+parameter may take, it takes keys of a mapping that is called like it, values of fields of its name,
+and `scratch.toml` for the rest.
 """
 
 from __future__ import annotations
@@ -16,13 +13,13 @@ import random
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from importlib.resources import files
 from typing import Any, cast
 
+from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import Scalar, field_of, leaves
+from rods.synthesis.structure.trace import Scalar, field_of, leaves, stage_world
 from rods.synthesis.structure.words import noun, order_of, thing
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import Json, ToolCall, Value, json_choices, json_type
@@ -242,8 +239,8 @@ class ScratchWalk(Walk):
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
-        with closing(self._world):
-            self._world.begin_turn(0)
+        with stage_world(self._planner.environment, self._base.task) as world:
+            self._world = cast("Readable", world)
             start = self._world.snapshot()
             for _ in range(self._rng.choice(TURNS)):
                 before, state = len(self._steps), self._world.snapshot()

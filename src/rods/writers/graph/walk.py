@@ -1,17 +1,12 @@
 """Planning on the API graph, executed as it goes: new calls in the structure of a renamed seed.
 
-Owns the walk: which calls of the seed stay, which others take the place of the rest, what the live
-world answers. Values are `ground.py`'s, gaps `planned.py`'s. Never words a message.
-
-    planned = Walk(planner, base, random.Random(3)).run()   # list[PlannedTurn], or a Rejection
+planned = Walk(planner, base, random.Random(3)).run()   # list[PlannedTurn], or a Rejection
 """
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,8 +16,13 @@ from rods.synthesis.planned import CallRequest, PlannedTurn, Producer, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import TraceStep, leaves, read_result, reports_failure
-from rods.task import Turn
+from rods.synthesis.structure.trace import (
+    TraceStep,
+    leaves,
+    read_result,
+    reports_failure,
+    stage_world,
+)
 from rods.types import ToolCall, Value
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import PASSING, Grounder
@@ -63,13 +63,6 @@ class Planner:
     """Walks keep nothing of their seed but its world and the shape of its turns, and take rare
     tools nearly as often as others: for pretraining, which wants all that a world can do."""
 
-    def weights(self, before: str, tools: Sequence[str]) -> list[float]:
-        """How likely each tool follows another one."""
-        usual = [self.graph.weight(before, tool) for tool in tools]
-        if not self.roam:
-            return usual
-        return [(1 - EVEN) * w / sum(usual) + EVEN / len(usual) for w in usual]
-
     def may_blur(self, tool: str, name: str) -> bool:
         """Whether a message still reads well when it leaves this argument open."""
         kind = self.domains.parameter(tool, name)
@@ -101,8 +94,8 @@ class Walk:
         feeds = ((a.feeder, a.step) for a in base.arguments if a.feeder is not None)
         self._linked = {step for pair in feeds for step in pair}
         """Steps of the seed that give a value to another step or take one."""
-        stage = dataclasses.replace(base.task, turns=(Turn(""),))
-        self._world = cast("Readable", planner.environment.open(stage))
+        self._world: Readable
+        """Opened by `run`."""
         self._steps: list[TraceStep] = []
         self._kept: set[int] = set()
         """Steps that are the seed's."""
@@ -117,8 +110,8 @@ class Walk:
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
-        with closing(self._world):
-            self._world.begin_turn(0)
+        with stage_world(self._planner.environment, self._base.task) as world:
+            self._world = cast("Readable", world)
             for unit in self._base.units:
                 turn = self._unit(unit, turns)
                 if isinstance(turn, Rejection):
@@ -212,7 +205,10 @@ class Walk:
 
     def _weights(self, before: str, tools: Sequence[str]) -> list[float]:
         """How likely each tool follows another one."""
-        return self._planner.weights(before, tools)
+        usual = [self._planner.graph.weight(before, tool) for tool in tools]
+        if not self._planner.roam:
+            return usual
+        return [(1 - EVEN) * w / sum(usual) + EVEN / len(usual) for w in usual]
 
     def _request(self, number: int) -> CallRequest:
         call, before = self._steps[number].call, self._steps[:number]

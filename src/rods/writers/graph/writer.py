@@ -1,10 +1,6 @@
 """The writer that plans on the API graph: new calls in the seed's structure, worded by templates.
 
-Owns the making of a proposal without a model: rename the seed, walk the graph in its structure,
-word the turns. Never sees a held-out task, never decides whether a draft is good.
-
-    writer = GraphWriter(training_tasks, environment)
-    variant = writer.propose(training_tasks[0], random.Random(7))
+It renames the seed, walks the graph in its structure and words the turns.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from rods.env import Environment
 from rods.errors import TaskError
 from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Gate
-from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble, signed
+from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
 from rods.synthesis.structure.trace import owners
@@ -70,6 +66,8 @@ class GraphWriter(Writer, Groundwork):
             self._renamer.materials,
             roam,
         )
+        self.may_blur = self.planner.may_blur
+        self.references = self.planner.phrases.references
         self._profiles: dict[str, Profile] = {}
 
     def propose(
@@ -96,10 +94,7 @@ class GraphWriter(Writer, Groundwork):
     def plan(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> tuple[Task, list[PlannedTurn]] | Rejection:
-        """A renamed seed and executed calls near its profile, not worded yet.
-
-        Tools that the history blames are not planned.
-        """
+        """A renamed seed and executed calls near its profile, without tools that history blames."""
         blocked = frozenset(failure.tool for failure in history if failure.tool)
         if seed.is_stage:
             return self._from_scratch(seed, rng, blocked)
@@ -129,14 +124,6 @@ class GraphWriter(Writer, Groundwork):
         if isinstance(planned, Rejection):
             return planned
         return dataclasses.replace(stage, category=category_of(planned)), planned
-
-    def may_blur(self, tool: str, name: str) -> bool:
-        """Whether a message still reads well when it leaves this argument open."""
-        return self.planner.may_blur(tool, name)
-
-    def references(self, request: CallRequest, name: str) -> Sequence[str]:
-        """Words that may stand for an argument whose value a result showed."""
-        return self.planner.phrases.references(request, name)
 
     def word(self, planned: Sequence[PlannedTurn], rng: random.Random) -> list[TurnTexts]:
         """Messages from templates."""

@@ -1,9 +1,6 @@
 """New values for the slots of a sketch, drawn consistently from one random state.
 
-Owns the choice of names, codes, dates and texts (numbers and listed names: `values.py`).
-Never renders, never executes.
-
-    values = assign(sketch, Materials(vocabulary, donors), knowledge, rng)
+Owns names, codes, dates and texts; numbers and listed names are `values.py`'s.
 """
 
 from __future__ import annotations
@@ -124,17 +121,12 @@ class _Draw:
         """Another name or code of a kind that `COMPOUND` lists; the old one where none is new."""
         if self._keep_names and kind == "name":
             return key
+        if kind == "moment":
+            return self._moment(key)
+        named = {"name": self._file_name, "ident": self._ident, "user": self._user}
+        draw = {**named, "expiry": self._expiry}.get(kind, self._sign)
         for _ in range(6):
-            if kind == "name":
-                new = self._file_name(key)
-            elif kind == "ident":
-                new = self._ident(key)
-            elif kind == "user":
-                new = self._user(key)
-            elif kind == "moment":
-                return self._moment(key)
-            else:
-                new = _expiry(key, self._rng) if kind == "expiry" else self._sign(key)
+            new = draw(key)
             if new != key and new.lower() not in self._used:
                 self._used.add(new.lower())
                 return new
@@ -222,19 +214,18 @@ class _Draw:
             return sign + "".join(words[:2])
         return sign + "".join(word.capitalize() for word in words)
 
+    def _expiry(self, key: str) -> str:
+        match = re.fullmatch(r"(\d\d)/(\d{2,4})", key)
+        if match is None:
+            return key
+        year, month = self._rng.randint(25, 39), self._rng.randint(1, 12)
+        return f"{month:02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
+
 
 def _digits(digits: str, rng: random.Random) -> str:
     if len(digits) == 4 and digits[:2] in ("19", "20"):
         return str(rng.randint(1985, 2039))
     return str(rng.randint(1, 9)) + "".join(rng.choice("0123456789") for _ in digits[1:])
-
-
-def _expiry(key: str, rng: random.Random) -> str:
-    match = re.fullmatch(r"(\d\d)/(\d{2,4})", key)
-    if match is None:
-        return key
-    year = rng.randint(25, 39)
-    return f"{rng.randint(1, 12):02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
 
 
 def _assign_dates(sketch: Sketch, values: list[New], days: int, rng: random.Random) -> None:

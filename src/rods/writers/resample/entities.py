@@ -1,11 +1,8 @@
 """What can be renamed in a task: its names, people, codes, places, dates, numbers and texts.
 
-Owns the reading of a task's arguments and configuration by the kinds of `domains.toml`, and whether
-a word may be replaced by another noun wherever it stands: it stands as a name or a noun, not as a
-verb or a modifier. Never chooses a new value.
+A word may be replaced by another noun where it stands as a name or a noun everywhere, not as a verb
+or a modifier.
 
-    found = collect(task, domains, initial_state(environment, task).values)
-    found.compounds["final_report.pdf"]                     # "name"
     is_name("draft", "Draft a letter about the draft.")     # False: a verb in its first place
 """
 

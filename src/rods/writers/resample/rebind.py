@@ -1,12 +1,6 @@
 """What holds a task's values together, and arguments that follow it when a draft is executed.
 
-Owns the reading of a played task (which arguments follow results, which numbers are computed) and
-the step-by-step execution of a draft in a live world: an argument that its seed took from a result
-is taken from the same place of the draft's result. Never decides whether the draft is any good.
-
-    knowledge = analyze(Base(environment, task), domains)
-    knowledge.links[3]["loan_id", ()]                       # results that show this argument
-    task = rebind(environment, draft, knowledge, {})        # Task, or Rejection where it cannot be
+An argument that the seed took from a result is taken from the same place of the draft's result.
 """
 
 from __future__ import annotations
@@ -24,11 +18,11 @@ from rods.synthesis.base import Base, Link, Links, Place
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import CodePairs, Domains, Fill
 from rods.synthesis.structure.sources import (
-    NUMBER,
     Argument,
     Source,
     normal,
     numbers_in,
+    numbers_listed,
     numbers_of,
 )
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, TraceStep, leaves, read_result
@@ -154,9 +148,7 @@ def rebind(
 ) -> Task | Rejection:
     """Execute a draft call by call; arguments that follow results get the new results.
 
-    Returns:
-        The draft with its final calls and texts, or a rejection that names turn and call where a
-        call fails that did not fail in the seed.
+    A rejection names turn and call where a call fails that did not fail in the seed.
     """
     # All tools in one turn: which are offered when is the gates' business, not the writer's.
     stage = dataclasses.replace(draft, turns=(Turn(""),))
@@ -261,8 +253,7 @@ class _Player:
         for link in links:
             before = find_leaf(self._knowledge.steps[link.step].parsed, link.path)
             after = find_leaf(self._results[link.step], link.path)
-            old = [float(x.replace(",", "")) for x in NUMBER.findall(str(before))]
-            new = [float(x.replace(",", "")) for x in NUMBER.findall(str(after))]
+            old, new = numbers_listed(str(before)), numbers_listed(str(after))
             if float(link.token) in old and len(old) == len(new):
                 fresh[link.token] = format_number(new[old.index(float(link.token))], link.token)
         known = {number for text in self._texts for number in numbers_in(text)}

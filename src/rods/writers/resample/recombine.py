@@ -1,10 +1,7 @@
 """Cut, exchange and extend conversations by turns of other tasks.
 
 Owns which turns can be taken out of a task and put into another without breaking what they depend
-on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
-
-    partners = Partners(pool, environment)
-    found = partners.recombine(seed, rng)                   # ResamplePlan, or None
+on. An empty-ground-truth turn never leaves the turn that follows up on it.
 """
 
 from __future__ import annotations
@@ -43,8 +40,7 @@ class ResamplePlan(NamedTuple):
 def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
     """Leave out turns at the end, or at the start where nothing depends on them.
 
-    Returns:
-        A shorter task of at least one turn that keeps its deliberate gap, or None.
+    One turn at least and a deliberate gap stay; None where that cannot be.
     """
     options = [list(units[:count]) for count in range(max(1, len(units) - 2), len(units))]
     for start in range(1, min(3, len(units))):
@@ -84,8 +80,7 @@ class Partners:
     def recombine(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
         """Exchange the seed's turns of one class for another task's turns of a class.
 
-        Returns:
-            None where the seed has no turns that stand by themselves, or no partner fits.
+        None: the seed has no turns that stand by themselves, or no partner fits.
         """
         own = _separable(seed, self.units(seed))
         if rng.random() < EXTEND_SHARE:
@@ -98,43 +93,38 @@ class Partners:
             return None
         others = sorted(self._classes(seed) - rest)
         wanted = rng.choice(others) if others and rng.random() > SAME_CLASS else old
-        donor = self._donor(seed, wanted, rng)
-        if donor is None or wanted in self._owners(seed) - {old}:
-            return None
-        given = _separable(donor, self.units(donor))[wanted]
-        units = self.units(seed)
-        at = next(i for i, unit in enumerate(units) if old in unit.classes)
-        parts = [(seed, unit) for unit in units if old not in unit.classes]
-        parts[at:at] = [(donor, unit) for unit in given]
-        if not self._fits(given, donor, rest):
-            return None
-        task = _swapped(_assemble(seed, parts), self._access, old, wanted, donor)
-        return self._checked(seed, task, "recombine", donor)
+        return self._joined(seed, old, wanted, rest, rng)
 
     def _extend(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
         free = self._classes(seed) - self._owners(seed)
         if not free:
             return None
-        wanted = rng.choice(sorted(free))
+        return self._joined(seed, "", rng.choice(sorted(free)), self._owners(seed), rng)
+
+    def _joined(
+        self, seed: Task, old: str, wanted: str, rest: Collection[str], rng: random.Random
+    ) -> ResamplePlan | None:
+        """The seed with a donor's turns of class `wanted` in the place of those of class `old`.
+
+        `old` is empty: its first turns are added at the end. The donor has one of the classes
+        `rest` too, and the turns tell nothing of its own story.
+        """
         donor = self._donor(seed, wanted, rng)
-        if donor is None:
+        if donor is None or wanted in self._owners(seed) - {old}:
             return None
-        given = _separable(donor, self.units(donor))[wanted][:1]
-        if not self._fits(given, donor, self._owners(seed)):
-            return None
-        parts = [*((seed, unit) for unit in self.units(seed)), *((donor, unit) for unit in given)]
-        task = _swapped(_assemble(seed, parts), self._access, "", wanted, donor)
-        return self._checked(seed, task, "extend", donor)
-
-    def _fits(self, units: Sequence[Unit], donor: Task, rest: Collection[str]) -> bool:
-        """Whether the donor's turns stood beside such classes and tell nothing of its own story."""
-        texts = [donor.turns[n].user for u in units for n in range(u.first, u.last + 1)]
+        given = _separable(donor, self.units(donor))[wanted][: None if old else 1]
+        texts = [donor.turns[n].user for u in given for n in range(u.first, u.last + 1)]
         told = any(name in text for text in texts for name in self._places)
-        return bool(self._owners(donor).intersection(rest)) and not told
-
-    def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> ResamplePlan | None:
+        if told or not self._owners(donor).intersection(rest):
+            return None
+        units = self.units(seed)
+        goes = [bool(old) and old in unit.classes for unit in units]
+        parts = [(seed, unit) for unit, gone in zip(units, goes, strict=True) if not gone]
+        at = goes.index(True) if old else len(parts)
+        parts[at:at] = [(donor, unit) for unit in given]
+        task = _swapped(_assemble(seed, parts), self._access, old, wanted, donor)
         fits = gaps(task) == gaps(seed) and 1 <= len(task.turns) <= MAX_TURNS
-        return ResamplePlan(task, recipe, (donor,)) if fits else None
+        return ResamplePlan(task, "recombine" if old else "extend", (donor,)) if fits else None
 
     def _owners(self, task: Task) -> set[str]:
         return set(self._access.initial_state(task).owners)

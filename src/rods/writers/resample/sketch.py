@@ -1,10 +1,6 @@
 """A task as a template: its texts, configuration and calls with slots where entities stood.
 
-Owns finding the occurrences of entities (once for a task) and rendering them with new values (many
-times). Never chooses values: see `assign.py`.
-
-    sketch = Sketch(task, domains, state_access(environment))
-    variant = sketch.render(assign(sketch, vocabulary, rng))
+Occurrences are found once for a task, and rendered with new values many times.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import DateMention, find_dates, iso
-from rods.synthesis.structure.sources import NUMBER, numbers_taken
+from rods.synthesis.structure.sources import NUMBER, numbers_listed, numbers_taken
 from rods.synthesis.structure.trace import Scalar, flattened
 from rods.task import Task, Turn
 from rods.types import Json
@@ -80,8 +76,7 @@ class Sketch:
         self.found = entities.collect(task, domains, self.start.values)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
-        said = NUMBER.findall(self.found.prose)
-        self.said_numbers = Counter(float(number.replace(",", "")) for number in said)
+        self.said_numbers = Counter(numbers_listed(self.found.prose))
         self.argued_numbers = numbers_taken(flattened(task))
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}

@@ -1,11 +1,7 @@
 """New numbers, and new names and codes from the tables of an environment.
 
-Owns the draw of amounts, quantities, readings and ids; the rule that codes which go together in a
-call still exist together, and that a name keeps its own codes. Never touches a number that
-something is computed from, never invents a name; a code alone where its table is open.
-
-    assign_numbers(sketch, values, knowledge, rng)
-    assign_listed(sketch, values, knowledge, rng)
+Codes which go together in a call still exist together, and a name keeps its own codes. A number
+that something is computed from stays, and no name is invented.
 """
 
 from __future__ import annotations

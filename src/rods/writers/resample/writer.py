@@ -1,11 +1,7 @@
 """The writer without a model: variants from human language, by renaming and recombining.
 
-Owns the choice of recipe and the making of a draft: cut, recombine or extend the seed's turns with
-turns of other training tasks, give every entity a new value, let arguments follow the new results.
-Never sees a held-out task, never decides whether a draft is good.
-
-    writer = ResampleWriter(training_tasks, environment)
-    variant = writer.propose(training_tasks[0], random.Random(7))
+It cuts, recombines or extends the seed's turns with turns of other training tasks, gives every
+entity a new value, and lets arguments follow the new results.
 """
 
 from __future__ import annotations

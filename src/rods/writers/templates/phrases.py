@@ -1,11 +1,7 @@
 """How people ask for calls: messages from templates, without a model.
 
 Owns the frames around clauses and the files of templates that an environment brings,
-`phrases/*.toml`; where it brings none, clauses come from the tools' own descriptions. How one call
-is said stands in `wording.py`. Never chooses calls, never executes.
-
-    phrases = phrases_of(environment)
-    phrases.turn([CallRequest(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
+`phrases/*.toml`; where it brings none, clauses come from the tools' own descriptions.
 """
 
 from __future__ import annotations
@@ -101,9 +97,8 @@ class Phrases:
 
     def references(self, request: CallRequest, name: str) -> list[str]:
         """What may stand for an argument that a result showed; `just` only of the last call's."""
-        wording, producer = self.wordings.get(request.call.name), request.producers[name]
-        forms = wording.references(name, producer) if wording is not None else []
-        return [f for f in forms if producer.call is request.last or " just " not in f]
+        wording = self.wordings.get(request.call.name)
+        return [] if wording is None else _references(request, wording, name)
 
     def names_its_producer(self, call: ToolCall, argument: str, producer: ToolCall) -> bool:
         """Whether every reference repeats what that call asked for, so that it fits no other."""
@@ -192,17 +187,19 @@ def frame_words() -> frozenset[str]:
     return frozenset(re.findall(r"[a-z']+", words))
 
 
+def _references(request: CallRequest, wording: Wording, name: str) -> list[str]:
+    producer = request.producers.get(name)
+    latest = producer is None or producer.call is request.last
+    return [f for f in wording.references(name, producer) if latest or " just " not in f]
+
+
 def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
     value = request.call.arguments.get(name)
     if name in request.shown:
-        producer = request.producers.get(name)
-        references = wording.references(name, producer)
-        if producer is None and not references:
-            return f"the {wording.noun(name)} that you found"
-        if producer is not None and producer.call is not request.last:
-            references = [text for text in references if " just " not in text]
-        if references:
+        if references := _references(request, wording, name):
             return rng.choice(references)
+        if name not in request.producers:
+            return f"the {wording.noun(name)} that you found"
     asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
     short = name not in request.used and len(str(value)) < LONG_VALUE
     if asides and short and rng.random() < ASIDE:
@@ -229,8 +226,7 @@ def _closed(text: str) -> str:
 def phrases_of(environment: Environment) -> Phrases:
     """The templates that an environment brings; none are needed.
 
-    Raises:
-        SynthesisError: a file cannot be read, or a section of it has no clauses.
+    Raises `SynthesisError` where a file cannot be read, or a section of it has no clauses.
     """
     folder = knowledge_of(environment)
     return _load(folder / "phrases") if folder is not None else NO_PHRASES

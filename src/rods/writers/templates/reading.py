@@ -1,18 +1,12 @@
-"""Messages of templates read back: which calls they say, what is left of them, what is wrong.
+"""Messages of templates read back: which calls they say, and what is left of them.
 
-Owns the patterns of clauses with their values filled in, which earlier call a message may point
-back to without being misunderstood, and the gate that templates explain every word. A message that
-is read to its last word asks for these calls and for nothing else, no matter who wrote it. Never
-judges other wording, never words.
+A message that is read to its last word asks for these calls and for nothing else, no matter who
+wrote it. Other wording is not judged here.
 
 "That order" has one meaning where the result shows one such value, no later call or result has
 another one, and it was seen in this turn or the one before. "The order you placed" wants that only
 one was placed, "that order" that its turn placed no other. A reference that repeats what was asked
 for ("the branch nearest to Rome") needs none of that.
-
-    read(phrases, turn)                                     # ReadBack([1], "", {0: 7})
-    clear_producer(steps, [0, 2], call, "loan_id", phrases, domains)  # Producer(lend(...))
-    Gatekeeper(environment, training_tasks, held_out_tasks, language=TemplateLanguage(environment))
 """
 
 from __future__ import annotations
@@ -26,8 +20,8 @@ from rods.env import Environment
 from rods.synthesis.gates.case import Case, Language, TurnFacts, of_turns
 from rods.synthesis.planned import LOOSE, Producer
 from rods.synthesis.structure.domains import Domains, domains_of
-from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
-from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
+from rods.synthesis.structure.sources import fields_with, has_rival, normal, place_of, values_of
+from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.structure.words import SLOT
 from rods.types import ToolCall, Value
 from rods.writers.templates.phrases import Phrases, frame_words, phrases_of
@@ -51,6 +45,11 @@ def clear_producer(
     if isinstance(value, bool | list | dict | ToolCall) or value is None:
         return None
     kind = domains.parameter(call.name, name)
+
+    def alike_in(other: ToolCall) -> list[str]:
+        known = () if kind in LOOSE else other.arguments
+        return [n for n in known if domains.parameter(other.name, n) == kind]
+
     for number in range(len(steps) - 1, -1, -1):
         fields = fields_with(steps[number], value)
         if not fields or (domains.inferred and name not in fields):
@@ -69,27 +68,10 @@ def clear_producer(
         if named:
             return producer
         recent = number >= began[0]
-        stood = {name, *fields} - {""}
-        rivals = any(_rival(s, stood, value, kind, domains) for s in steps[number + 1 :])
+        later = steps[number + 1 :]
+        rivals = any(has_rival(s, {name, *fields}, value, alike_in(s.call)) for s in later)
         return producer if recent and (alone or producer.place) and not rivals else None
     return None
-
-
-def _rival(step: TraceStep, named: set[str], value: Scalar, kind: str, domains: Domains) -> bool:
-    """Whether a later call takes or shows another value where this one stood."""
-    key = normal(value)
-    alike = {
-        argument
-        for argument in step.call.arguments
-        if kind not in LOOSE and domains.parameter(step.call.name, argument) == kind
-    }
-    taken = {
-        normal(given)
-        for argument, given in step.call.arguments.items()
-        if argument in named | alike and not isinstance(given, bool | list | dict | ToolCall)
-    }
-    shown = {normal(leaf.value) for leaf in step.leaves if field_of(leaf.path) in named}
-    return bool((taken | shown) - {key})
 
 
 _WORD = re.compile(r"[a-z']+")

@@ -1,11 +1,4 @@
-"""Fresh words, names, codes and sentences for variants.
-
-Owns the choice of words: from the training side's own texts, from a list of plain nouns and from
-generated pronounceable syllables. Never reads a held-out text, never draws from a global generator.
-
-    vocabulary = Vocabulary.from_tasks(training_tasks)
-    vocabulary.word(random.Random(1))
-"""
+"""New words, names and codes for variants, of the training side's own texts and of lists."""
 
 from __future__ import annotations
 

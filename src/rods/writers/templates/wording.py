@@ -1,8 +1,6 @@
 """How one call is said: clauses with slots, and every text that may fill a slot.
 
-Owns `Wording`, the ways in which a value is said, meant or left open, and the wordings of tools for
-which nobody wrote templates, made of their own descriptions. The frames around clauses and the
-files of templates are `phrases.py`'s. Never chooses or executes a call.
+Tools for which nobody wrote templates get wordings made of their own descriptions.
 
     ways(wording, "loan_id", 12345)                         # ["loan 12345", "my loan 12345"]
     from_description(spec).say                              # ("lend {book_id} to {member_id}",)
