@@ -71,6 +71,11 @@ class ArmResult:
         return row.cells[metric] if row else MetricCell()
 
     @property
+    def trained(self) -> int:
+        """How many runs it has; a baseline's only run, which stands against each seed, is one."""
+        return len({id(run) for run in self.runs.values()})
+
+    @property
     def ahead(self) -> str:
         """In how many of the common seeds its greedy (else sampled) progress on variants (else
         originals) ends above the baseline's; empty for the baseline."""
@@ -337,7 +342,10 @@ def _seeds(found: Experiment) -> Table:
 
 def _budgets(found: Experiment) -> Table:
     names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
-    ahead = f" Ahead: seeds that end above {found.baseline}." if found.several else ""
+    ahead = ""
+    if found.several:
+        how = next((METRICS[metric][1] for arm in found.arms for metric in arm.by_seed), "greedy")
+        ahead = f" Ahead: seeds whose progress ({how}) ends above {found.baseline}."
     heads = ["seeds", *names, "ahead"] if found.several else names
     table = plain_table(
         "Budgets, mean over seeds" if found.several else "Budgets",
@@ -349,7 +357,7 @@ def _budgets(found: Experiment) -> Table:
         figures = dict(arm.budget)
         texts = [figures[name].partition(" (")[0] for name in names]
         if found.several:
-            texts = [str(len(arm.runs)), *texts, arm.ahead or "-"]
+            texts = [str(arm.trained), *texts, arm.ahead or "-"]
         table.add_row(Text(arm.name), *texts)
     return table
 

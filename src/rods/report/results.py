@@ -63,7 +63,10 @@ def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
 
     def shown(cell: MetricCell) -> Text:
-        return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
+        # Limits stand in a line of their own, because two columns of them would not fit beside.
+        return Text(
+            f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}".replace(" (", "\n(")
+        )
 
     rows = heldout.result_rows(None, found)
     return _table("Held-out results", "of the 95 % interval, by scenario", rows, shown)
@@ -72,12 +75,18 @@ def evaluation_table(found: EvaluationPass) -> Table:
 def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
-    said = f"\n{heldout.WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
-    metrics = heldout.shown(rows)
+    measured = [r for r in rows if any(c.before or c.after for c in r.cells.values())]
+    notes = [f"{NONE}"] if _without(measured) else []
+    if len(measured) < len(rows):
+        notes.append("Parts with one scenario are left out.")
+    rows, metrics = measured, heldout.shown(rows)
+    if any("solved" in metric for metric in metrics):
+        notes.insert(0, "Solved: conversations whose turns are all solved.")
+    if any(row.part.by == "writer" for row in rows):
+        notes.append(f"\n{heldout.WRITERS_NOTE}")
     table = plain_table(
         title,
-        f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
-        f"abstention judged too.{said}{f' {NONE}' if _without(rows) else ''}",
+        " ".join([f"\N{PLUS-MINUS SIGN}: half {interval}.", *notes]),
         Column("", no_wrap=True),
         *numbers(["tasks", *map(heading, metrics)]),
     )
@@ -137,7 +146,7 @@ def mean(found: Interval | None) -> str:
 
 
 def reach(found: Interval, least: float = 0.0) -> str:
-    """` ±0.026`; the limits, where one lies beyond the possible; nothing, where both do.
+    """` ±0.026`; a share's limits, where one lies beyond the possible; nothing, where both do.
 
     Args:
         found: of shares, or of differences of shares.
@@ -145,8 +154,9 @@ def reach(found: Interval, least: float = 0.0) -> str:
     """
     if found.low <= least and found.high >= 1:
         return ""
-    if found.low < least or found.high > 1:
-        return f" ({max(found.low, least):.2f} to {min(found.high, 1.0):.2f})"
+    if least == 0 and (found.low < least or found.high > 1):
+        low = f"{found.low:.2f}" if found.low > 0 else "0"
+        return f" ({low} to {f'{found.high:.2f}' if found.high < 1 else '1'})"
     return f" \N{PLUS-MINUS SIGN}{found.half_width:.3f}"
 
 
