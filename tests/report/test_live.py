@@ -73,7 +73,7 @@ def test_a_pipe_gets_a_plain_line_for_each_record() -> None:
     assert text(shown).splitlines() == [
         "held-out progress before: greedy 0.500 and sampled 0.250",
         f"epoch 1 (all): {POOL}",
-        "step 2/10 | progress 0.438 | no variance 25% | boundary 11 of 16 tasks | "
+        "update 2/10 | progress 0.438 | no variance 25% | boundary 11 of 16 tasks | "
         "18.6 trajectories/s",
     ]
 
@@ -114,7 +114,7 @@ def test_a_terminal_gets_a_panel() -> None:
         display.rollout(40, 128)
         display.message("[red]not markup")
     panel = Text.from_ansi(text(shown)).plain
-    figures = ("step 2 of 10", "0.438", "25%", "11 of 16 tasks", "18.6 trajectories/s")
+    figures = ("update 2 of 10", "0.438", "25%", "11 of 16 tasks", "18.6 trajectories/s")
     held_out = "before greedy 0.500 and sampled 0.250"
     words = ("40 of 128 trajectories", "my [bold]run", "[red]not markup")
     for part in (*figures, held_out, POOL, "96 tried, 64 accepted (67%)", *words):
@@ -182,7 +182,7 @@ def test_standard_output_is_never_written(capsys: pytest.CaptureFixture[str]) ->
         display.record(STEP)
         display.message("a line")
     out, err = capsys.readouterr()
-    assert out == "" and "a line" in err and "step 2 " in err
+    assert out == "" and "a line" in err and "update 2 " in err
 
 
 def test_time_left_follows_the_last_steps() -> None:

@@ -215,7 +215,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         "(judgements.0.rbar: Field required).",
         f"metrics.jsonl, line {count} is not a record (torn when the run was stopped); it was "
         "left out.",
-        "Steps repeated after a resume: 1; the last record of each counts.",
+        "Updates repeated after a resume: 1; the last record of each counts.",
     }
 
 
@@ -635,12 +635,12 @@ def of(mean: float, reach: float) -> Interval:
     [
         (of(0.5, 0.1), 0.0, " ±0.100"),
         (of(0.5, 6.353), 0.0, ""),
-        (of(0.95, 0.2), 0.0, " (0.75 to 1.00)"),
+        (of(0.95, 0.2), 0.0, " (0.75 to 1)"),
         (of(0.0, 0.0), 0.0, " ±0.000"),
-        (of(0.1, 0.2), 0.0, " (0.00 to 0.30)"),
+        (of(0.1, 0.2), 0.0, " (0 to 0.30)"),
         (of(-0.1, 0.2), -1.0, " ±0.200"),
         (of(0.5, 6.353), -1.0, ""),
-        (of(-0.9, 0.2), -1.0, " (-1.00 to -0.70)"),
+        (of(-0.9, 0.2), -1.0, " ±0.200"),
     ],
 )
 def test_an_interval_of_shares_stays_within_the_possible(

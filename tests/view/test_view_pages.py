@@ -154,7 +154,7 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.keyboard.press("/")
     page.keyboard.type("sort it")
     page.wait_for_url("**text=sort+it**")
-    page.get_by_label("step").fill("31")
+    page.get_by_label("update").fill("31")
     page.wait_for_selector("text=48 trajectories")
     page.goto(page.url)
     page.wait_for_selector("text=48 trajectories")

@@ -67,7 +67,7 @@ class CorrectionSettings(Settings):
     """Correction for an engine whose log-probabilities differ from the trainer's.
 
     They differ by kernels and precision, and, under bounded staleness, by updates in between. Every
-    step's record shows the difference with any method.
+    update's record shows the difference with any method.
     """
 
     method: Literal["none", "recompute", "truncated"] = "none"
@@ -131,7 +131,7 @@ class TrainSettings(Settings):
     Groups are shuffled and never split, because their common prefixes are computed once. The
     mini-batches are as equal as whole groups allow."""
     epochs: int = Field(default=1, ge=1)
-    """Passes over one step's trajectories."""
+    """Passes over the trajectories of one update."""
     correction: CorrectionSettings = CorrectionSettings()
     mask_env_tokens: bool = True
     """False: tokens inserted by the environment also carry loss (the world-model experiment)."""

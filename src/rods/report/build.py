@@ -111,7 +111,7 @@ def identity(run: RunData) -> list[tuple[str, str]]:
         ("Skipped tasks", len(cast("list[Json]", manifest.get("skipped") or [])) or None),
         ("Finished", _clock(manifest.get("finished"))),
         ("Took", None if run.seconds is None else span(run.seconds)),
-        ("Steps", len(run.steps)),
+        ("Updates", len(run.steps)),
         ("Trajectories", int(run.total("trajectories")) or None),
     ]
     return [(name, str(value)) for name, value in pairs if value not in (None, "")]

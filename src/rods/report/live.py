@@ -162,7 +162,7 @@ class TrainDisplay:
             made = [f"synthesis: {words}" for name, words in facts.items() if name == "synthesis"]
             where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
             return [f"{where}: {facts['pool']}", *made]
-        step = f"step {_number(record, 'step')}{f'/{self._total}' if self._total else ''}"
+        step = f"update {_number(record, 'step')}{f'/{self._total}' if self._total else ''}"
         parts = [step, *(f"{name} {facts[name]}" for name in STEP_FACTS), facts["speed"]]
         return [" | ".join(parts + [f"{_span(left)} left"] * (left is not None))]
 
@@ -199,7 +199,7 @@ class TrainDisplay:
         done, total = _number(row, "step"), self._total
         bar = ProgressBar(total=total or None, completed=done, width=32, pulse=not total)
         place = (
-            f"step {done}{f' of {total}' if total else ''}, left "
+            f"update {done}{f' of {total}' if total else ''}, left "
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
         )
         rolled, of = self._rollout

@@ -112,14 +112,14 @@ def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
             figures.append(Figure(title, "Not recorded in this run.", None))
             continue
         caption += " Thin: each update; thick: average." * any(s.faint for s in series)
-        axes = Axes("step", (0.0, 1.0) if share else None)
+        axes = Axes("update", (0.0, 1.0) if share else None)
         legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
         figures.append(Figure(title, caption, plots.line_chart(series, axes, stages), legend))
     return figures
 
 
 def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
-    """One number over steps, smoothed from 12 steps on; `None` if it was never measured."""
+    """One number over updates, smoothed from 12 on; `None` if it was never measured."""
     ys = [row.numbers.get(key, math.nan) for row in steps]
     if all(math.isnan(y) for y in ys):
         return None
@@ -277,9 +277,9 @@ def _regions(run: RunData) -> Figure:
     xs = [float(statistics.mean(r.step for r in chunk)) for chunk in chunks]
     sums = [sum((Counter(r.regions) for r in chunk), Counter[str]()) for chunk in chunks]
     layers = [(name, [c[name] / c.total() for c in sums], f"s-{name}") for name in REGIONS]
-    each = "each step" if size == 1 else f"each {size} steps"
+    each = "each update" if size == 1 else f"each {size} updates"
     caption = f"Share of judged tasks in each region, for {each}."
-    axes = Axes("step", (0.0, 1.0))
+    axes = Axes("update", (0.0, 1.0))
     return _stacked(title, caption, xs, layers, axes)
 
 
@@ -358,7 +358,7 @@ def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
     figures: list[Figure] = []
     named = list(zip(runs, labels, colors_of(runs), strict=True))
     for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
-        axes = Axes("step", (0.0, 1.0) if share else None)
+        axes = Axes("update", (0.0, 1.0) if share else None)
         for curve in curves:
             found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
             lines = [Series(s.name, s.xs, s.ys, s.css) for s in found if s]  # without thin lines

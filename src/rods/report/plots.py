@@ -3,7 +3,7 @@
 A color is a class of the style sheet (`s-hard`, `s-1`). A figure holds it as `var(--hard)`, and
 the script of the page puts the value in. Names are escaped, because plotly reads markup.
 
-    line_chart([Series("reward", [0, 1, 2], [0.1, 0.4, 0.5], "s-1")], Axes("step"))
+    line_chart([Series("reward", [0, 1, 2], [0.1, 0.4, 0.5], "s-1")], Axes("update"))
 """
 
 from __future__ import annotations

@@ -249,7 +249,9 @@ def load_run(path: Path) -> RunData:
     if unused:
         notes.append(unused)
     if repeated:
-        notes.append(f"Steps repeated after a resume: {repeated}; the last record of each counts.")
+        notes.append(
+            f"Updates repeated after a resume: {repeated}; the last record of each counts."
+        )
     in_order = tuple(steps[key] for key in sorted(steps))
     pools = tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch)))
     run = RunData(path, manifest, in_order, pools, tuple(evaluations.values()))
@@ -338,7 +340,7 @@ def _missing(run: RunData) -> list[str]:
     instead = f" The one at {last.when} is shown instead." if last else ""
     found = {
         "The run has no finish time: it is still running, or it was stopped early.": finish,
-        "No step is recorded, so there are no curves.": run.steps,
+        "No update is recorded, so there are no curves.": run.steps,
         "No epoch is recorded, so nothing is known of the replay buffer.": run.epochs,
         "There is no evaluation before training, so no difference can be given.": before,
         f"There is no evaluation after training.{instead}": run.evaluation("after"),

@@ -16,11 +16,11 @@ from rods.view.runs import RunView
 
 Points: TypeAlias = Callable[[RunData], Sequence[tuple[float, float]]]
 """What a run has of a curve."""
-STEPS, SHARES = Axes("step"), Axes("step", (0.0, 1.0))
+STEPS, SHARES = Axes("update"), Axes("update", (0.0, 1.0))
 LINES = 400
 """Tasks whose course is drawn as a line; of more, only points are drawn."""
 CURVES = {
-    "reward_mean": ("Reward", "Mean reward of the trajectories of a step.", STEPS),
+    "reward_mean": ("Reward", "Mean reward of the trajectories of an update.", STEPS),
     "zero_variance": ("Groups without variance", "Share with equal rewards in the group.", SHARES),
     "trajectories_per_s": ("Speed", "Trajectories sampled in a second.", STEPS),
 }
@@ -99,7 +99,7 @@ def courses(data: RunData) -> dict[str, TaskCourse]:
 
 
 def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
-    """Mean progress of every task over steps; dotted lines lead from ancestors to variants."""
+    """Mean progress of every task over updates; dotted lines lead from ancestors to variants."""
     title = "Boundary map"
     if not found:
         return Figure(title, "No task has been judged so far.", None)
@@ -113,7 +113,7 @@ def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
     band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high}
     look = {"fillcolor": "var(--band)", "line": {"width": 0}, "layer": "below"}
     layout: Plot = {
-        "xaxis": {"title": {"text": "step"}},
+        "xaxis": {"title": {"text": "update"}},
         "yaxis": {"title": {"text": "mean progress"}, "range": [-0.03, 1.03]},
         "shapes": [{**band, **look}],
     }

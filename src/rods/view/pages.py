@@ -175,7 +175,7 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
             fields[name] = ui.select(options, label=label, value=getattr(wanted, name))
         options = stops if wanted.stop in stops else stops | {wanted.stop: wanted.stop}
         fields["stop"] = ui.select(options, label="stop reason", value=wanted.stop)
-        fields["step"] = ui.input("step", value=wanted.step).props("inputmode=numeric")
+        fields["step"] = ui.input("update", value=wanted.step).props("inputmode=numeric")
         for name, label in (("low", "progress from"), ("high", "to")):
             fields[name] = ui.number(label, value=getattr(wanted, name), min=0, max=1, step=0.1)
         fields["task"] = ui.input("task id", value=wanted.task)
