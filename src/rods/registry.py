@@ -83,6 +83,11 @@ class Registry:
         if ":" in name:
             return name
         known = list(names)
+        if Path(name).is_file():
+            raise ConfigError(
+                f"{self._setting}: {name} is a file. Add the name of the {self._kind} in it: "
+                f"{name}:NAME."
+            )
         raise ConfigError(
             f"{self._setting}: there is no {self._kind} {name!r}.{nearest(name, known)} "
             f"Known: {', '.join(known)}; or module:attribute or FILE.py:attribute of your own."

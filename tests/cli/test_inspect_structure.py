@@ -87,6 +87,14 @@ def test_variants_are_judged_from_a_file_alone(
     assert "needs a file of variants, or --structure" in capsys.readouterr().err
 
 
+def test_a_run_is_no_file_of_variants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    assert rods("inspect", str(tmp_path), monkeypatch=monkeypatch) == 2
+    assert "is a run; expected a file of variants" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("way", [[], ["--structure"]])
 @pytest.mark.parametrize(
     ("key", "said"),

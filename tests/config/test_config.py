@@ -27,7 +27,7 @@ from rods.config.checks import NEEDS, lacking
 from rods.config.engine import ENGINES, traits_of
 from rods.engines import ENGINES as ENGINES_MADE
 from rods.errors import ConfigError
-from rods.infra.dotted import flat, nearest
+from rods.infra.dotted import SYNONYMS, flat, nearest
 from rods.integrations.verl.checks import HOST as VERL
 from rods.registry import (
     RECIPES,
@@ -127,9 +127,12 @@ def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> 
         assert part in str(error.value)
 
 
+NAMES = [(word, meant) for word, meant in SYNONYMS.items() if word != "fixed"]  # that is a value
+
+
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("num_generations", "rollout.k"), ("train.max_steps", "updates"), ("max-steps", "updates")],
+    [("train.max_steps", "updates"), ("learning-rate", "train.lr"), *NAMES],
 )
 def test_words_of_other_trainers_lead_to_the_setting(word: str, meant: str) -> None:
     assert nearest(word, keys()) == f" Did you mean {meant!r}?"

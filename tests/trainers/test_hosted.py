@@ -137,8 +137,9 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
-    assert rods("trl", "--dry-run", *words, monkeypatch=monkeypatch) == 2
+    assert rods("trl", "--dry-run", "--memory", "0.1", *words, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
+    assert "0.1 GiB are free" in printed.err, "a plan for that machine, beside the configuration"
     assert "the TRL adapter needs trl: pip install" in printed.err
     shown = json.loads(printed.out)
     assert (shown["learning_rate"], shown["save_steps"]) == (3e-4, 7), "what TRL would be given"

@@ -14,6 +14,7 @@ from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_
 from rods.config.checks import require
 from rods.envs import make_environment
 from rods.errors import ConfigError, PolicyError
+from rods.infra.install import install_line, installed
 from rods.store import RunDirectory
 
 ADAPTERS = 1e-5  # least usual learning rate of LoRA adapters (`train.lr`)
@@ -167,4 +168,6 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     run = run_training(config, folder, resume, start, drift=drift)
     common.print_results(results_of(load_run(run.path)), summary(run.path))
     common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
-    common.say(f"Next: rods view {run.path}, or rods export {run.path} --out FOLDER for the model.")
+    look = f"rods view {run.path}"
+    look += "" if installed("nicegui") else f" (after {install_line('view')})"
+    common.say(f"Next: {look}, or rods export {run.path} --out FOLDER for the model.")

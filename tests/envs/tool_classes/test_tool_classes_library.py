@@ -20,6 +20,7 @@ from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
+from rods.split import untrained_tools
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.domains import domains_of
 from rods.task import Task, read_tasks
@@ -209,6 +210,7 @@ def test_values_come_from_the_live_state(library: Environment, seeds: list[Task]
     ("name", "said"),
     [
         ("bfcle", "there is no environment 'bfcle'. Did you mean 'bfcl'"),
+        (__file__, "is a file. Add the name of the environment in it"),
         ("examples.nowhere:library", "No module named"),
         ("examples.library_loans.service:libary", "has no 'libary'. It has library"),
         ("examples.library_loans.tasks:MEMBERS", "expected an environment or a function"),
@@ -255,6 +257,30 @@ def test_check_and_synth_take_it_by_settings(
     held_out = {task.provenance.scenario for task in split_tasks(SETTINGS).held_out}
     assert not held_out & {task.provenance.scenario for task in made}
     assert check_tasks(made, make_environment(NAME)).ok
+
+
+def test_check_names_tasks_by_number_and_tools_that_are_not_trained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        del row["provenance"]["origin"]
+    call = {"name": "lend_nothing", "arguments": {}}
+    rows[1]["turns"][0]["ground_truth"].append(call)
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ["--env.name", NAME, "--env.tasks", str(tmp_path / "tasks.jsonl")]
+    assert rods("check", *words, monkeypatch=monkeypatch) == 1
+    printed = capsys.readouterr()
+    assert "task 2" in printed.out and "task 3" not in printed.out
+
+
+def test_tools_that_only_held_out_tasks_call_are_named(seeds: list[Task]) -> None:
+    first = {call.name for turn in seeds[0].turns for call in turn.ground_truth}
+    others = {c.name for task in seeds[1:] for turn in task.turns for c in turn.ground_truth}
+    assert untrained_tools(seeds, seeds[:1]) == ""
+    assert untrained_tools(seeds[:1], seeds[1:]) == (
+        f"Only held-out tasks call {', '.join(sorted(others - first))}: add training tasks that do."
+    )
 
 
 def test_a_broken_class_is_one_message(
