@@ -112,6 +112,23 @@ def test_a_verb_prints_one_document(
     assert holds(json.loads(printed.out)), printed.out
 
 
+@pytest.mark.usefixtures("place")
+def test_a_dry_run_of_an_experiment_lists_arms_and_checks_settings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment", "grid.toml", "--dry-run", "--out", "other"]
+    assert rods(*words, "--json", monkeypatch=monkeypatch) == 0
+    arms = json.loads(capsys.readouterr().out)
+    assert [(arm["arm"], arm["runs"], arm["finished"]) for arm in arms] == [
+        ("fixed", 1, 0),
+        ("rods", 1, 0),
+    ]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    assert "2 of 2 runs are missing" in capsys.readouterr().out
+    assert rods(*words, "--updates", "-1", monkeypatch=monkeypatch) == 2
+    assert not Path("other").exists()
+
+
 def test_every_verb_with_results_is_tried() -> None:
     served = {"chat", "view", "serve-env", "trl", "verl"}
     assert CASES.keys() | SLOW.keys() | served == program._VERBS.keys()

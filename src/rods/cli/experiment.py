@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from rods.cli.common import AsJson, overrides, print_results, say
 from rods.cli.report import compared
 from rods.cli.synth import queue_of
+from rods.config.checks import require
 from rods.config.drift import deciding, may_change
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 from rods.evaluation.grid import Grid, GridRun, load_grid
 from rods.store import MANIFEST, RunDirectory
 from rods.task import write_tasks
+from rods.types import Json
 
 THREADS, VARIANTS = "model.threads", "static.variants"
 
@@ -35,6 +40,9 @@ def experiment(
     arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",
     baseline: Annotated[str, typer.Option(help="The arm to compare with. [default: FILE's]")] = "",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show results so far.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all settings, show the runs, then stop.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run every arm with every seed, then compare them.
@@ -50,6 +58,9 @@ def experiment(
     chosen = [a for a in arms.split(",") if a]
     grid = load_grid(file, numbers, chosen, overrides(context.args), baseline)
     where = Path(folder or f"runs/{grid.name}")
+    if dry_run:
+        print_results(*_planned(grid, where))
+        return
     failed = [] if show else _play(grid, where, parallel)
     found = Experiment.of(grid, where)
     print_results(compared(found), found.table())
@@ -58,6 +69,22 @@ def experiment(
     say(f"page: {found.write(where / 'experiment.html')}")
     if failed:
         raise RodsError("; ".join(failed) + ". The same command runs what is missing.")
+
+
+def _planned(grid: Grid, where: Path) -> tuple[list[dict[str, Json]], Table, str]:
+    """Return the arms as data, as a table, and the number of runs; raises `ConfigError`."""
+    finished = Counter(cell.arm.name for cell in grid.cells if _finished(grid, cell, where))
+    for cell in grid.cells:
+        require(grid.config(cell), "training")
+    table = Table("arm", "runs", "finished", "settings")
+    rows: list[dict[str, Json]] = []
+    for arm in grid.arms:
+        done, runs = finished[arm.name], len(grid.seeds)
+        rows.append({"arm": arm.name, "runs": runs, "finished": done, "settings": [*arm.overrides]})
+        table.add_row(arm.name, str(runs), str(done), escape("\n".join(arm.overrides)))
+    missing, seeds = len(grid.cells) - finished.total(), ", ".join(map(str, grid.seeds))
+    what = f"recipe {grid.recipe}, profile {grid.profile}, seeds {seeds}"
+    return rows, table, f"{missing} of {len(grid.cells)} runs are missing; {what}."
 
 
 def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
