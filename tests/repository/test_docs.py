@@ -182,9 +182,20 @@ def test_recipes_of_the_readme_are_those_of_the_program() -> None:
     assert set(re.findall(r"`(\w+)`", table)) == {*recipe_names()}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start/quick-start.md"])
+[ONE_LINE] = re.findall(r"`(rods\.train\(.*?\))`", README)
+QUICK = (ROOT / "docs/start/quick-start.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("code", "updates"),
+    [
+        (f"import rods\n{ONE_LINE}", 40),
+        (QUICK.partition("```python\n")[2].partition("```")[0], 10),
+    ],
+    ids=["README", "quick-start"],
+)
 def test_python_of_the_first_pages_works_and_keeps_the_profile_s_rate(
-    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    code: str, updates: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     configs: list[RunConfig] = []
 
@@ -193,9 +204,8 @@ def test_python_of_the_first_pages_works_and_keeps_the_profile_s_rate(
         return SimpleNamespace(path=tmp_path)
 
     monkeypatch.setattr("rods.assemble.train", train)
-    text = (ROOT / page).read_text(encoding="utf-8")
-    exec(text.partition("```python\n")[2].partition("```")[0], {})
-    assert [config.updates for config in configs] == [10]
+    exec(code, {})
+    assert [config.updates for config in configs] == [updates]
     assert configs[0].train.lr == load_config("torl").train.lr
 
 
