@@ -172,6 +172,8 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
     if verdict == "refused":
         with pytest.raises(ConfigError, match=r"Not even one such row fits.*context_tokens"):
             trl_memory(config, 8)
+        (said,) = trl_memory(config, 8, planned_only=True)
+        assert "Not even one such row fits" in said, "it may be meant for another machine"
         return
     said = trl_memory(config, 8)
     assert bool(said) is (verdict == "warned")

@@ -383,8 +383,8 @@ def test_bfloat16_keeps_float32_weights_and_values(rank):
     for each in (trainer, exact):
         shake_head(each.critic)
     one, two = (t.update(groups, make_scores(groups)).critic for t in (trainer, exact))
-    assert one.value_loss != two.value_loss
-    assert one.value_loss == pytest.approx(two.value_loss, rel=0.05)
+    assert one["value_loss"] != two["value_loss"]
+    assert one["value_loss"] == pytest.approx(two["value_loss"], rel=0.05)
     assert {v.dtype for v in critic_weights(trainer).values()} == {torch.float32}
 
 

@@ -35,9 +35,9 @@ terminal, `rods settings NAME` prints a section or a setting.
 
 The first default is that of the program. If the recipe `rods` sets another value, it follows:
 `small` is what `rods train` uses, and `full` is the paper's size. `rods settings --recipe NAME`
-prints the values of another recipe. The pages of the [recipes](../recipes/index.md) have the constants
-of their rewards. A guide to an environment, such as [answers](../guides/answers.md), has its keys
-of `env.options`.
+prints the values of another recipe. The pages of the [recipes](../recipes/index.md) have the
+constants of their rewards. A guide to an environment, such as [answers](../guides/answers.md),
+has its keys of `env.options`.
 """
 OWN = ", or `module:attribute` or `FILE.py:attribute` of yours"
 NAMED: Mapping[str, tuple[Iterable[str], str]] = {

@@ -22,7 +22,7 @@ from rods.cli.common import (
 )
 from rods.cli.hosts import left_off, require_meant, started
 from rods.config import Start, with_overrides
-from rods.errors import ConfigError, PrerequisiteError
+from rods.errors import PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.dotted import override
 
@@ -67,12 +67,7 @@ def trl(
     from rods.trainers.memory.plan import trl_memory
 
     sized = with_overrides(config, given({"train.local.memory_gib": memory}))
-    try:
-        planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)))
-    except ConfigError as error:
-        if not dry_run:
-            raise
-        planned = [str(error)]  # the configuration may be meant for another machine
+    planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     from rods.integrations.trl.args import given_to, require_same
 
     try:
