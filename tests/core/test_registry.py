@@ -177,7 +177,8 @@ def test_a_file_that_cannot_be_loaded_is_named(
         (tmp_path / "broken.py").write_text(content)
     with pytest.raises(ConfigError, match=rf"'./broken.py:x' cannot be imported: .*{said}"):
         find("./broken.py:x")
-    with pytest.raises(ConfigError, match=r"or FILE\.py:attribute of your own"):
+    way = "or FILE\\.py:attribute of your own" if content is None else "is a file\\. Add the name"
+    with pytest.raises(ConfigError, match=way):
         find("./broken.py")
 
 
