@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from places import ROOT
 from rods.synthesis.gates.keeper import GATES, Facts
 from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -50,8 +51,10 @@ def swap(variant: Task, turn: int, index: int, **values: Value) -> Task:
     return with_calls(variant, turn, tuple(calls))
 
 
-def test_gates_are_asked_in_order() -> None:
+def test_gates_are_asked_in_order_and_the_guide_names_each() -> None:
     assert " ".join(GATES) == ORDER
+    page = (ROOT / "docs/guides/gates.md").read_text(encoding="utf-8")
+    assert [name for name in GATES if f"`{name}`" not in page] == []
 
 
 @pytest.mark.slow
