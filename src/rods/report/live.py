@@ -164,7 +164,7 @@ class TrainDisplay:
             return [f"{where}: {facts['pool']}", *made]
         step = f"update {_number(record, 'step')}{f'/{self._total}' if self._total else ''}"
         parts = [step, *(f"{name} {facts[name]}" for name in STEP_FACTS), facts["speed"]]
-        return [" | ".join(parts + [f"{_span(left)} left"] * (left is not None))]
+        return [" | ".join(parts + [f"{_span(left)} left"] * bool(left))]  # evaluation follows 0
 
     def _facts(self) -> dict[str, str]:
         """Return what is known so far, by the panel's names."""
