@@ -20,7 +20,7 @@ import math
 import pickle
 import random
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -200,9 +200,13 @@ class Apis:
         self.version: dict[str, int] = {}
         """How often each class was called to change something: equal versions, equal state."""
 
-    def run(self, call: ToolCall) -> ToolResult:
-        """Execute one call of a declared function and render its result as the benchmark does."""
-        deep = is_deep(call)
+    def run(self, call: ToolCall, deep: bool | None = None) -> ToolResult:
+        """Execute one call of a declared function and render its result as the benchmark does.
+
+        `deep`: what `is_deep` says of it; None: it was not asked.
+        """
+        if deep is None:
+            deep = is_deep(call)
         if call.name in _PRECISE or (deep and has_nested(call)):
             with _own_precision():
                 return self._run(call, deep)
@@ -334,28 +338,52 @@ _GUARDS: Mapping[str, Callable[[dict[str, Any]], None]] = {
 """Arguments that would keep the process busy for ever or fill its memory fail at once."""
 
 
+# -- results as text, as `json.dumps` writes them, sooner: most of the time of long context -------
+
 _LONG = 200
-"""Items from which a list's text is remembered: fillers of long context come again and again."""
+"""Items from which a list's text is remembered."""
+
+
+def _chunks() -> Callable[[Any, bool], Iterable[str]]:
+    """What `json.dumps` makes again for each of its calls, where Python has it in C."""
+    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
+    plain = json.JSONEncoder(check_circular=False)
+    if make is None:
+        return plain.iterencode
+    text = json.encoder.encode_basestring_ascii
+    return make(None, plain.default, text, None, ": ", ", ", False, False, True)
+
+
+_json_chunks = _chunks()
 
 
 def json_text(result: dict[Any, Any]) -> str:
     """As `json.dumps` writes it, or as `str` where it cannot."""
     try:
-        if list in map(type, result.values()) and all(type(key) is str for key in result):
-            items = (f"{json.dumps(key)}: {_json_of(value)}" for key, value in result.items())
-            return "{" + ", ".join(items) + "}"
-        return json.dumps(result)
+        if list in map(type, result.values()):
+            return _json_of_lists(result)
+        return "".join(_json_chunks(result, False))
     except (TypeError, ValueError, RecursionError):
         return str(result)
 
 
+def _json_of_lists(result: dict[Any, Any]) -> str:
+    """Long lists are the fillers of long context, which come again and again."""
+    long = any(type(value) is list and len(value) >= _LONG for value in result.values())
+    if not long or not all(type(key) is str for key in result):
+        return "".join(_json_chunks(result, False))
+    items = (f"{json.dumps(key)}: {_json_of(value)}" for key, value in result.items())
+    return "{" + ", ".join(items) + "}"
+
+
 def _json_of(value: Any) -> str:
-    if type(value) is not list or len(value) < _LONG:
-        return json.dumps(value)
-    try:
-        return _text_of(marshal.dumps(value, 2))
-    except ValueError:  # something in it is not plain data
-        return json.dumps(value)
+    if type(value) is list and len(value) >= _LONG:
+        try:
+            packed = marshal.dumps(value, 2)
+        except ValueError:  # something in it is not plain data
+            return json.dumps(value)
+        return _text_of(packed)
+    return json.dumps(value)
 
 
 @functools.lru_cache(maxsize=64)

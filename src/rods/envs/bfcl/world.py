@@ -126,16 +126,36 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
 class BfclWorld(JudgedWorld[PreparedWorld]):
     """One single-use world of one task."""
 
-    __slots__ = ("_apis", "_log", "_shadow")
+    __slots__ = ("_apis", "_log", "_names", "_shadow")
 
     def __init__(self, prepared: PreparedWorld):
         super().__init__(prepared)
         self._apis = cast("Apis", self._machine)
         self._log: list[ToolCall] = []
+        self._names: Container[str] = ()
         self._shadow: _Shadow | None = None
 
-    def _refused(self, call: ToolCall) -> ToolResult | None:
+    def begin_turn(self, index: int) -> None:
+        """Enter turn `index`; turns are entered in order and each is ended before the next."""
+        super().begin_turn(index)
+        self._names = self._prepared.offer(index)[1]
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """As the base executes it, faster: most calls are of an offered name, with plain values."""
+        if not self._in_turn:
+            self._expect_turn("call")
+        self._calls += 1
         self._log.append(call)
+        deep = is_deep(call)
+        if deep or call.name not in self._names:
+            refused = self._refused(call)
+            if refused is not None:
+                return refused
+        result = self._apis.run(call, deep)
+        self._judge.add(result)
+        return result
+
+    def _refused(self, call: ToolCall) -> ToolResult | None:
         names = self._prepared.offer(self._turn)[1]
         unknown = _not_offered(call, names)
         if unknown is None:
@@ -191,6 +211,4 @@ class _Shadow:
 
 def _not_offered(call: ToolCall, names: Container[str]) -> str | None:
     """The name of the first function in the call, nested ones included, that is not in `names`."""
-    if call.name in names and not is_deep(call):  # most calls: nothing can be nested in them
-        return None
     return next((one.name for one in nested(call) if one.name not in names), None)
