@@ -11,7 +11,7 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-VERSION = "0.1.0"  # of this code; a run is only gone on with by the version that began it
+VERSION = "0.1.0"  # of this code; only the version that began a run can resume it
 DISTRIBUTION = "rods-rl"  # what pip knows it by; the import and the program are called `rods`
 ROOT = Path(__file__).parents[3]  # the checkout, if this is one
 CORE = "core"  # what is always installed, beside the extras

@@ -187,7 +187,7 @@ class _Worlds(OpenEnvironment):
         """One task; raises `IndexError`, which OpenEnv answers with 400, where there is none."""
         count = self.num_tasks(split)
         if not 0 <= index < count:
-            raise IndexError(f"{split!r} has {count} tasks, there is no number {index}.")
+            raise IndexError(f"{split!r} has {count} tasks, so {index} is not among them.")
         return self._sides()[split][index]
 
 

@@ -1,7 +1,7 @@
 """Stage 3, rewrite: a message a turn, then the whole conversation once for one voice.
 
-Checks what comes back: every needed value is said, no other number is, no function or parameter is
-named, what is left open stays open.
+Checks what comes back: a message states every needed value and no other number, names no function
+or parameter, and leaves open what is to be left open.
 """
 
 from __future__ import annotations

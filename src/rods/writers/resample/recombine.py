@@ -64,9 +64,8 @@ class Partners:
     """Finds tasks whose turns fit into another task."""
 
     def __init__(self, pool: Sequence[Task], environment: Environment, places: Collection[str]):
-        """`pool`: tasks of the training side; `places`: names of the environment's tables (a turn
-        that says one goes on with a story).
-        """
+        """`pool`: tasks of the training split; `places`: names of the environment's tables. A turn
+        that contains one continues the story of its own task."""
         self._pool, self._environment, self._places = pool, environment, places
         self._access = state_access(environment)
         self._known: dict[str, Sequence[Unit]] = {}
@@ -107,15 +106,15 @@ class Partners:
         """The seed with a donor's turns of class `wanted` in the place of those of class `old`.
 
         `old` is empty: its first turns are added at the end. The donor has one of the classes
-        `rest` too, and the turns tell nothing of its own story.
+        `rest` too, and the turns do not continue its own story.
         """
         donor = self._donor(seed, wanted, rng)
         if donor is None or wanted in self._owners(seed) - {old}:
             return None
         given = _separable(donor, self.units(donor))[wanted][: None if old else 1]
         texts = [donor.turns[n].user for u in given for n in range(u.first, u.last + 1)]
-        told = any(name in text for text in texts for name in self._places)
-        if told or not self._owners(donor).intersection(rest):
+        continues = any(name in text for text in texts for name in self._places)
+        if continues or not self._owners(donor).intersection(rest):
             return None
         units = self.units(seed)
         goes = [bool(old) and old in unit.classes for unit in units]
