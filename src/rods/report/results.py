@@ -63,7 +63,7 @@ def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
 
     def shown(cell: MetricCell) -> Text:
-        # Limits stand in a line of their own, because two columns of them would not fit beside.
+        # Limits get a line of their own: beside the mean, a table would exceed 80 columns.
         return Text(
             f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}".replace(" (", "\n(")
         )

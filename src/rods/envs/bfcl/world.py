@@ -141,7 +141,7 @@ class BfclWorld(JudgedWorld[PreparedWorld]):
         self._names = self._prepared.offer(index)[1]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """As the base executes it, faster: most calls are of an offered name, with plain values."""
+        """Execute one call as the base does, faster where it is offered and has plain values."""
         if not self._in_turn:
             self._expect_turn("call")
         self._calls += 1
