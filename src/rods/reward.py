@@ -74,9 +74,7 @@ def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:
         return Score(0.0, valid=False, reason=trajectory.failure)
     result = function(task, trajectory)
     if not math.isfinite(result.value):
-        raise RewardError(
-            f"task {task.id}: the reward is {result.value}, expected a finite number."
-        )
+        raise RewardError(f"task {task.id}: the reward is {result.value}, not a finite number.")
     return result
 
 
@@ -101,8 +99,7 @@ class Rewards:
 
     def state_dict(self) -> dict[str, Json]:
         """Return the states of the run's group rewards, by name."""
-        made = self._made.items()
-        return {name: r.state_dict() for name, r in made if isinstance(r, GroupReward)}
+        return {n: r.state_dict() for n, r in self._made.items() if isinstance(r, GroupReward)}
 
     def load_state_dict(self, state: Mapping[str, Json]) -> None:
         """Go on from a saved state.

@@ -178,7 +178,7 @@ class RunDirectory:
             refused: the policy was refused; before the first update a checkpoint is of no use then.
         """
         checkpoint = self.latest_checkpoint()
-        if checkpoint is None or (refused and checkpoint.step == 0 and not self._updated()):
+        if checkpoint is None or (refused and checkpoint.step == 0 and not self.sampled()):
             shutil.rmtree(self.path, ignore_errors=True)
 
     @classmethod
@@ -234,8 +234,10 @@ class RunDirectory:
             run._require_more(config or run.config)
         run._claim()
         run._folder()
+        results = [r for r in run.metrics() if r.get("when") == "after"]
         run._cut()
         if run.manifest["finished"]:
+            run._keep(results)
             run.update_manifest(finished=None)
         if changes and config is not None:
             run._adopt(config, changes, start)
@@ -270,13 +272,12 @@ class RunDirectory:
 
     def require_version(self) -> None:
         """Refuse to resume a run of another version or format; raises `StoreError`."""
-        theirs, ours = str(self.manifest["rods"]), VERSION
-        form = self.manifest.get("format")
-        if theirs.split(".")[:2] == ours.split(".")[:2] and form == FORMAT:
+        theirs, form = str(self.manifest["rods"]), self.manifest.get("format")
+        if theirs.split(".")[:2] == VERSION.split(".")[:2] and form == FORMAT:
             return
         raise StoreError(
             f"{self.path}: this run was made by rods {theirs} in format {form}, this is rods "
-            f"{ours}, which reads format {FORMAT}. Resume it with the rods that made it, or "
+            f"{VERSION}, which reads format {FORMAT}. Resume it with the rods that made it, or "
             "start a new run. `rods report` and `rods compare` read this one as it is."
         )
 
@@ -342,9 +343,11 @@ class RunDirectory:
         """Trajectories of all updates in the log."""
         return sum(int(str(record.get("trajectories", 0))) for record in self.metrics())
 
-    def _updated(self) -> bool:
-        """Return true if an update was logged; the first checkpoint may be some steps later."""
-        return any(record.get("kind") == "step" for record in self.metrics())
+    def _keep(self, results: Sequence[Mapping[str, Json]]) -> None:
+        """Log the final evaluation of a run that is trained for longer as one between updates."""
+        if results and (checkpoint := self.latest_checkpoint()):
+            self.log({**results[-1], "when": f"update {checkpoint.step}"})
+            checkpoint.remark(metrics=self._log.sync())
 
     def _cut(self) -> None:
         """Forget what was logged after the checkpoint; those steps are done again."""

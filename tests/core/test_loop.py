@@ -33,6 +33,7 @@ from rods.loop import train
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory_codec import read_parquet
+from rods.types import Json
 
 
 class Whole(NamedTuple):
@@ -253,10 +254,29 @@ def test_a_finished_run_goes_on_to_a_higher_limit_as_if_it_had_been_given_at_onc
     assert not longer.manifest["finished"]
     train(parts("rods"), longer, Screen())
     run(tmp_path / "whole", settings(**more))
-    shown = [played(tmp_path / name) for name in ("longer", "whole")]
-    assert shown[0] == shown[1] and longer.manifest["finished"]
+    whole, shown = played(tmp_path / "whole"), played(tmp_path / "longer")
+    first_result = [row for row in longer.metrics() if row.get("when") == "update 2"][-1:]
+    assert len(first_result) == 1 and longer.manifest["finished"]
+    assert [row for row in shown if row not in first_result] == whole
     changed = next(iter(more))
     assert [str(c["setting"]).split(":")[0] for c in longer.manifest["changes"]] == [changed]  # type: ignore[index, union-attr]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_lengthened_and_stopped_has_the_result_it_had(tmp_path: Path) -> None:
+    path, more = tmp_path / "run", settings(updates=6, evaluation={"every": 0})
+    run(path, settings(updates=2, evaluation={"every": 0}))
+
+    def evaluations() -> list[tuple[Json, Json]]:
+        return [(r["when"], r["rows"]) for r in RunDirectory.open(path).metrics() if "when" in r]
+
+    (_, before), (_, result) = evaluations()
+    for update in (3, 5):  # the second resume cuts the log again
+        with pytest.raises(Interrupted):
+            run(path, more, Screen(update, lambda: os.kill(os.getpid(), signal.SIGINT)))
+        assert evaluations() == [("before", before), ("update 2", result)]
+    run(path, more)
+    assert [when for when, _ in evaluations()] == ["before", "update 2", "after"]
 
 
 @pytest.mark.slow
