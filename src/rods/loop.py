@@ -63,12 +63,12 @@ async def _train(
 ) -> bool:
     """Make the whole run; returns whether all stages are over."""
     async with _started(components, run) as curriculum:
-        loop = _Loop(components, run, display, curriculum)
+        loop = _Loop(components, run, display, curriculum, stopped)
         if run.latest_checkpoint() is None:
             await loop.evaluate("before", step=0)
             loop.checkpoint(components.rewards.state_dict(), force=True)
         async with loop.rolling():
-            while not loop.over and await loop.step(stopped):
+            while not loop.over and await loop.step():
                 if stopped():
                     raise Interrupted(f"stopped after update {components.trainer.step}.")
         await loop.evaluate("after", step=components.trainer.step + 1)
@@ -84,9 +84,10 @@ class _Loop:
         run: RunDirectory,
         display: Display,
         curriculum: OnlineCurriculum,
+        stopped: Callable[[], bool],
     ) -> None:
         self.components, self.run, self.display = components, run, display
-        self.curriculum = curriculum
+        self.curriculum, self.stopped = curriculum, stopped
         self.trainer, self.policy = components.trainer, components.policy
         plan = SchedulePlan.of(run.config)
         plan.require(components.policy)
@@ -102,7 +103,7 @@ class _Loop:
 
     # -- one training step ------------------------------------------------------------------
 
-    async def step(self, stopped: Callable[[], bool]) -> bool:
+    async def step(self) -> bool:
         """Make one training step; False: no task is left."""
         every = self.run.config.evaluation.every
         if (done := self.trainer.step) and every and done % every == 0:
@@ -122,7 +123,7 @@ class _Loop:
         record = step_record(self.components, self.curriculum, batch, judgements, report)
         self._log(record)
         self.sampled += sum(len(group.trajectories) for group in groups)
-        over = stopped() or self.over
+        over = self.stopped() or self.over
         if not over:
             await self._next_epoch(self.run.config.rollout.tasks_per_step)
         self.checkpoint(batch.rewards_state, force=over)
@@ -195,7 +196,13 @@ class _Loop:
     async def evaluate(self, when: str, step: int) -> None:
         """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
         self.display.message(f"held-out evaluation {when}")
-        rows = await self.components.evaluate(self.policy, self.display.rollout)
+
+        def progress(done: int, total: int) -> None:
+            self.display.rollout(done, total)
+            if self.stopped() and when in ("before", "after"):  # every update is in a checkpoint
+                raise Interrupted(f"stopped during the evaluation {when} training.")
+
+        rows = await self.components.evaluate(self.policy, progress)
         self._log({"kind": "eval", "step": step, "when": when, "rows": [{**r} for r in rows]})
 
     def _log(self, record: dict[str, Json]) -> None:

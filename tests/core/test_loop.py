@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -29,6 +29,7 @@ from rods.components import Components
 from rods.curriculum.online import OnlineCurriculum
 from rods.env import World
 from rods.errors import Interrupted, PolicyError, StoreError, TaskError
+from rods.infra.interrupt import STOPPING
 from rods.loop import train
 from rods.store import RunDirectory
 from rods.task import Task
@@ -277,6 +278,31 @@ def test_a_run_that_is_lengthened_and_stopped_has_the_result_it_had(tmp_path: Pa
         assert evaluations() == [("before", before), ("update 2", result)]
     run(path, more)
     assert [when for when, _ in evaluations()] == ["before", "update 2", "after"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_during_an_evaluation_stops_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], when: str
+) -> None:
+    path, config, answered = tmp_path / "run", settings(updates=1), list[int]()
+
+    async def evaluate(policy: Any, progress: Any) -> list[dict[str, Json]]:
+        updates = sum(record["kind"] == "step" for record in RunDirectory.open(path).metrics())
+        if updates == (when == "after"):
+            os.kill(os.getpid(), signal.SIGINT)
+        for done in range(3):
+            progress(done + 1, 3)
+            answered.append(done)
+        return [{"version": policy.version}]
+
+    with pytest.raises(Interrupted, match=f"during the evaluation {when}"):
+        train(replace(parts("rods"), evaluate=evaluate), start(path, config), Screen())
+    assert answered == [0, 1, 2] * (when == "after"), "no trajectory is waited for"
+    said = ""
+    while STOPPING not in said:  # a thread prints it
+        said += capfd.readouterr().err
+    run(path, config)
+    assert RunDirectory.open(path).manifest["finished"]
 
 
 @pytest.mark.slow

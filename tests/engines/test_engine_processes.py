@@ -119,7 +119,9 @@ async def errors_cancelled_generations_and_stop_strings(
 
 
 def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_moves(
-    parts: tuple[Any, ChatTemplate], monkeypatch: pytest.MonkeyPatch
+    parts: tuple[Any, ChatTemplate],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     model, template = parts
     engine, reference = Processes(options_of(parts), 2), embedded(parts)
@@ -147,6 +149,7 @@ def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_mov
         await errors_cancelled_generations_and_stop_strings(engine, reference, template)
 
     within(engine, go, model)
+    assert "exception" not in capfd.readouterr().err.lower(), "a process met a closed session"
     with torch.no_grad():
         for tensor in model.parameters():
             tensor.div_(1.02)

@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from transformers import AutoModelForCausalLM
 from rods.engines.hf import HFPolicy, HFSession
 from rods.engines.processes import Answer, frame, received
 from rods.errors import PolicyError
+from rods.policy import Completion
 
 
 class _Replica:
@@ -63,21 +64,22 @@ class _Replica:
 
     def generate(self, session: int, *asked: Any) -> None:
         """Begin a generation of an open session; its answer has the session's number."""
-        work = asyncio.create_task(self._generate(session, asked))
-        self._work.add(work)
+        made = self._sessions[session].generate(*asked)  # it may be closed before the task runs
+        self._work.add(work := asyncio.create_task(self._generate(session, made)))
         work.add_done_callback(self._work.discard)
 
-    async def _generate(self, session: int, asked: tuple[Any, ...]) -> None:
+    async def _generate(self, session: int, made: Awaitable[Completion]) -> None:
         try:
-            self.send(Answer(session, await self._sessions[session].generate(*asked)))
+            self.send(Answer(session, await made))
         except PolicyError as error:
             self.send(Answer(session, fault=str(error)))
         except asyncio.CancelledError:
             return  # the session was closed, and nobody waits
 
     def send(self, answer: Answer) -> None:
-        """Send an answer to the run."""
-        self._run.write(frame(answer))
+        """Send an answer to the run, if it is there."""
+        if not self._run.is_closing():
+            self._run.write(frame(answer))
 
 
 async def _serve(number: int) -> None:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio.runners
 import dis
 import signal
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+STOPPING = "Stopping at the next safe point. Press Ctrl-C again to stop at once."
+
 
 @contextmanager
 def ctrl_c() -> Generator[Any]:
-    """The first Ctrl-C asks for a stop at the step boundary, the second one stops at once."""
+    """The first Ctrl-C asks for a stop at a safe point and says so, the second stops at once."""
     pressed: list[int] = []
 
     def note(number: int, _frame: Any) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)
+        # In a thread, because the signal may have come while this one holds the stream's lock.
+        threading.Thread(target=print, args=(STOPPING,), kwargs={"file": sys.stderr}).start()
 
     former = signal.signal(signal.SIGINT, note)
     try:
