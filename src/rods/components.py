@@ -57,11 +57,9 @@ class Trainer(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write weights and optimizer state."""
-        ...
 
     def load(self, folder: Path) -> None:
         """Read what `save` wrote."""
-        ...
 
 
 class Synthesis(SynthesisQueue, Protocol):
@@ -77,15 +75,12 @@ class Display(Protocol):
 
     def record(self, record: Mapping[str, Json]) -> None:
         """A record of the log: an evaluation, the start of an epoch, or a training step."""
-        ...
 
     def rollout(self, done: int, total: int) -> None:
         """Number of trajectories of the current step that are finished."""
-        ...
 
     def message(self, text: str) -> None:
         """Something worth a line."""
-        ...
 
 
 Evaluation: TypeAlias = Callable[
@@ -94,7 +89,7 @@ Evaluation: TypeAlias = Callable[
 """The held-out evaluation of a policy, which shows its progress: one row a task with progress,
 solved and official verdict, greedy and of each sample."""
 GroupFilter: TypeAlias = Callable[[Sequence[Score]], bool]
-"""Whether a group with these scores is trained on."""
+"""Whether a group with these scores is trained on; without a filter, every group is."""
 StepMetrics: TypeAlias = Callable[[Sequence[Group], Sequence[Sequence[Score]]], Mapping[str, Json]]
 """Metrics of a step's trajectories that only some environments have, by name."""
 
@@ -119,4 +114,3 @@ class Components:
     """Wraps a world so that failed calls are answered with hints, in stages that have them."""
     metrics: StepMetrics | None = None
     filter: GroupFilter | None = None
-    """None: every group is trained on."""

@@ -93,8 +93,7 @@ class _Loop:
         plan.require(components.policy)
         state = components.rewards.state_dict
         self.schedule = Schedule(self._player(), plan, self.trainer.step, state)
-        self.sampled = run.sampled()
-        """Number of trajectories that updates were made with so far."""
+        self.sampled = run.sampled()  # trajectories of all updates so far
 
     @property
     def over(self) -> bool:
