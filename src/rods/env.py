@@ -81,7 +81,6 @@ class World(Protocol):
 
     def begin_turn(self, index: int) -> None:
         """Enter turn `index` (0-based, in order)."""
-        ...
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that may be called in the current turn."""
@@ -101,7 +100,6 @@ class World(Protocol):
 
     def close(self) -> None:
         """Release what the world holds. May be called more than once."""
-        ...
 
 
 def called(world: World, call: ToolCall) -> ToolResult:

@@ -91,7 +91,6 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Free the cache. May be called more than once."""
-        ...
 
 
 class Policy(Protocol):
@@ -143,7 +142,6 @@ class Weights(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write them as `save_pretrained` does: the whole model, or its adapters alone."""
-        ...
 
 
 class Engine(Policy, Protocol):
@@ -162,7 +160,6 @@ class Engine(Policy, Protocol):
         Raises:
             PolicyError: the weights cannot be handed over.
         """
-        ...
 
     async def start(self) -> None:
         """Become ready; called once before anything else.

@@ -61,7 +61,6 @@ class GroupReward(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Json]) -> None:
         """Resume from what `state_dict` returned."""
-        ...
 
 
 def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:

@@ -36,7 +36,6 @@ class SynthesisQueue(Protocol):
         """Ask for a seed task's outcomes `first` to `first + n - 1` and return at once. The same
         id again changes nothing.
         """
-        ...
 
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
         """Wait at most `timeout` seconds; whether all of these requests are finished."""

@@ -60,7 +60,6 @@ class Workplace(Protocol):
 
     def close(self) -> None:
         """End all that runs in it, and remove what it left."""
-        ...
 
 
 class RepoWorld(TurnWorld):
