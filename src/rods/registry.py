@@ -83,7 +83,7 @@ class Registry:
         if ":" in name:
             return name
         known = list(names)
-        if Path(name).is_file():
+        if os.path.isfile(name):  # unlike a Path's, it raises nothing for names that are no paths
             raise ConfigError(
                 f"{self._setting}: {name} is a file. Add the name of the {self._kind} in it: "
                 f"{name}:NAME."

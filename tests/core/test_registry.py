@@ -229,3 +229,8 @@ def test_a_notebooks_environment_trains_where_no_other_process_needs_it() -> Non
 def test_every_short_name_means_something() -> None:
     for registry in (DIALECTS, ENVIRONMENTS, REWARDS, WRITERS):
         assert all(callable(registry.find(name)) for name in registry)
+
+
+def test_a_name_that_no_file_can_have_is_refused_as_unknown() -> None:
+    with pytest.raises(ConfigError, match="there is no environment 'xxx"):
+        make_environment("x" * 300)
