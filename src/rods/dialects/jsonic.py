@@ -138,7 +138,8 @@ def calls_of(blocks: Iterable[Block]) -> list[ToolCall] | None:
     for block in blocks:
         if block.fault:
             raise CallSyntaxError(block.fault)
-        calls = [*(calls or ()), *block.calls]
+        calls = calls or []
+        calls += block.calls
     return calls
 
 

@@ -108,9 +108,8 @@ def _unclosed(value: str) -> bool:
 
 def _typed(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
     """The call with its texts as values of the types that the tool's schema names."""
-    schemas = spec.properties if spec else {}
-    arguments = call.arguments.items()
-    return ToolCall(call.name, {key: _value(str(v), schemas.get(key)) for key, v in arguments})
+    types = spec.properties if spec else {}
+    return ToolCall(call.name, {k: _value(str(v), types.get(k)) for k, v in call.arguments.items()})
 
 
 def _value(text: str, schema: object) -> Value:
