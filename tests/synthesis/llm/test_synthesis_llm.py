@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import random
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.llm.plan import CallPlan, misfit, parse_plan
 from rods.synthesis.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.llm.rewrite import faults, leaked
-from rods.synthesis.llm.writer import LlmWriter
+from rods.synthesis.llm.writer import LlmWriter, released
 from rods.synthesis.pipeline import RequestOutcome, synthesize
 from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -414,3 +416,30 @@ def test_plain_fields_of_a_state_are_shown_before_long_mappings() -> None:
     assert "card-39" in text
     assert "card-40" not in text
     assert "(50 more)" in text
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_fault_while_worlds_are_released_is_raised_alone(held: bool) -> None:
+    lock = threading.RLock()
+    with lock if held else nullcontext():
+        with pytest.raises(WriterError) as raised, released(lock):
+            assert _free(lock)
+            raise WriterError("no answer")
+        assert raised.value.__context__ is None
+        assert _free(lock) is not held
+    assert _free(lock)
+
+
+def _free(lock: threading.RLock) -> bool:
+    """Whether another thread can take the lock."""
+    taken: list[bool] = []
+
+    def take() -> None:
+        taken.append(lock.acquire(blocking=False))
+        if taken[0]:
+            lock.release()
+
+    other = threading.Thread(target=take)
+    other.start()
+    other.join()
+    return taken[0]

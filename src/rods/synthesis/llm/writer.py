@@ -11,7 +11,7 @@ import dataclasses
 import random
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, cast
 
 from rods.abilities import state_access
@@ -37,15 +37,11 @@ from rods.task import Task
 @contextmanager
 def released(lock: threading.RLock) -> Generator[None]:
     """Give up a lock until the block ends; nothing happens in a thread that does not hold it."""
-    try:
-        lock.release()
-    except RuntimeError:
+    with ExitStack() as after:
+        with suppress(RuntimeError):  # this thread does not hold it
+            lock.release()
+            after.callback(lock.acquire)
         yield
-        return
-    try:
-        yield
-    finally:
-        lock.acquire()
 
 
 class LlmWriter(Writer):

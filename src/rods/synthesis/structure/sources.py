@@ -206,7 +206,8 @@ def has_rival(step: TraceStep, named: Set[str], value: Scalar, alike: Iterable[s
     An agent could take that value for the one that was shown before.
     """
     names = named - {""}
-    taken = [v for n, v in step.call.arguments.items() if n in {*names, *alike}]
+    arguments = {*names, *alike}
+    taken = [v for n, v in step.call.arguments.items() if n in arguments]
     scalars = [v for v in taken if not isinstance(v, bool | list | dict | ToolCall)]
     shown = [leaf.value for leaf in step.leaves if field_of(leaf.path) in names]
     return any(normal(other) != normal(value) for other in (*scalars, *shown))
