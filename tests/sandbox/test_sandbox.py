@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
-from rods.sandbox import lockdown, syscalls
+from rods.sandbox import lockdown, shell, syscalls
 from rods.sandbox.execution import Execution, SandboxLimits, last_line
 from rods.sandbox.handle import ZygoteHandle, end_of, plain_parent, wrapping
 from rods.sandbox.pool import SandboxPool
@@ -349,3 +349,15 @@ def test_executions_can_be_pickled() -> None:
     done = Execution("1\n", "", "ok", 0.1)
     assert pickle.loads(pickle.dumps(done)) == done
     assert last_line("a\n b \n\n") == "b" and last_line("") == ""
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [("sys.exit('broken')", "broken"), ("os._exit(3)", "no message, status 3")]
+)
+def test_what_a_process_said_last_is_read_when_it_has_ended(
+    monkeypatch: pytest.MonkeyPatch, ending: str, words: str
+) -> None:
+    boot = f"import os, sys, time; os.close(0); time.sleep(0.3); {ending}"
+    monkeypatch.setattr(shell, "BOOT", boot)
+    with pytest.raises(EnvError, match=f"a workplace's keeper ended: {words}"):
+        shell.Shell(wrap="off")

@@ -11,6 +11,7 @@ anything: `ZygoteLost` says that this zygote is of no use any more, and the pool
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -44,12 +45,9 @@ BOOT = (
 ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "PYTHONHASHSEED": "0",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
+    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
 """All that the zygote gets; the programs get nothing."""
-
 
 CREDENTIALS = struct.Struct("iii")
 """Process, user and group of a sender, as the kernel tells them."""
@@ -210,6 +208,8 @@ class LockedProcess(Closing):
         """The end of what it wrote to its standard error, else how it ended."""
         if self._closed:
             return "it was ended"
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its socket closes before it ends
+            self.process.wait(END_SECONDS)
         start = max(0, os.fstat(self._stderr).st_size - 2000)
         text = os.pread(self._stderr, 2000, start).decode(errors="replace").strip()
         return text or f"no message, status {self.process.poll()}"
