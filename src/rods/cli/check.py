@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
+from rods.cli.structure import read_rows
 from rods.config import ModelSettings, load_config
 from rods.envs import make_environment
 from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
-from rods.errors import ConfigError
+from rods.errors import ConfigError, RodsError
 from rods.evaluation.check import CheckReport, check_tasks
 from rods.split import untrained_tools
+from rods.task import Task
 
 
 def check(
@@ -59,7 +62,7 @@ def check(
     environment = make_environment(settings.name, settings.arguments)
     rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)
     report = check_tasks(rows, environment)
-    numbers = {task.id: number for number, task in enumerate(rows, 1)}
+    numbers = _numbers(rows, [tasks] if tasks else [Path(name) for name in settings.tasks])
     found = [{"number": numbers[row.task], **row._asdict()} for row in report.rows]
     data = {"tasks": report.tasks, **report.counts(), "rows": found}
     print_results(data, *_shown(report, numbers, every))
@@ -75,14 +78,21 @@ def check(
         raise typer.Exit(1)
 
 
-def _shown(
-    report: CheckReport, numbers: Mapping[str, int], every: bool
-) -> Iterator[RenderableType]:
+def _numbers(tasks: Sequence[Task], files: Sequence[Path]) -> Mapping[str, int]:
+    """Return each task's line, as `rods inspect` counts; its place where there is no such file."""
+    numbers = {task.id: place for place, task in enumerate(tasks, 1)}
+    if len(files) == 1:
+        with suppress(RodsError):  # a published data set, which only its environment can read
+            numbers |= {row.task.id: row.line for row in read_rows(files[0])}
+    return numbers
+
+
+def _shown(report: CheckReport, lines: Mapping[str, int], every: bool) -> Iterator[RenderableType]:
     table = Table("finding", "task", "turn", "what", caption="Turns are counted from 0.")
     shown = report.rows if every else [r for r in report.rows if r.finding != "ambiguous"]
     for row in shown:
         turn = "" if row.turn < 0 else str(row.turn)
-        name = f"task {numbers[row.task]}" if row.origin == row.task else row.origin
+        name = f"task {lines[row.task]}" if row.origin == row.task else row.origin
         table.add_row(row.finding.value, name, turn, escape(row.detail))
     if shown:
         yield table

@@ -267,11 +267,12 @@ def test_check_names_tasks_by_number_and_tools_that_are_not_trained(
         del row["provenance"]["origin"]
     call = {"name": "lend_nothing", "arguments": {}}
     rows[1]["turns"][0]["ground_truth"].append(call)
+    rows[0]["provenance"]["review"] = "rejected"  # left out, but its line counts
     (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = ["--env.name", NAME, "--env.tasks", str(tmp_path / "tasks.jsonl")]
     assert rods("check", *words, monkeypatch=monkeypatch) == 1
     printed = capsys.readouterr()
-    assert "task 2" in printed.out and "task 3" not in printed.out
+    assert "task 2" in printed.out and "task 1 " not in printed.out
 
 
 def test_tools_that_only_held_out_tasks_call_are_named(seeds: list[Task]) -> None:

@@ -8,18 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import (
-    Drift,
-    Model,
-    Profile,
-    Recipe,
-    Resume,
-    given,
-    out,
-    overrides,
-    resumed,
-    say,
-)
+from rods.cli import common
 from rods.cli.hosts import left_off, require_meant, started
 from rods.config import Start, with_overrides
 from rods.errors import PrerequisiteError
@@ -32,14 +21,14 @@ OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
 
 def trl(
     context: typer.Context,
-    recipe: Recipe = "",
-    model: Model = "",
-    profile: Profile = "",
+    recipe: common.Recipe = "",
+    model: common.Model = "",
+    profile: common.Profile = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="TRL's output folder. [default: runs/trl]")
     ] = None,
-    resume: Resume = None,
-    drift: Drift = False,
+    resume: common.Resume = None,
+    drift: common.Drift = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
     ] = False,
@@ -52,11 +41,11 @@ def trl(
 
     `rods settings` lists all settings, such as --updates, --seed and --curriculum static.
     """
-    folder = str(resumed(target, resume, drift) or "runs/trl")
+    folder = str(common.resumed(target, resume, drift) or "runs/trl")
     saved = _saved(folder)
     if not dry_run:
         require_meant(folder, resume is not None, bool(saved))
-    asked = overrides(context.args, model)
+    asked = common.overrides(context.args, model)
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
     made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift)
@@ -66,7 +55,7 @@ def trl(
     from rods.assemble.library import hosted
     from rods.trainers.memory.plan import trl_memory
 
-    sized = with_overrides(config, given({"train.local.memory_gib": memory}))
+    sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
     planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     from rods.integrations.trl.args import given_to, require_same
 
@@ -74,17 +63,17 @@ def trl(
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
         if dry_run:
-            out().print_json(data=given_to(config, folder, **theirs))
+            common.out().print_json(data=given_to(config, folder, **theirs))
             for line in planned:
-                say(line)
-            say("TRL is not installed, so names and values of --trl.… are not checked.")
+                common.say(line)
+            common.say("TRL is not installed, so names and values of --trl.… are not checked.")
         raise
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
     if dry_run:
-        say(str(args))
+        common.say(str(args))
     for line in planned:
-        say(line)
+        common.say(line)
     if dry_run:
         return
     if saved:
@@ -96,7 +85,7 @@ def trl(
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=bool(resume) or None)
         except KeyboardInterrupt as stop:
             raise left_off("trl", folder, bool(_saved(folder))) from stop
-    say(f"done. Checkpoints: {folder}")
+    common.say(f"done. Checkpoints: {folder}")
 
 
 def _saved(folder: str) -> list[int]:
