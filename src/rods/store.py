@@ -332,7 +332,7 @@ class RunDirectory:
             watch(record)
 
     def metrics(self) -> list[dict[str, Json]]:
-        """All whole records; a last line that a kill tore is left out, as it is owed again.
+        """Read all records; a last line that a kill cut is left out, since it is written again.
 
         Raises:
             StoreError: a line before the last is damaged.

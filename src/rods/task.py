@@ -291,7 +291,7 @@ def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
 
 
 def read_tasks(path: str | Path) -> Iterator[Task]:
-    """Read tasks of JSON lines, of a table or of a data set, ours or rows that `carry` one of ours.
+    """Read tasks from JSON lines, a table or a data set; a foreign row may `carry` a task.
 
     Raises:
         TaskError: a row is broken, carries no task or one that stands twice; the message names file

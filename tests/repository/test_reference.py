@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 import json
 import random
 import re
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from api_page import definition, entries, meanings
+from api_page import PURPOSES, definition, entries, meanings
 from reference_pages import PAGES
 from settings_page import NAMED
 
@@ -56,6 +56,16 @@ REFERENCE = ROOT / "docs" / "reference"
 
 def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text(encoding="utf-8")
+
+
+def api() -> list[str]:
+    """The pages of the Python API, without their index."""
+    return [page(f"api/{name}") for name in PURPOSES]
+
+
+def blocks(text: str) -> list[str]:
+    """The Python of a page."""
+    return re.findall(r"```python\n(.*?)```", text, re.S)
 
 
 def first_cells(text: str) -> list[str]:
@@ -149,10 +159,10 @@ def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
     assert set(first_cells(page("task-format"))) == keys
 
 
-def test_the_python_of_the_api_page_runs(
+def test_the_python_of_the_api_pages_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Blocks share their names; the calls that take minutes return at once."""
+    """Blocks of a page share their names; the calls that take minutes return at once."""
     monkeypatch.chdir(tmp_path)
     world = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
     short, none = (
@@ -162,9 +172,12 @@ def test_the_python_of_the_api_page_runs(
     monkeypatch.setattr("rods.assemble.train", lambda config: SimpleNamespace(path=tmp_path))
     monkeypatch.setattr("rods.assemble.library.evaluate", lambda config, path: rows)
     monkeypatch.setattr("rods.assemble.library.synthesize", lambda config, n: [])
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for block in re.findall(r"```python\n(.*?)```", page("api"), re.S):
-        exec(block, names)
+    names: dict[str, Any] = {}
+    for text in api():
+        own: dict[str, Any] = {"__name__": "__main__"}
+        for block in blocks(text):
+            exec(block, own)
+        names |= own
     task = names["task"]
     assert names["progress"] == 0.5 and len(names["solved"]) == 1 and names["config"].updates == 10
     shown = capsys.readouterr().out.splitlines()
@@ -192,9 +205,8 @@ def test_the_python_of_the_api_page_runs(
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
 def test_the_loop_of_the_api_page_judges_tasks(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", page("api"), re.S)
-    [block] = [block for block in blocks if "def judge_four_tasks" in block]
-    names: dict[str, Any] = {"rods": rods, "Path": Path, "Trajectory": object}
+    [block] = [code for code in blocks(page("api/loops")) if "def judge_four_tasks" in code]
+    names: dict[str, Any] = {}
     exec(block, names)
     state = names["judge_four_tasks"](str(tmp_path / "run"))
     assert json.loads(json.dumps(state)) == state
@@ -203,8 +215,7 @@ def test_the_loop_of_the_api_page_judges_tasks(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
 def test_the_examples_of_another_loop_draw_and_return_tasks(tmp_path: Path) -> None:
-    text = "\n".join(re.findall(r"```python\n(.*?)```", page("api"), re.S))
-    tree = ast.parse(text)
+    tree = ast.parse("\n".join(blocks(page("api/loops"))))
     wanted = ("first_task", "give_back")
     code = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
     names: dict[str, Any] = {"rods": rods, "Path": Path}
@@ -218,11 +229,10 @@ def test_the_examples_of_another_loop_draw_and_return_tasks(tmp_path: Path) -> N
         assert len(set(first)) == 3
 
 
-def test_each_entry_of_the_api_page_is_in_an_example_of_its_section() -> None:
-    sections = page("api").split("\n## ")[1:]
-    for section in sections:
-        code = "\n".join(re.findall(r"```python\n(.*?)```", section, re.S))
-        for name, _ in entries(section):
+def test_each_entry_of_an_api_page_is_in_an_example_of_the_page() -> None:
+    for text in api():
+        code = "\n".join(blocks(text))
+        for name, _ in entries(text):
             word = name.rpartition(".")[2]
             assert re.search(rf"\b{word}\b", code), f"{name} has no example"
 
@@ -240,8 +250,24 @@ def found(name: str) -> Any:
     return getattr(found(module) if kind else importlib.import_module(module), attribute)
 
 
-def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
-    named = [name for name, _ in entries(page("api"))]
+def test_the_index_has_a_line_for_each_name_and_begins_with_those_of_the_package() -> None:
+    index = re.findall(r"^\| \[`([\w.]+)`\]\((\w+)\.md#\1\) \| \w", page("api/index"), re.M)
+    there = [
+        (name, where)
+        for where, text in zip(PURPOSES, api(), strict=True)
+        for name, _ in entries(text)
+    ]
+    assert sorted(index) == sorted(there)
+    public = {f"rods.{name}" for name in rods.__all__} - {"rods.__version__"}
+    assert {name for name, _ in index[: len(public)]} == public
+
+
+def test_a_page_of_the_api_is_short() -> None:
+    assert max(len(text.splitlines()) for text in [page("api/index"), *api()]) < 350
+
+
+def test_names_of_the_api_pages_exist_and_cover_the_public_ones() -> None:
+    named = [name for text in api() for name, _ in entries(text)]
     assert len(named) == len({*named})
     for name in named:
         assert ast.get_docstring(definition(name)), name
@@ -252,9 +278,9 @@ def test_names_of_the_api_page_exist_and_cover_the_public_ones() -> None:
 
 
 SHOWN = re.compile(
-    r"^### <a id=\"[^\"]+\"></a>`(\S+)`\n\n```text\n(.*?)```(.*?)<!-- end", re.M | re.S
+    r"^## <a id=\"[^\"]+\"></a>`(\S+)`\n\n```text\n(.*?)```(.*?)<!-- end", re.M | re.S
 )
-"""An entry of the API page: name, signature, and the text behind it."""
+"""An entry of an API page: name, signature, and the text behind it."""
 
 
 EXAMPLE = re.compile(
@@ -263,14 +289,14 @@ EXAMPLE = re.compile(
 
 
 def test_each_public_name_has_an_example_of_its_own() -> None:
-    shown = {found[1] for found in EXAMPLE.finditer(page("api"))}
+    shown = {found[1] for text in api() for found in EXAMPLE.finditer(text)}
     assert shown == {*rods.__all__} - {"__version__"}
 
 
-def test_the_api_page_has_every_argument_with_type_and_default() -> None:
-    """`inspect` reads the imported code; the page is made from the source's text."""
-    shown = SHOWN.findall(page("api"))
-    assert len(shown) > 30 and shown[0][0] == "rods.train" and "…" not in page("api")
+def test_the_api_pages_have_every_argument_with_type_and_default() -> None:
+    """`inspect` reads the imported code; the pages are made from the source's text."""
+    shown = [entry for text in api() for entry in SHOWN.findall(text)]
+    assert len(shown) > 30 and shown[0][0] == "rods.train" and "…" not in "".join(api())
     for name, entry, text in shown:
         if name.startswith("rods.integrations.trl.trainer."):  # that one needs TRL
             continue
@@ -342,6 +368,64 @@ def test_pages_name_an_own_reward_for_every_stage(name: str) -> None:
         config = load_config("rods", "small", [f"{key}={value}" for key, value in given])
         [reward] = {stage.reward for stage in config.stages}
         assert reward.startswith("rewards.py:")
+
+
+HOST_ROW = re.compile(r"^\| (`.+) \| (.*?) \| (.*) \| (.*?) \|$", re.M)
+"""A row of the page on hosts: their setting, their default, ours, our default."""
+
+
+def host_rows(heading: str) -> list[tuple[str, ...]]:
+    part = page("host-settings").partition(f"## {heading}")[2].partition("\n## ")[0]
+    return HOST_ROW.findall(part)
+
+
+def test_our_defaults_beside_those_of_hosts_are_those_of_the_settings() -> None:
+    table = re.findall(r'^\| <a id="(.+?)"></a>`.+?` \| (.+?) \|', page("settings"), re.M)
+    defaults = dict(table)
+    shown = [row for name in ("Arguments of TRL", "Keys of verl") for row in host_rows(name)]
+    compared = 0
+    for theirs, _, ours, default in shown:
+        [*keys] = filter(defaults.__contains__, re.findall(r"--([\w.]+)", ours))
+        if len(keys) == 1 and default.startswith("`"):
+            assert default == defaults[keys[0]], theirs
+            compared += 1
+    assert compared > 40
+
+
+def source_of(package: str, file: str) -> str:
+    """Text of a file of an installed package, which is not imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        pytest.skip(f"{package} is not installed")
+    return (Path(spec.origin).parent / file).read_text(encoding="utf-8")
+
+
+def test_defaults_of_trl_are_those_of_its_arguments() -> None:
+    tree = ast.parse(source_of("trl", "trainer/grpo_config.py"))
+    fields = [node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)]
+    calls = {ast.unparse(f.target): f.value for f in fields if isinstance(f.value, ast.Call)}
+    compared = 0
+    for theirs, default, _, _ in host_rows("Arguments of TRL"):
+        name = re.findall(r"\w+", theirs)[0]
+        shown = re.match(r"`([^`]+)`", default)
+        if name in calls and shown:
+            [value] = [k.value for k in calls[name].keywords if k.arg == "default"]
+            assert ast.literal_eval(shown[1]) == ast.literal_eval(value), name
+            compared += 1
+    assert compared > 12
+
+
+def test_defaults_of_verl_are_those_of_its_keys() -> None:
+    text = source_of("verl", "trainer/config/_generated_ppo_trainer.yaml")
+    values = flat(pytest.importorskip("yaml").safe_load(text))
+    compared = 0
+    for theirs, default, _, _ in host_rows("Keys of verl"):
+        key = re.findall(r"[\w.]+", theirs)[0]
+        shown = re.match(r"`([^`]+)`", default)
+        if key in values and shown:
+            assert json.loads(shown[1]) == values[key], key
+            compared += 1
+    assert compared > 20
 
 
 def test_the_stages_of_the_guide_are_those_of_the_recipe() -> None:

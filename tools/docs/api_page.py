@@ -1,27 +1,31 @@
-"""The page of the Python API, which reads the same in a clone and on the site.
+"""The pages of the Python API, which read the same in a clone and on the site.
 
-`tools/docs/api.md` has the sections, their examples and the names. A line `::: NAME` there becomes
-an entry: signature, arguments, result and errors, all read from the source, so that no host
+`tools/docs/api/` has a page for each purpose, with its examples and names. A line `::: NAME` there
+becomes an entry: signature, arguments, result and errors, all read from the source, so that no host
 trainer has to be installed. The entry keeps the line in a comment, and on the site
 `hook.on_page_markdown` lets mkdocstrings write the entry, with links between types.
-An entry may list the `members` that it shows.
+An entry may list the `members` that it shows. The index has a line for each entry.
 
-print(page())
+print(page("tasks"), index())
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-API = Path(__file__).with_name("api.md")
+API = Path(__file__).with_name("api")
+PURPOSES = ("train", "tasks", "environments", "rewards", "runs", "loops", "sandbox", "extend")
+"""Pages in the order of the index."""
 DIRECTIVE = re.compile(r"^::: (\S+)\n((?: .+\n)*)", re.M)
 ENTRY = re.compile(r"<!-- (::: \S+\n(?: [^\n]+\n)*)-->\n.*?<!-- end of the entry -->\n", re.S)
 """An entry of the page; its first group is the directive for mkdocstrings."""
+SHORT = re.compile(r"(?:[A-Z]\w*\.)?\w+$")
+"""The name of a class or function, or of a class with its method, without the modules."""
 SELF_EVIDENT: Mapping[str, Mapping[str, str]] = {
     "Task": {"provenance": "where the task comes from; empty: from itself"},
     "ToolCall": {"name": "name of the tool", "arguments": "value of each argument, by its name"},
@@ -59,9 +63,38 @@ WIDTH = 96
 """A longer signature has a line for each argument."""
 
 
-def page() -> str:
-    """Return the page as Markdown."""
-    return DIRECTIVE.sub(lambda found: _block(*found.groups()), API.read_text(encoding="utf-8"))
+def page(purpose: str) -> str:
+    """Return a page as Markdown, with links to its entries below the title."""
+    title, _, text = _source(purpose).partition("\n\n")
+    names = [f"[`{SHORT.findall(name)[0]}`](#{name})" for name, _ in entries(text)]
+    links = " · ".join([*names, "[all names](index.md)"])
+    text = DIRECTIVE.sub(lambda found: _block(*found.groups()), text)
+    return f"{title}\n\n{links}\n\n{text}"
+
+
+def index() -> str:
+    """Return the index: the names of `rods`, then the other names of each page."""
+    found = [(purpose, name) for purpose in PURPOSES for name, _ in entries(_source(purpose))]
+    top = [(purpose, name) for purpose, name in found if name.count(".") == 1]
+    parts = [_source("index").rstrip(), _lines(top), "## Other names, by purpose"]
+    for purpose in PURPOSES:
+        if others := [row for row in found if row[0] == purpose and row not in top]:
+            title = _source(purpose).partition("\n")[0].removeprefix("# ")
+            parts += [f"### [{title}]({purpose}.md)", _lines(others)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(names: Iterable[tuple[str, str]]) -> str:
+    """Return a table: each name with a link to its entry, and the first sentence about it."""
+    rows = ["| name | what it is or does |", "|---|---|"]
+    for purpose, name in names:
+        words = re.split(r"(?<=\.)\s", _text(definition(name)))[0].rstrip(".")
+        rows.append(f"| [`{name}`]({purpose}.md#{name}) | {words} |")
+    return "\n".join(rows)
+
+
+def _source(name: str) -> str:
+    return (API / f"{name}.md").read_text(encoding="utf-8")
 
 
 def for_the_site(text: str) -> str:
@@ -112,7 +145,7 @@ def _block(name: str, options: str) -> str:
 def _entry(name: str, options: str) -> list[str]:
     """Return the blocks of one entry."""
     node = definition(name)
-    blocks = [f'### <a id="{name}"></a>`{name}`']
+    blocks = [f'## <a id="{name}"></a>`{name}`']
     if isinstance(node, ast.FunctionDef):
         blocks += [_code(_signature(name, node)), _text(node), _table(node)]
         return [*blocks, _result(node), _errors(node)]
@@ -123,7 +156,7 @@ def _entry(name: str, options: str) -> list[str]:
     if "show_signature: false" not in options:
         blocks += [_table(node, *inits), *map(_errors, inits)]
     if node.name == "RunConfig":
-        blocks.append("Each [setting or section of settings](settings.md) is an attribute.")
+        blocks.append("Each [setting or section of settings](../settings.md) is an attribute.")
     shown = re.findall(r"[a-z_]+", options.partition("members: [")[2].partition("]")[0])
     methods = [f for f in node.body if isinstance(f, Function) and not f.name.startswith("_")]
     methods = [f for f in methods if f.name in shown or "members: [" not in options]

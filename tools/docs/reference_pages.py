@@ -6,6 +6,7 @@ are not current.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import api_page
@@ -16,7 +17,8 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = {
     "cli.md": cli_page.page,
     "settings.md": settings_page.page,
-    "api.md": api_page.page,
+    "api/index.md": api_page.index,
+    **{f"api/{name}.md": partial(api_page.page, name) for name in api_page.PURPOSES},
 }
 """File of docs/reference and what makes its text."""
 
