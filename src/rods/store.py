@@ -244,8 +244,7 @@ class RunDirectory:
         return run
 
     def _require_kind(self, kind: str) -> None:
-        theirs = self.manifest.get("kind", TRAIN)
-        if theirs != kind:
+        if (theirs := self.manifest.get("kind", TRAIN)) != kind:
             raise StoreError(
                 f"{self.path}: this is a run of `rods {theirs}`, not of `rods {kind}`. Continue "
                 f"it: `rods {theirs} --resume {self.path}`."

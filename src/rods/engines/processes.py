@@ -69,12 +69,11 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a call gave."""
+    """Result of a call, or the reason why it has none."""
 
     number: int
     result: Any = None
     fault: str | None = None
-    """Why it gave nothing."""
 
 
 def frame(message: Call | Answer) -> bytes:
@@ -94,8 +93,7 @@ async def received(reader: asyncio.StreamReader) -> Any:
 
 def _call(method: str, *args: Any, number: int = 0) -> tuple[int, bytes]:
     """Number and frame of a call, made once for all replicas that it goes to."""
-    number = number or next(_NUMBERS)
-    return number, frame(Call(number, method, args))
+    return (own := number or next(_NUMBERS)), frame(Call(own, method, args))
 
 
 class Processes(Engine):
