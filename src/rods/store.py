@@ -230,13 +230,13 @@ class RunDirectory:
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
         require_same(str(path), changes, drift)
-        if run.manifest["finished"] and kind == TRAIN:
+        if (finished := run.manifest["finished"]) and kind == TRAIN:
             run._require_more(config or run.config)
         run._claim()
         run._folder()
-        results = [r for r in run.metrics() if r.get("when") == "after"]
+        results = [r for r in run.metrics() if r.get("when") == "after"] if finished else []
         run._cut()
-        if run.manifest["finished"]:
+        if finished:
             run._keep(results)
             run.update_manifest(finished=None)
         if changes and config is not None:

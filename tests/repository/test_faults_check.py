@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -139,3 +141,28 @@ def test_a_fault_that_no_log_names(
     assert faults.watch(run, "unmet", "the worker ended", told) == "not met"
     assert (told.unnamed(), told.done.total()) == (1, 3)
     assert told.named == Counter(named=1) and told.unmet == Counter(unmet=1)
+
+
+class Stopped:
+    """A run that a fault of its log may kill; nothing runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def kill(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", ["last line torn", "garbage at the end"])
+def test_a_resume_names_what_a_fault_did_to_the_log(
+    faults: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    for seed in range(6):  # garbage with and without the end of a line
+        run = RunDirectory.create(new_run_dir(tmp_path, f"run-{seed}"), RunConfig())
+        run.log({"kind": "step", "step": 1})
+        with run.checkpoint(1):
+            pass
+        named = faults.FAULTS[name](Stopped(run.path), random.Random(seed))
+        caplog.clear()
+        RunDirectory.resume(run.path)
+        assert re.search(named, caplog.text), (seed, caplog.text)
