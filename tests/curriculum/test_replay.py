@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pool_cases import judgement, original, originals, start, variant
+from pool_cases import judgement, lease, original, originals, start, variant
 from rods.config import ReplaySettings
 from rods.curriculum.replay import ReplayBuffer
 from rods.errors import StoreError, TaskError
@@ -28,7 +28,7 @@ def resumed(buffer, count=10, **settings):
 
 def finish(buffer, rbar=0.5):
     """Play the epoch to its end with one mean reward for all."""
-    while leases := buffer.lease(7):
+    while leases := lease(buffer, 7):
         for task, _ in leases:
             buffer.record(judgement(task, rbar, buffer.epoch), buffer.epoch)
             buffer.draws.close(task.id, buffer.epoch)
@@ -43,7 +43,7 @@ def offer(buffer, count, epoch=0, seed=None, noise=0):
 
 def test_an_empty_buffer():
     buffer = make()
-    assert buffer.epoch == -1 and buffer.draws.open(buffer.epoch) == 0 and buffer.lease(4) == []
+    assert buffer.epoch == -1 and buffer.draws.open(buffer.epoch) == 0 and lease(buffer, 4) == []
     assert buffer.pool.counts() == (10, 0, 0, {})
 
 
@@ -121,7 +121,7 @@ def test_an_epoch_without_expansion_draws_no_variant():
 def test_a_task_that_is_not_leased_cannot_be_completed():
     buffer = make()
     start(buffer, 0)
-    [(task, _)] = buffer.lease(1)
+    [(task, _)] = lease(buffer, 1)
     buffer.draws.close(task.id, 0)
     with pytest.raises(TaskError, match="is not leased in epoch 0"):
         buffer.draws.close(task.id, 0)
@@ -132,10 +132,10 @@ def test_a_task_that_is_not_leased_cannot_be_completed():
 def test_a_lease_keeps_its_epoch_and_none_of_an_older_one_is_overtaken():
     buffer = make()
     start(buffer, 0)
-    first = buffer.lease(9)
+    first = lease(buffer, 9)
     start(buffer, 1)
-    first += buffer.lease(99)
-    second = buffer.lease(99)
+    last, *second = lease(buffer, 99)
+    first.append(last)
     assert {e for _, e in first} == {0} and {e for _, e in second} == {1}
     task = second[0].task
     assert buffer.draws.leased_in(task.id) == 0
@@ -143,9 +143,8 @@ def test_a_lease_keeps_its_epoch_and_none_of_an_older_one_is_overtaken():
     assert buffer.draws.leased_in(task.id) == 1
     assert (buffer.draws.open(0), buffer.draws.open(buffer.epoch), buffer.draws.due) == (9, 10, 0)
     buffer = resumed(buffer)
-    again = buffer.lease(99)  # the older epoch's first, in their old places
-    assert again == [lease for lease in first if lease.task != task]
-    assert buffer.lease(99) == second
+    again = lease(buffer, 99)  # the older epoch's first, in their old places
+    assert again == [*(drawn for drawn in first if drawn.task != task), *second]
 
 
 def test_revival_by_retest():
@@ -167,7 +166,7 @@ def test_reports_tell_what_came_and_went():
     start(buffer, 0)
     finish(buffer)
     start(buffer, 1)
-    for task, _ in buffer.lease(99):
+    for task, _ in lease(buffer, 99):
         buffer.record(judgement(task, 0.1 if task == bad else 0.6, 1), 1)
         buffer.draws.close(task.id, buffer.epoch)
     start(buffer, 2)
@@ -179,7 +178,7 @@ def test_never_solved_needs_three_visits_without_any_reward():
     buffer = make(2)
     for epoch in range(3):
         start(buffer, epoch)
-        for task, _ in buffer.lease(9):
+        for task, _ in lease(buffer, 9):
             rbar = 0.0 if task == original(0) or epoch else 0.1
             buffer.record(judgement(task, rbar, epoch), epoch)
             buffer.draws.close(task.id, buffer.epoch)
@@ -227,7 +226,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(n=st.integers(1, 5))
     def lease(self, n):
-        self.out += self.buffer.lease(n)
+        self.out += lease(self.buffer, n)
 
     @precondition(lambda self: self.out)
     @rule(rbar=st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.85, 0.95, 1.0]), judged=st.booleans())

@@ -36,6 +36,7 @@ from pool_cases import (
     config,
     group,
     judgement,
+    lease,
     original,
     originals,
     rewards,
@@ -69,7 +70,7 @@ def curriculum_of():
 
 def play(buffer, rbars=None, rbar=0.5, skip=()):
     """Play the epoch; `rbars` by task id, `skip` is completed but never judged."""
-    while leases := buffer.lease(3):
+    while leases := lease(buffer, 3):
         for task, _ in leases:
             if task.id not in skip:
                 mean = (rbars or {}).get(task.id, rbar)
@@ -224,12 +225,12 @@ def test_9_every_active_task_is_drawn_once(buffer_of):
 def test_10_invariant_8_open_leases_are_due_again(buffer_of):
     buffer = buffer_of()
     start(buffer, 0)
-    first = buffer.lease(4)
+    first = lease(buffer, 4)
     buffer.draws.close(first[1].task.id, 0)
     again = buffer_of()
     again.load_state_dict(json.loads(json.dumps(buffer.state_dict())))
     due = [i for i in buffer.draws.order(0) if i != first[1].task.id]
-    assert [lease.task.id for lease in again.lease(99)] == due
+    assert [drawn.task.id for drawn in lease(again, 99)] == due
 
 
 def uninterrupted(curriculum):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from places import BENCHMARKS
-from pool_cases import group, originals, start, variant
+from pool_cases import group, lease, originals, start, variant
 from rods.config import ReplaySettings, RunConfig
 from rods.curriculum.replay import ReplayBuffer
 from rods.curriculum.requests import SynthesisRequest
@@ -80,7 +80,7 @@ def played(
     requests = {"closed": [list(request)], "open": [list(request._replace(id="open", first=3))]}
     start(buffer, 0)
     for step in range(1, updates + 1):
-        tasks = [task for task, _ in buffer.lease(2)]
+        tasks = [task for task, _ in lease(buffer, 2)]
         for task in tasks:
             buffer.draws.close(task.id, 0)
         groups = [group(task, [1.0, 0.0])[0] for task in tasks + tasks[:again]]

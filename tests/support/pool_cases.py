@@ -8,6 +8,7 @@ from typing import Any
 
 from rods.config import BoundarySettings, RunConfig, parse_config
 from rods.curriculum.boundary import Judgement, judge_values, region_of, signals, wilson
+from rods.curriculum.draws import Lease
 from rods.curriculum.replay import EpochReport, ReplayBuffer
 from rods.env import TurnVerdict
 from rods.reward import Score
@@ -146,3 +147,8 @@ def start(buffer: ReplayBuffer, epoch: int, **how: Any) -> EpochReport:
     """Begin an epoch of a buffer as the curriculum does."""
     buffer.retire_stale(epoch)
     return buffer.start_epoch(epoch, **how)
+
+
+def lease(buffer: ReplayBuffer, n: int) -> list[Lease]:
+    """Draw at most `n` tasks of a buffer as the curriculum does."""
+    return [Lease(buffer.pool.task(task_id), epoch) for task_id, epoch in buffer.draws.lease(n)]

@@ -163,14 +163,14 @@ class Draws:
         return self._epochs.get(epoch, _NONE).done
 
     def lease(self, n: int) -> list[tuple[str, int]]:
-        """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
+        """The next draws, at most `n`, of the oldest epoch first: task ids and epochs."""
+        taken: list[tuple[str, int]] = []
         for epoch, draws in self._epochs.items():
-            if draws.due:
-                taken = [heapq.heappop(draws.due) for _ in range(min(n, len(draws.due)))]
-                for position in taken:
-                    draws.status[position] = OUT
-                return [(draws.order[position], epoch) for position in taken]
-        return []
+            while draws.due and len(taken) < n:
+                position = heapq.heappop(draws.due)
+                draws.status[position] = OUT
+                taken.append((draws.order[position], epoch))
+        return taken
 
     def leased_in(self, task_id: str) -> int | None:
         """The oldest epoch whose lease of a task is out; None: there is none."""

@@ -153,11 +153,9 @@ class OnlineCurriculum:
 
     def lease(self, n: int) -> list[Lease]:
         """Draw at most `n` tasks that are laid out, the oldest epoch first."""
-        drawn: list[Lease] = []
         with self._lock:
-            while len(drawn) < n and (more := self.buffer.lease(n - len(drawn))):
-                drawn += more
-        return drawn
+            drawn = self.buffer.draws.lease(n)
+            return [Lease(self.buffer.pool.task(task_id), epoch) for task_id, epoch in drawn]
 
     def release(self, task_ids: Sequence[str], epoch: int | None = None) -> None:
         """Make tasks that are out due again, before all others: their worker died.

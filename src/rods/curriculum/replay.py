@@ -9,7 +9,7 @@ worker. It lives in memory; its `state_dict` is part of each checkpoint (invaria
     buffer.pool.add_originals(tasks)
     buffer.retire_stale(0)
     report = buffer.start_epoch(0)
-    for task, epoch in buffer.lease(16): ...
+    for task_id, epoch in buffer.draws.lease(16): ...
     buffer.record(judgement, epoch)
 
 A task is drawn once an epoch, in an order that depends on the seed, the epoch and the pool alone,
@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from rods.config import ReplaySettings
 from rods.curriculum.boundary import EDGE, Judgement
-from rods.curriculum.draws import Draws, Lease
+from rods.curriculum.draws import Draws
 from rods.curriculum.pool import PoolEntry, TaskPool
 from rods.errors import StoreError
 from rods.types import Json
@@ -148,10 +148,6 @@ class ReplayBuffer:
             ids += rng.sample(again, min(len(again), _floor(self._settings.retest * len(ids))))
         rng.shuffle(ids)
         return ids
-
-    def lease(self, n: int) -> list[Lease]:
-        """The next tasks of one epoch, at most `n`; they are due again after a crash."""
-        return [Lease(self.pool.task(task_id), epoch) for task_id, epoch in self.draws.lease(n)]
 
     # -- judgements -------------------------------------------------------------------------
 
