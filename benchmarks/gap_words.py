@@ -22,7 +22,7 @@ from shared import Options
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.pipeline import synthesize
+from rods.synthesis.pipeline import Pipeline
 from rods.task import MISS_PARAM, Task
 from rods.writers import make_writer
 from rods.writers.assembly import keeper_of
@@ -137,7 +137,7 @@ def variants(name: str, count: int, seed: int, wheel: str) -> list[Task]:
     number = 0
     while len(found) < count:
         number += 1
-        outcome = synthesize(rng.choice(seeds), writer, keeper, number, 1)
+        outcome = Pipeline(keeper.environment, writer, keeper, 1).make(rng.choice(seeds), number)
         if outcome.variant is not None:
             found.append(outcome.variant)
     return found

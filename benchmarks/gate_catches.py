@@ -33,7 +33,7 @@ from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
 from rods.synthesis.llm.writer import LlmWriter
-from rods.synthesis.pipeline import synthesize
+from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Writer
@@ -55,7 +55,9 @@ def variants(count: int, seed: int) -> list[tuple[Task, Task]]:
     while len(found) < count:
         category = categories[number // 2 % len(categories)]
         origin = rng.choice([t for t in sides().train if t.category == category])
-        outcome = synthesize(origin, writers[number % 2], keeper(), seed + number, 3)
+        outcome = Pipeline(keeper().environment, writers[number % 2], keeper(), 3).make(
+            origin, seed + number
+        )
         number += 1
         if outcome.variant is not None:
             found.append((origin, outcome.variant))

@@ -21,7 +21,7 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.llm.writer import make_llm_writer
-from rods.synthesis.pipeline import synthesize
+from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.writer import WriterOptions
 from rods.writers.assembly import keeper_of
 from scripted_author import ScriptedAuthor
@@ -53,7 +53,7 @@ def main() -> None:
             writer = make_llm_writer(sides.train, environment, WriterOptions(settings, None))
             counted, started = Yield(), time.perf_counter()
             for number, seed in enumerate(seeds):
-                outcome = synthesize(seed, writer, keeper, number, 3)
+                outcome = Pipeline(keeper.environment, writer, keeper, 3).make(seed, number)
                 counted.add(outcome)
                 if outcome.variant is not None:
                     bad += keeper.check(seed, outcome.variant).rejection is not None

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from shared import Options
 
 from rods.split import split
-from rods.synthesis.pipeline import synthesize
+from rods.synthesis.pipeline import Pipeline
 from rods.task import Task, read_tasks
 from rods.writers import make_writer
 from rods.writers.assembly import keeper_of
@@ -53,7 +53,7 @@ def make(name: str, writer: str, count: int, seed: int) -> Made:
     candidates = 0
     for number in itertools.count(LIMIT * count * seed):
         task = sides.train[number % len(sides.train)]
-        outcome = synthesize(task, author, keeper, number, 3)
+        outcome = Pipeline(keeper.environment, author, keeper, 3).make(task, number)
         candidates += len(outcome.rejections) + (outcome.variant is not None)
         found += [outcome.variant] if outcome.variant is not None else []
         if len(found) == count or candidates >= LIMIT * count:

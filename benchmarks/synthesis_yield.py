@@ -21,7 +21,7 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.gates.overlap import Corpus, prints
-from rods.synthesis.pipeline import synthesize
+from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.structure.trace import trace
 from rods.task import Task
 from rods.writers import make_writer
@@ -47,9 +47,10 @@ def main() -> None:
     environment = BfclEnvironment(args.wheel)
     writer = make_writer(args.writer, sides.train, environment, args.resample_share)
     keeper = keeper_of(environment, sides.train, sides.held_out)
+    pipeline = Pipeline(environment, writer, keeper, args.attempts)
     rng = random.Random(args.seed)
     for number in range(args.warm):
-        synthesize(rng.choice(sides.train), writer, keeper, -number, args.attempts)
+        pipeline.make(rng.choice(sides.train), -number)
 
     counted = Yield()
     by_category: Counter[tuple[str, bool]] = Counter()
@@ -61,7 +62,7 @@ def main() -> None:
         seed = rng.choice(sides.train)
         if args.accept and len(accepted) == args.accept:
             break
-        outcome = synthesize(seed, writer, keeper, number, args.attempts)
+        outcome = pipeline.make(seed, number)
         counted.add(outcome)
         good = outcome.variant is not None
         by_category[seed.category, good] += 1

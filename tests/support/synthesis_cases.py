@@ -8,12 +8,12 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping
 
+from one_outcome import synthesize
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import Split, split
 from rods.synthesis.gates.case import Gate
 from rods.synthesis.gates.keeper import Gatekeeper
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Writer
 from rods.task import Task, Turn

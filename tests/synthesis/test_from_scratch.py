@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from car_depot import depot
+from one_outcome import synthesize
 from places import ROOT
 from rods.config import EnvSettings
 from rods.env import Environment
@@ -23,7 +24,6 @@ from rods.evaluation.check import check_tasks
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.gates.keeper import SEED_GATES
 from rods.synthesis.llm.writer import LlmWriter
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.stages import stage_of, stages_of
 from rods.task import REVIEWS, Task, Turn, read_tasks, write_tasks
 from rods.types import Json, ToolCall

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from one_outcome import synthesize
 from pool_cases import config, group
 from rods.abilities import QuestionSource, ability
 from rods.config import SynthesisSettings
@@ -23,7 +24,6 @@ from rods.envs.search.hops import search_tasks
 from rods.errors import ConfigError
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, Gatekeeper, is_question
 from rods.synthesis.gates.overlap import prints
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings

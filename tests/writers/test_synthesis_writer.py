@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from one_outcome import synthesize
 from rods.errors import ConfigError
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import NO_DOMAINS, domains_of
 from rods.synthesis.structure.mentions import find_dates

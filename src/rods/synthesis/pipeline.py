@@ -45,63 +45,46 @@ class RequestOutcome:
         return len(self.rejections) + (self.variant is not None)
 
 
-def synthesize(
-    seed: Task,
-    writer: Writer,
-    keeper: Gatekeeper,
-    rng_seed: int,
-    attempts: int,
-    seen: Sequence[Prints] = (),
-) -> RequestOutcome:
-    """Make one variant of a seed: same `rng_seed`, same inputs, same outcome.
-
-    `attempts`: whole attempts at most, K_max of the paper (3). `seen`: fingerprints of variants
-    that it must not repeat.
-    """
-    rejections: list[Rejection] = []
-    for attempt in range(attempts):
-        rng = random.Random(f"{seed.id}:{rng_seed}:{attempt}")
-        made = _attempt(seed, writer, keeper, rng, rejections, seen)
-        if not isinstance(made, Rejection):
-            return RequestOutcome(*made, tuple(rejections))
-        rejections.append(made)
-    return RequestOutcome(None, 1.0, tuple(rejections))
-
-
-def _attempt(
-    seed: Task,
-    writer: Writer,
-    keeper: Gatekeeper,
-    rng: random.Random,
-    history: Sequence[Rejection],
-    seen: Sequence[Prints],
-) -> tuple[Task, float] | Rejection:
-    """One proposal and its profile distance, or what refused it."""
-    if isinstance(proposal := writer.propose(seed, rng, history), Rejection):
-        return proposal
-    verdict = keeper.check(seed, proposal, seen, writer.gates(proposal))
-    if verdict.rejection is None and isinstance(writer, Reviewer):
-        if isinstance(reviewed := writer.review(seed, proposal, rng), Rejection):
-            return reviewed
-        if reviewed != proposal:
-            verdict = keeper.check(seed, reviewed, seen, writer.gates(reviewed))
-            proposal = reviewed
-    return verdict.rejection or (proposal, verdict.distance)
-
-
 class Pipeline:
     """Environment, writer and gates in one place, for threads: one at a time works in worlds."""
 
     def __init__(self, environment: Environment, writer: Writer, keeper: Gatekeeper, attempts: int):
-        """`attempts`: as in `synthesize`. `close` closes the environment, too."""
+        """`attempts`: whole attempts at most, K_max of the paper (3). `close` closes all three."""
         self._environment, self._writer, self._keeper = environment, writer, keeper
         self._attempts = attempts
         self.parallel = writer.parallel
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
-        """One outcome; raises `WriterError` where the writer cannot be used."""
+        """Make one variant of a seed: same `rng_seed`, same inputs, same outcome.
+
+        `seen`: fingerprints of variants that it must not repeat. Raises `WriterError` where the
+        writer cannot be used.
+        """
+        rejections: list[Rejection] = []
         with self._writer.worlds:
-            return synthesize(seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
+            for attempt in range(self._attempts):
+                rng = random.Random(f"{seed.id}:{rng_seed}:{attempt}")
+                made = self._attempt(seed, rng, rejections, seen)
+                if not isinstance(made, Rejection):
+                    return RequestOutcome(*made, tuple(rejections))
+                rejections.append(made)
+        return RequestOutcome(None, 1.0, tuple(rejections))
+
+    def _attempt(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection], seen: Sequence[Prints]
+    ) -> tuple[Task, float] | Rejection:
+        """One proposal and its profile distance, or what refused it."""
+        writer = self._writer
+        if isinstance(proposal := writer.propose(seed, rng, history), Rejection):
+            return proposal
+        verdict = self._keeper.check(seed, proposal, seen, writer.gates(proposal))
+        if verdict.rejection is None and isinstance(writer, Reviewer):
+            if isinstance(reviewed := writer.review(seed, proposal, rng), Rejection):
+                return reviewed
+            if reviewed != proposal:
+                verdict = self._keeper.check(seed, reviewed, seen, writer.gates(reviewed))
+                proposal = reviewed
+        return verdict.rejection or (proposal, verdict.distance)
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the writer asked of a server, by stage; empty where it asks none."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from one_outcome import synthesize
 from places import ROOT
 from rods.config import EnvSettings
 from rods.env import Environment
@@ -21,7 +22,6 @@ from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
 from rods.split import untrained_tools
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.domains import domains_of
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec

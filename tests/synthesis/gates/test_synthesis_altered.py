@@ -10,10 +10,10 @@ import pytest
 
 from altered import ALTERED, alter, put, spots
 from mutants import Subject
+from one_outcome import synthesize
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.gates.request import wants_something
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task
 from rods.types import ToolSpec

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from one_outcome import synthesize
 from rods.errors import WriterError
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.replies import find_json
 from rods.synthesis.llm.critique import MEANINGS
 from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.llm.writer import LlmWriter
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.planned import missing_function
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
 from rods.task import Task, Turn

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from one_outcome import synthesize
 from rods.config import SynthesisSettings
 from rods.errors import ConfigError, WriterError
 from rods.synthesis.base import Base
@@ -24,7 +25,7 @@ from rods.synthesis.llm.plan import CallPlan, misfit, parse_plan
 from rods.synthesis.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.llm.rewrite import faults, leaked
 from rods.synthesis.llm.writer import LlmWriter, released
-from rods.synthesis.pipeline import RequestOutcome, synthesize
+from rods.synthesis.pipeline import RequestOutcome
 from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import all_tools

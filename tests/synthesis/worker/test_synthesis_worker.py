@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
+from one_outcome import synthesize
 from places import SUPPORT
 from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.errors import StoreError, SynthesisError
-from rods.synthesis.pipeline import RequestOutcome, synthesize
+from rods.synthesis.pipeline import RequestOutcome
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
 from rods.synthesis.worker.client import RESTARTS, SynthesisWorker
