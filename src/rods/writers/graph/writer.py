@@ -57,13 +57,14 @@ class GraphWriter(Writer, Groundwork):
         """
         originals = tuple(task for task in pool if task.is_original)
         self._environment = environment
-        self._renamer = ResampleWriter(pool, environment, recombine_share=0.0, cut_share=0.0)
+        renamer = ResampleWriter(pool, environment, recombine_share=0.0, cut_share=0.0)
+        self.rename = renamer.propose
         self.planner = Planner(
             environment,
             _graph(originals, environment),
             domains_for(environment, originals),
             phrases_of(environment),
-            self._renamer.materials,
+            renamer.materials,
             roam,
         )
         self.may_blur = self.planner.may_blur
@@ -86,10 +87,6 @@ class GraphWriter(Writer, Groundwork):
     def gates(self, variant: Task) -> Mapping[str, Gate]:
         """Templates explain every message to its last word."""
         return {"templates": templates_say_all}
-
-    def rename(self, seed: Task, rng: random.Random) -> Task | Rejection:
-        """The seed with other names and values: the world that a plan is made for."""
-        return self._renamer.propose(seed, rng)
 
     def plan(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
