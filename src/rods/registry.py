@@ -198,7 +198,7 @@ def _of_file(name: str) -> ModuleType:
     LOADING.add(known)
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException:  # half a module must not be found by the next import
         del sys.modules[known]
         raise
     finally:

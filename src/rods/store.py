@@ -160,7 +160,7 @@ class RunDirectory:
         try:
             run.update_manifest()
             run._folder()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: a folder without a run must not block the next start
             run.abandon()
             raise
         return run

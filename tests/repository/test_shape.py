@@ -27,6 +27,7 @@ TOOL_LINES = 2_000
 
 NAMED = re.compile(r"(rods(?:\.\w+)+)(?::\w+)?")
 """A module that a string names, to be imported by that name."""
+BROAD = re.compile(r"^ *except(?: (?:Base)?Exception\b.*| *):.*$", re.M)
 
 
 def room_of(module: str) -> str:
@@ -307,6 +308,14 @@ def test_docstrings_and_marks() -> None:
         assert facts(path).docstring, f"{path}: every module opens with what it owns"
         for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
             assert mark not in facts(path).text, path
+
+
+def test_what_catches_everything_says_why() -> None:
+    handlers = [(path, line) for path in FILES for line in BROAD.findall(facts(path).text)]
+    assert len(handlers) > 20
+    for path, line in handlers:
+        reason = line.partition("#")[2].replace("noqa: BLE001", "")
+        assert len(re.findall(r"\w+", reason)) >= 3, f"{path}: {line.strip()}"
 
 
 def test_functions_are_small() -> None:

@@ -160,7 +160,7 @@ class Processes(Engine):
         make = _call("make", *_made_of(self._options, self._count))
         try:
             pids = await asyncio.gather(*(replica.ask(*make) for replica in replicas))
-        except BaseException:
+        except BaseException:  # Ctrl-C too: no process may be left behind
             await asyncio.gather(*(replica.close() for replica in replicas))
             raise
         for replica, pid in zip(replicas, pids, strict=True):

@@ -39,7 +39,7 @@ class Database:
             )
         try:
             self._prepare(schema, version)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: an open connection keeps its files beside the database
             self._connection.close()
             raise
 

@@ -73,7 +73,7 @@ class McpSession:
         self._serving = asyncio.run_coroutine_threadsafe(self._serve(), _loop())
         try:
             self._client = self._answer(self._opened, START_SECONDS)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the server that was started must end
             self.close()
             raise
 
@@ -113,7 +113,7 @@ class McpSession:
                 async with client:
                     self._opened.set_result(client)
                     await self._stop.wait()
-            except BaseException as error:
+            except BaseException as error:  # whoever waits for the session raises it
                 if self._opened.done():
                     raise
                 self._opened.set_exception(error)

@@ -214,7 +214,7 @@ class Server:
         self._session = self._environment.session(prepared.files)
         try:
             self._begin(prepared)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: nobody else knows this session
             self.close()
             raise
 

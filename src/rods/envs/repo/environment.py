@@ -119,7 +119,7 @@ class RepoEnvironment(Environment):
             if isinstance(place, Shell):
                 place.put(sources)
             return RepoWorld(task, place, judge, self._seconds)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: nobody else knows this folder or container
             place.close()
             raise
 
