@@ -114,7 +114,7 @@ class Batch:
         ids = torch.tensor([[*map(WORDS.index, text.split())] for text in texts])
         self.extend(ids, torch.zeros_like(ids).bool(), torch.zeros(ids.shape))
 
-    def answer(self) -> list[str]:
+    def execute_answers(self) -> list[str]:
         """Execute the calls of the last answers; returns the results."""
         for world, seen, ids in zip(self.worlds, self.states, self.ids.tolist(), strict=True):
             calls = " ".join(WORDS[i] for i in ids[-ANSWER:] if i != END).split(";")
@@ -123,7 +123,7 @@ class Batch:
 
 
 def generate(policy: Policy, batch: Batch, cache: DynamicCache, temperature: float) -> None:
-    """Sample an answer of each row, token by token."""
+    """Sample an answer of each row, token by token; `cache` holds what the policy has read."""
     unfinished = torch.ones(len(batch.tasks), 1).bool()
     for _ in range(ANSWER):
         unread = batch.ids[:, cache.get_seq_length() :]
@@ -141,7 +141,7 @@ def roll_out(policy: Policy, tasks: list[Task], k: int, temperature: float = 1.0
     for turn in range(TURNS):
         batch.read([f"user {task.messages[turn]} agent" for task in batch.tasks])
         generate(policy, batch, cache, temperature)
-        batch.read(batch.answer())
+        batch.read(batch.execute_answers())
     return batch
 
 
@@ -167,7 +167,7 @@ def grpo_loss(policy: Policy, batch: Batch, advantage: Tensor) -> Tensor:
 
 
 def phi(rbar: float) -> float:
-    """[P]: priority 4 r (1 - r), an upper bound of the variance: 1 where half of it is solved."""
+    """[P]: priority 4 r (1 - r), from 0 (no or every turn is solved) to 1 (half of them are)."""
     return 4 * rbar * (1 - rbar)
 
 
@@ -208,7 +208,7 @@ def train(policy: Policy, tasks: list[Task], known: set[Task], args: argparse.Na
     """The closed loop; the library makes variants in another process, beside the updates."""
     rng, buffer = random.Random(args.seed), Buffer(tasks)
     optimizer = torch.optim.AdamW(policy.parameters(), lr=LEARNING_RATE, weight_decay=0.0)
-    due, epoch, seed_tasks = list[Task](), dict[Task, float](), list[Task]()
+    due, seen, seed_tasks = list[Task](), dict[Task, float](), list[Task]()  # seen: judged in epoch
     for step in range(1, args.updates + 1):
         # draw: each task of the pool once an epoch
         if len(due) < TASKS_PER_STEP:
@@ -220,11 +220,11 @@ def train(policy: Policy, tasks: list[Task], known: set[Task], args: argparse.Na
         rewards = score(batch).view(-1, K)
         # judge: training needs these rewards anyway
         judged = dict(zip(drawn, rewards.mean(1).tolist(), strict=True))
-        epoch |= judged
+        seen |= judged
         # request variants of boundary tasks, once an epoch
         epoch_ends = len(due) < TASKS_PER_STEP
         if epoch_ends and args.curriculum == "rods":
-            seed_tasks, epoch = choose_seed_tasks(epoch, seed_tasks), {}
+            seed_tasks, seen = choose_seed_tasks(seen, seed_tasks), {}
             buffer.pending += [new for task in seed_tasks for new in variants(task, rng, known)]
         # update: GRPO; a group without variance teaches nothing
         advantage = advantages(rewards).flatten()
@@ -237,14 +237,14 @@ def train(policy: Policy, tasks: list[Task], known: set[Task], args: argparse.Na
             buffer.ingest()
         # retire
         buffer.retire(judged)
-        flat, first = (rewards.std(1) == 0).sum(), torch.tensor([*buffer.first.values()]).mean()
+        equal, first = (rewards.std(1) == 0).sum(), torch.tensor([*buffer.first.values()]).mean()
         line = f"update {step:3}  reward {rewards.mean():.2f}  groups without variance"
-        line += f" {flat}/{len(drawn)}  variants {len(buffer.active):2}, first rewards {first:.2f}"
+        line += f" {equal}/{len(drawn)}  variants {len(buffer.active):2}, first rewards {first:.2f}"
         print(f"{line}, retired {buffer.retired}")
 
 
-def shown(calls: Calls, rng: random.Random) -> list[int]:
-    """Ids of an answer that is shown: its calls often have a habit, sometimes a slip."""
+def demonstration(calls: Calls, rng: random.Random) -> list[int]:
+    """Ids of an answer to learn from: its calls often have a habit, sometimes a slip."""
     words: list[str] = []
     for name, box, n in calls:
         name = "put" if name == "take" and rng.random() < HABIT else name
@@ -262,7 +262,7 @@ def new_policy(rng: random.Random, known: set[Task], steps: int) -> Policy:
         batch = Batch(original_tasks(rng, 32, set(known)))
         for turn in range(TURNS):
             batch.read([f"user {task.messages[turn]} agent" for task in batch.tasks])
-            ids = torch.tensor([shown(task.truth[turn], rng) for task in batch.tasks])
+            ids = torch.tensor([demonstration(task.truth[turn], rng) for task in batch.tasks])
             batch.extend(ids, ids.eq(END).cumsum(1) <= 1, torch.zeros(ids.shape))
             batch.read(["ok"] * len(ids))
         mask = batch.sampled[:, 1:]

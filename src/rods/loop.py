@@ -43,8 +43,8 @@ from rods.store import RunDirectory
 from rods.types import Json
 
 R = TypeVar("R")
-Start: TypeAlias = Callable[[int], Awaitable[None]]
-Grade: TypeAlias = Callable[[Rollout], ScoredGroup]
+Start: TypeAlias = Callable[[int], Awaitable[None]]  # roll out the next n tasks
+Grade: TypeAlias = Callable[[Rollout], ScoredGroup]  # score a finished group
 
 
 def train(components: Components, run: RunDirectory, display: Display) -> None:
@@ -87,24 +87,24 @@ class _Loop:
         stopped: Callable[[], bool],
     ) -> None:
         self.components, self.run, self.display = components, run, display
-        self.curriculum, self.stopped = curriculum, stopped
+        self.config, self.curriculum, self.stopped = run.config, curriculum, stopped
         self.trainer, self.policy = components.trainer, components.policy
-        plan = SchedulePlan.of(run.config)
+        plan = SchedulePlan.of(self.config)
         plan.require(components.policy)
         state = components.rewards.state_dict
-        self.schedule = Schedule(self._player(), plan, self.trainer.step, state)
+        self.schedule = Schedule(self._rollout_runner(), plan, self.trainer.step, state)
         self.sampled = run.sampled()  # trajectories of all updates so far
 
     @property
     def over(self) -> bool:
         """Return true if the stages or a budget of the run have ended."""
-        return self.curriculum.done or self.run.config.spent(self.trainer.step, self.sampled)
+        return self.curriculum.done or self.config.spent(self.trainer.step, self.sampled)
 
     # -- one training step ------------------------------------------------------------------
 
     async def step(self) -> bool:
         """Make one training step; False: no task is left."""
-        every = self.run.config.evaluation.every
+        every = self.config.evaluation.every
         if (done := self.trainer.step) and every and done % every == 0:
             with self.schedule.unmeasured():
                 await self.evaluate(f"update {done}", step=done + 1)
@@ -113,7 +113,7 @@ class _Loop:
             return False
         groups, scores = batch.groups, batch.scores
         if self.trainer.step == 0:
-            preflight(groups)
+            preflight(groups)  # refuses a policy none of whose calls can be parsed
         epochs = [scored.drawn.epoch for scored in batch.scored]
         judgements = self.curriculum.judge(groups, scores, epochs)
         self.curriculum.request_variants()
@@ -123,9 +123,9 @@ class _Loop:
         self._log(record)
         self.sampled += sum(len(group.trajectories) for group in groups)
         over = self.stopped() or self.over
-        if not over:
-            await self._next_epoch(self.run.config.rollout.tasks_per_step)
-        self.checkpoint(batch.rewards_state, force=over)
+        if not over:  # an epoch that begins now is part of this checkpoint
+            await self._next_epoch(self.config.rollout.tasks_per_step)
+        self.checkpoint(batch.rewards_state, force=over)  # later groups may be scored by now
         return True
 
     # -- draw, roll out, score --------------------------------------------------------------
@@ -139,7 +139,7 @@ class _Loop:
     async def _draw(self, n: int) -> list[DrawnTask]:
         """Draw the next `n` tasks; fewer at the end of the last epoch."""
         await self._next_epoch(n)
-        hints = self.components.hints
+        hints = self.components.hints  # only with the curriculum `envtuning`
         return [
             DrawnTask(task, epoch, hints if self.curriculum.hints(epoch) else None)
             for task, epoch in self.curriculum.lease(n)
@@ -165,7 +165,7 @@ class _Loop:
             if self.schedule.beside:
                 report = await while_rolling(self.schedule, self._roll_out, self._score, work)
             else:
-                await self.policy.sleep()
+                await self.policy.sleep()  # the engine frees its cache for the update
                 report = work()
                 await self.policy.wake()
             await self.policy.sync(self.trainer.weights(), self.trainer.version)
@@ -186,7 +186,7 @@ class _Loop:
         report = self.curriculum.lay_out_epoch()
         record = epoch_record(self.components, self.curriculum, report)
         self._log(record)
-        patience = self.run.config.synthesis.drain_seconds
+        patience = self.config.synthesis.drain_seconds
         for warning in epoch_warnings(record, self.curriculum, patience):
             self.display.message(warning)
 
@@ -211,7 +211,7 @@ class _Loop:
     def checkpoint(self, rewards_state: Json, force: bool) -> None:
         """Save everything, if it is due: policy, optimizer, curriculum and rewards."""
         step, latest = self.trainer.step, self.run.latest_checkpoint()
-        due = force or step % self.run.config.train.local.checkpoint_steps == 0
+        due = force or step % self.config.train.local.checkpoint_steps == 0
         if not due or (latest is not None and latest.step == step):
             return
         with self.run.checkpoint(step) as folder:
@@ -234,8 +234,8 @@ class _Loop:
                 self.run.log(unused_record(unused, self.trainer.step))
                 self.display.message(unused_words(*unused))
 
-    def _player(self) -> RolloutRunner:
-        c, rollout, seed = self.components, self.run.config.rollout, self.run.config.seed
+    def _rollout_runner(self) -> RolloutRunner:
+        c, rollout, seed = self.components, self.config.rollout, self.config.seed
         context = RolloutContext(
             c.environment, c.policy, c.dialect, c.template, rollout, seed,
             lockstep=Lockstep() if rollout.schedule == "synchronous" else None,

@@ -31,7 +31,7 @@ from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
 from rods.integrations.trackers import tracking
-from rods.loop import train as play
+from rods.loop import train as run_loop
 from rods.policy import Engine
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
@@ -94,11 +94,11 @@ def train(
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
             display.resume(run.metrics())
             with tracking(run, display.message):
-                play(components, run, display)
+                run_loop(components, run, display)
     except Interrupted as stop:
         build_report(run.path)
         raise Interrupted(f"{stop} Continue: rods train --resume {run.path}") from stop
-    except BaseException as error:
+    except BaseException as error:  # a bug or Ctrl-C: raised again
         if resume is None:  # a start that failed must not block the next one
             run.abandon(refused=isinstance(error, ConfigError | PolicyError | RewardError))
         raise
