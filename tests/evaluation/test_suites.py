@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from rods.config import RunConfig, load_config
-from rods.config.rollout import SuiteSettings
+from rods.config.evaluation import SuiteSettings
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import mean_ci

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rods.config import load_config
-from rods.config.rollout import SuiteSettings
+from rods.config.evaluation import SuiteSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError, WriterError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rods.config import load_config
-from rods.config.rollout import SuiteSettings
+from rods.config.evaluation import SuiteSettings
 from rods.dialects import get_dialect, structured
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules

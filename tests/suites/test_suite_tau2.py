@@ -17,7 +17,7 @@ import pytest
 import tau2_stand_in
 from loopback import Loopback
 from rods.config import load_config
-from rods.config.rollout import SuiteSettings
+from rods.config.evaluation import SuiteSettings
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows

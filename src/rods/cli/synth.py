@@ -92,27 +92,20 @@ def synth(
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
-    if states is not None and scratch is None:
-        raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
-    if scratch is not None and (tasks or log):
-        raise ConfigError("--from-scratch: leave out --tasks and --from-trajectories.")
+    _require_alone(scratch, states, tasks or log)
     named = writer or any(word.startswith("--synthesis.writer=") for word in context.args)
     writer = "graph" if scratch is not None and not named else writer
     asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
-    if scratch is not None and config.synthesis.writer in VARYING:
-        raise ConfigError("--from-scratch needs a writer of tasks: --writer graph or --writer llm.")
-    if config.synthesis.writer == "llm":
-        url = config.synthesis.section(LlmWriterSettings).url
-        split_address(url)  # refused before anything is made
+    _require_writer(config, from_scratch=scratch is not None)
     common.say(f"{what} are written by: {common.writers_of(config.synthesis)}")
     environment, sides, given = _sources(config, tasks, states, stages=scratch is not None)
     require_format(form, environment)
     chosen = given
-    if tasks is None:  # the benchmark's order is by category: a small data set would miss some
-        chosen = random.Random(f"{seed}/order").sample(chosen, len(chosen))
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, given, config, seed)
+    elif tasks is None:  # the benchmark's order is by category: a small data set would miss some
+        chosen = random.Random(f"{seed}/order").sample(given, len(given))
     free = not_held_out(chosen, sides.train, sides.held_out)
     if len(free) < len(chosen):
         common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
@@ -121,6 +114,22 @@ def synth(
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
+
+
+def _require_alone(scratch: int | None, states: Path | None, seeds: Path | None) -> None:
+    """Refuse options that contradict each other; raises `ConfigError`."""
+    if states is not None and scratch is None:
+        raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
+    if scratch is not None and seeds:
+        raise ConfigError("--from-scratch: leave out --tasks and --from-trajectories.")
+
+
+def _require_writer(config: RunConfig, *, from_scratch: bool) -> None:
+    """Refuse a writer that cannot begin, before anything is made; raises `ConfigError`."""
+    if from_scratch and config.synthesis.writer in VARYING:
+        raise ConfigError("--from-scratch needs a writer of tasks: --writer graph or --writer llm.")
+    if config.synthesis.writer == "llm":
+        split_address(config.synthesis.section(LlmWriterSettings).url)
 
 
 def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:

@@ -11,6 +11,7 @@ from rods.config.curriculum import ReplaySettings as ReplaySettings
 from rods.config.curriculum import StageSettings as StageSettings
 from rods.config.engine import EngineSettings as EngineSettings
 from rods.config.env import EnvSettings as EnvSettings
+from rods.config.evaluation import EvaluationSettings as EvaluationSettings
 from rods.config.load import FULL as FULL
 from rods.config.load import SMALL as SMALL
 from rods.config.load import Start as Start
@@ -19,7 +20,6 @@ from rods.config.load import load_config as load_config
 from rods.config.load import parse_config as parse_config
 from rods.config.load import profile_name as profile_name
 from rods.config.load import with_overrides as with_overrides
-from rods.config.rollout import EvaluationSettings as EvaluationSettings
 from rods.config.rollout import ModelSettings as ModelSettings
 from rods.config.rollout import RolloutSettings as RolloutSettings
 from rods.config.run import RunConfig as RunConfig

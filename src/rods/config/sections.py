@@ -19,7 +19,8 @@ from rods.config.curriculum import (
 )
 from rods.config.engine import EngineSettings
 from rods.config.env import EnvSettings
-from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
+from rods.config.evaluation import EvaluationSettings
+from rods.config.rollout import ModelSettings, RolloutSettings
 from rods.config.train import TrainSettings
 
 

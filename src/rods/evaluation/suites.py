@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from rods.config import RolloutSettings, RunConfig
-from rods.config.rollout import SuiteSettings
+from rods.config.evaluation import SuiteSettings
 from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.rules import RuleOutcome, SuiteRules

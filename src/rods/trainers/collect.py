@@ -99,14 +99,7 @@ def collect(
          for t, f in zip(group.trajectories, row, strict=True)]
         for group, row in zip(drawn, faults, strict=True)
     ]  # fmt: skip
-    # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
-    found = advantages("dr_grpo" if kind == "gae" else kind, [*map(_rewards, theirs)], tokens)
-    if kind == "gae":
-        found = [[None if a is None else 0.0 for a in row] for row in found]
-    credits: Sequence[Sequence[Floats | None]] = [[None] * len(row) for row in theirs]
-    by_turn = credit == "turn" and all(s.turns for row in theirs for s in row if s.valid)
-    if by_turn or credit == "call":
-        credits = token_credits(kind, drawn, theirs, None if by_turn else found)
+    found, credits = _advantages(kind, credit, drawn, theirs, tokens)
     for i, group in enumerate(drawn):
         if not _informative(kind, found[i], credits[i]):
             continue
@@ -194,6 +187,20 @@ def _filtered(
             batch.dropped[reason] += 1
     unlikely = perplexities or [None] * len(groups)
     return kept, [filters.sample_faults(groups[i], scores[i], unlikely[i]) for i in kept]
+
+
+def _advantages(
+    kind: str, credit: str, groups: Sequence[Group], scores: Scores, tokens: Sequence[Sequence[int]]
+) -> tuple[Sequence[Sequence[float | None]], Sequence[Sequence[Floats | None]]]:
+    """An advantage for each member, and by `credit` one for each of its tokens; None: neither."""
+    # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
+    found = advantages("dr_grpo" if kind == "gae" else kind, [*map(_rewards, scores)], tokens)
+    if kind == "gae":
+        found = [[None if a is None else 0.0 for a in row] for row in found]
+    by_turn = credit == "turn" and all(s.turns for row in scores for s in row if s.valid)
+    if by_turn or credit == "call":
+        return found, token_credits(kind, groups, scores, None if by_turn else found)
+    return found, [[None] * len(row) for row in scores]
 
 
 def _rewards(scores: Sequence[Score]) -> list[float | None]:
