@@ -151,6 +151,27 @@ def test_a_start_that_fails_leaves_its_folder_to_the_next(
 
 
 @pytest.mark.slow
+def test_a_second_ctrl_c_says_how_to_continue_where_there_is_a_checkpoint(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def nothing(*_: object) -> Iterator[None]:
+        yield None
+
+    def pressed_twice(parts: object, run: RunDirectory, display: object) -> None:
+        run.log({"kind": "step", "step": 1})
+        with run.checkpoint(1) as folder:
+            (folder / "weights").write_text("one")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(assemble, "assemble", nothing)
+    monkeypatch.setattr(assemble, "play", pressed_twice)
+    words = ["train", "--out", "new", "--env.tasks", POOL]
+    assert rods(*words, monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr().err.endswith("checkpoint: rods train --resume new\n")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

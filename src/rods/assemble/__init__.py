@@ -101,6 +101,9 @@ def train(
     except BaseException as error:  # a bug or Ctrl-C: raised again
         if resume is None:  # a start that failed must not block the next one
             run.abandon(refused=isinstance(error, ConfigError | PolicyError | RewardError))
+        if isinstance(error, KeyboardInterrupt) and run.path.exists():
+            how = f"Continue from the last checkpoint: rods train --resume {run.path}"
+            raise Interrupted(f"stopped at once. {how}") from error
         raise
     build_report(run.path)
     return run

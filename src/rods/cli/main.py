@@ -6,6 +6,7 @@ traceback. Each verb imports what it needs when it runs, so `rods --help` needs 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -234,6 +235,8 @@ def _program(
 
 def main() -> None:
     """Run the program."""
+    # Its warnings are of sockets and processes that end with the program, as after Ctrl-C.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     try:
         app(prog_name="rods")
     except Interrupted as stop:
