@@ -143,7 +143,7 @@ def test_a_start_that_fails_leaves_its_folder_to_the_next(
         yield None
 
     monkeypatch.setattr(assemble, "assemble", nothing)
-    monkeypatch.setattr(assemble, "play", play)
+    monkeypatch.setattr(assemble, "run_loop", play)
     for _ in range(2):
         words = ["train", "--out", "new", "--env.tasks", POOL]
         assert rods(*words, monkeypatch=monkeypatch) == status
@@ -165,7 +165,7 @@ def test_a_second_ctrl_c_says_how_to_continue_where_there_is_a_checkpoint(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(assemble, "assemble", nothing)
-    monkeypatch.setattr(assemble, "play", pressed_twice)
+    monkeypatch.setattr(assemble, "run_loop", pressed_twice)
     words = ["train", "--out", "new", "--env.tasks", POOL]
     assert rods(*words, monkeypatch=monkeypatch) == 130
     assert capsys.readouterr().err.endswith("checkpoint: rods train --resume new\n")
