@@ -20,6 +20,7 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import field_of, flattened, leaves
+from rods.synthesis.structure.words import word_lists
 from rods.task import Task, read_tasks
 from rods.types import Json, ToolCall, ToolSpec
 from rods.writers import make_writer
@@ -123,7 +124,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "code": ("TN1", about(TEXT, "The booking code, such as TN4.")),
                 "time": ("9:30", TEXT),
             },
-            "move booking TN1 to another day or another time with the time 9:30",
+            "move booking TN1 to 9:30",
         ),
         (
             "Changes the number of people of a booking.",
@@ -131,7 +132,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "code": ("TN1", about(TEXT, "The booking code.")),
                 "party": (10, about(NUMBER, "The new number of people.")),
             },
-            "change the number of people of booking TN1 to 10 people",
+            "change the number of people of booking TN1 to 10",
         ),
         (
             "Extend the storage time of a parcel",
@@ -151,7 +152,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Finds the tables that are free at a given day and time.",
             {"day": ("2025-03-15", TEXT), "time": ("19:30", TEXT)},
-            "find the tables that are free at the day 2025-03-15 and the time 19:30",
+            "find the tables that are free on 2025-03-15 at 19:30",
         ),
         (
             "Adds a note for the waiters to a booking.",
@@ -161,12 +162,12 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Let another person collect a parcel.",
             {"parcel_id": ("P1", TEXT), "person": ({"name": "Femke", "phone": "06"}, OBJECT)},
-            "let the person (name Femke and phone 06) collect parcel P1",
+            "let Femke (phone 06) collect parcel P1",
         ),
         (
             "Update the contact data of a patient.",
             {"patient_id": ("P1", TEXT), "contact": ({"phone": "06"}, OBJECT)},
-            "update the contact data of patient P1 with the contact (phone 06)",
+            "update the contact data of patient P1: phone 06",
         ),
         (
             "Register a new patient.",
@@ -186,7 +187,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "note": ("Handle with care", TEXT),
             },
             "report a damage of a car with the plate B-CS 1 and take the car out of service"
-            " (note 'Handle with care')",
+            ": note 'Handle with care'",
         ),
         (
             "Book an appointment for a pet.",
@@ -224,6 +225,32 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
             "show the free cars at the station Mill with at least 7 seats",
         ),
         (
+            "Cancels a booking.",
+            {
+                "code": ("TN1", about(TEXT, "The booking code.")),
+                "reason": ("we are ill", TEXT),
+            },
+            "cancel booking TN1, giving 'we are ill' as the reason",
+        ),
+        (
+            "Report a defect of a station to the service team",
+            {"station_id": ("S1", TEXT), "problem": ("frozen screen", TEXT)},
+            "report a defect of station S1 to the service team: 'frozen screen'",
+        ),
+        (
+            "Search a patient by name.",
+            {"name": ("Diallo", about(TEXT, "Full name or a part of it."))},
+            "search for a patient called Diallo",
+        ),
+        (
+            "Creates a new booking.",
+            {
+                "guest": ("Haddad", about(TEXT, "Last name of the guest.")),
+                "table": (4, about(NUMBER, "Number of the table to book.")),
+            },
+            "create a new booking under the name Haddad, table 4",
+        ),
+        (
             "Give parcels to a courier",
             {"courier_id": ("C1", TEXT), "parcel_ids": (["P1"], {"type": "array", "items": TEXT})},
             "give parcel P1 to courier C1",
@@ -240,7 +267,7 @@ def test_a_call_is_said_in_one_sentence(
     spec = ToolSpec("redirect", description, schema)
     call = ToolCall("redirect", {name: value for name, (value, _) in arguments.items()})
     text = NO_PHRASES.clause(CallRequest(call, spec), random.Random(1))
-    assert text == (expected or "redirect the parcel P1 with the station S2")
+    assert text == (expected or "redirect parcel P1 to station S2")
 
 
 def test_objects_vary_at_every_depth() -> None:
@@ -261,6 +288,47 @@ def test_objects_vary_at_every_depth() -> None:
     assert len({row["person"]["phone"] for row in made}) > 5
     assert {row["slot"]["dentist"] for row in made} == {"Dr. A", "Dr. B"}
     assert all(row["slot"].keys() == slot.keys() for row in made)
+
+
+@pytest.mark.parametrize("writer", ["resample", "graph"])
+def test_names_are_those_that_people_have(writer: str) -> None:
+    """A guest was called Shiodryground, and a sister Brooks or Ibrahim."""
+    lists = word_lists()
+    for name, places in (("restaurant", ("guest",)), ("locker", ("name",))):
+        environment, tasks = stranger(name)
+        author = make_writer(writer, tasks, environment)
+        drafts = [author.propose(t, random.Random(n)) for t in tasks for n in range(4)]
+        made = [draft for draft in drafts if not isinstance(draft, Rejection)]
+        found = {v for t in made for field, v in fields(environment, t) if field in places}
+        old = {v for t in tasks for field, v in fields(environment, t) if field in places}
+        known = lists.surnames if name == "restaurant" else lists.first_names
+        assert len(found - old) > 3
+        assert found - old <= {*known}
+
+
+def test_a_sister_has_a_name_of_a_woman() -> None:
+    environment, tasks = stranger("locker")
+    seed = next(task for task in tasks if "sister" in task.turns[0].user)
+    author = make_writer("resample", tasks, environment)
+    drafts = [author.propose(seed, random.Random(n)) for n in range(12)]
+    said = [d.turns[0].user for d in drafts if not isinstance(d, Rejection)]
+    names = {text.partition("sister ")[2].partition(" ")[0] for text in said}
+    assert len(names) > 3
+    assert not names & {"Ibrahim", "Otto", "Kofi", "Brooks", "Anton", "Hugo", "Omar", "Igor"}
+
+
+def test_what_a_class_leaves_open_has_plain_words() -> None:
+    """`give a parcels`, `a new patient, date of birth`, `with its pickup code with pickup 7`."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"parcel_ids": {"type": "array"}}}
+    listed = ToolSpec("give", "Give parcels to a courier", {**schema, "required": ["parcel_ids"]})
+    call = ToolCall("give", {"parcel_ids": ["P1", "P2"]})
+    text = NO_PHRASES.clause(CallRequest(call, listed, blurred="parcel_ids"), random.Random(1))
+    assert text == "give some parcels to a courier"
+    both: dict[str, Any] = {"name": TEXT, "born": about(TEXT, "Date of birth."), "contact": OBJECT}
+    spec = ToolSpec("add", "Register a patient.", {"properties": both, "required": list(both)})
+    call = ToolCall("add", {"name": "Ada Li", "born": "1990-01-02", "contact": {"phone": "06"}})
+    text = NO_PHRASES.clause(CallRequest(call, spec, blurred="name"), random.Random(1))
+    assert text == "register a patient: date of birth 1990-01-02, phone 06"
 
 
 def test_a_phone_is_no_booking() -> None:

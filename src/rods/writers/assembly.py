@@ -19,8 +19,7 @@ from rods.writers import make_writer
 from rods.writers.resample import ResampleSettings
 from rods.writers.templates.reading import TemplateLanguage
 
-PIPELINE = "rods.writers.assembly:make_pipeline"
-"""For a worker's settings."""
+PIPELINE = "rods.writers.assembly:make_pipeline"  # For a worker's settings
 
 
 def worker_settings(

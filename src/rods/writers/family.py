@@ -14,8 +14,7 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer
 from rods.task import Task
 
-DRAWS = 16
-"""Questions that are drawn until one is none of the originals."""
+DRAWS = 16  # Questions that are drawn until one is none of the originals
 
 
 class FamilyWriter(Writer):

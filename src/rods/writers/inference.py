@@ -24,8 +24,7 @@ _tails = "_ids _id _codes _code _number _key _ref Ids Id Code Number"
 _TAILS = tuple(_tails.split())
 _PERSON = re.compile(r"[A-Z][a-z]+(?:[ -][A-Z][a-z]+){1,2}")
 _people = "name author owner customer patient contact holder guest person user driver teacher"
-_PEOPLE = frozenset(_people.split())
-"""Last words of fields that may hold people's names."""
+_PEOPLE = frozenset(_people.split())  # Last words of fields that may hold people's names
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")
 """A code has no space, unless it is a number for the telephone."""
@@ -87,7 +86,7 @@ def infer(names: set[str], fields: _Fields) -> Domains:
         parameters=parameters,
         configuration=configuration,
         keys=mappings,
-        fresh=dict.fromkeys(born, "birthday"),
+        fresh=dict.fromkeys(born, "birthday") | {name: _full(values[name]) for name in people},
         forms={"birthday": f"{{date 1950..{BORN - 1}}}"},
         inferred=True,
     )
@@ -102,11 +101,14 @@ def _personal(name: str, fields: _Fields) -> bool:
     return name.rpartition("_")[2] in _PEOPLE and bool(people)
 
 
-def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
-    """The mapping whose keys a parameter takes: `members` for `member_id`; empty if there is none.
+def _full(names: set[str]) -> str:
+    """How much of a name a field of people has, as `fresh.py` calls it."""
+    single = "surname" if names & {*word_lists().surnames} else "person"
+    return "full_name" if any(" " in name for name in names) else single
 
-    Keys without a digit are words (sections, colors), which a renaming must leave alone.
-    """
+
+def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
+    """The mapping whose keys, with digits, that a parameter takes: `members` for `member_id`."""
     stem = parameter
     for tail in _TAILS:
         stem = stem.removesuffix(tail)

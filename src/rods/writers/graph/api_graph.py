@@ -1,7 +1,6 @@
 """The API graph of a pool: which tool tends to follow which, and what they were called with.
 
-Counts calls in a row, and results that give values to later calls, so that a planned conversation
-is about one matter.
+Counts calls in a row, and results that give values to later calls: a conversation has one matter.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ from rods.synthesis.structure.trace import Leaf, TraceStep, field_of
 from rods.task import Task
 from rods.types import Value
 
-USE = 0.4
-"""Exponent of a tool's frequency: rare tools are planned too."""
+USE = 0.4  # Exponent of a tool's frequency: rare tools are planned too
 FOLLOW = 20.0
 """How much an edge of the graph counts beside `STRAY`: a conversation stays with its matter."""
-STRAY = 0.1
-"""What a tool counts that never came next in the training tasks."""
+STRAY = 0.1  # What a tool counts that never came next in the training tasks
 
 Place: TypeAlias = tuple[str, str]
 """A tool, and its parameter or a field of its result."""

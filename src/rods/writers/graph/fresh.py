@@ -8,20 +8,24 @@ A kind of `domains.toml` draws from its `[forms]`, its tables or a list for ever
 from __future__ import annotations
 
 import datetime
+import functools
 import random
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
 
 from rods.errors import SynthesisError
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
+from rods.synthesis.structure.words import noun
 from rods.writers.resample.assign import Materials
 from rods.writers.templates.vocabulary import Vocabulary
 
 EPOCH = datetime.date(2026, 1, 1)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-REWORDED = 0.35
-"""Share of the nouns of a training text that are exchanged."""
+REWORDED = 0.35  # Share of the nouns of a training text that are exchanged
 _SLOT = re.compile(r"\{([^{}]+)\}")
 _RANGE = re.compile(r"(date )?(\d+)\.\.(\d+)")
 _WORD = re.compile(r"[A-Za-z]{4,}")
@@ -142,3 +146,20 @@ def word_of(texts: Mapping[str, Sequence[Scalar]], rng: random.Random) -> str | 
     said = " ".join(str(value) for values in texts.values() for value in values)
     found = sorted(set(_WORD.findall(said)))
     return rng.choice(found) if found else None
+
+
+@functools.cache
+def lists() -> Mapping[str, Any]:
+    """The lists of `scratch.toml`; its texts as sets of words."""
+    listed = files("rods").joinpath("writers", "graph", "scratch.toml")
+    data = tomllib.loads(listed.read_text(encoding="utf-8"))
+    return {k: frozenset(v.split()) if isinstance(v, str) else v for k, v in data.items()}
+
+
+def listed(kind: str, name: str) -> Sequence[Any]:
+    """Values of the first list for a word of a parameter's name, the last word first."""
+    for word in (*reversed(noun(name).split()), "else"):
+        for row in lists()[kind]:
+            if word in row["names"].split():
+                return row["values"]
+    return ()

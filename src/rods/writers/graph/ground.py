@@ -17,36 +17,28 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
 from rods.writers.graph.api_graph import ApiGraph
-from rods.writers.graph.fresh import Texts, draws, word_of
+from rods.writers.graph.fresh import Texts, draws, listed, word_of
 from rods.writers.graph.live import PERSONAL, Live, typed
 from rods.writers.resample.assign import Materials
 
-OPTIONAL = 0.35
-"""How often an optional argument is given of a tool that no training task calls."""
+OPTIONAL = 0.35  # How often an optional argument is given of a tool that no training task calls
 TOGETHER = 0.98
 """How often a call goes on with all that an earlier one was about: a loan, its day, its place."""
-SAME = 0.7
-"""How often a call is about what an earlier one was about."""
+SAME = 0.7  # How often a call is about what an earlier one was about
 PASSING = frozenset({"name", "body", "pattern", "id", ""})
 """Kinds that say nothing about a matter when two calls share them."""
-FRESH_NAME = 0.35
-"""How often a name is new although names exist."""
-FROM_RESULT = 0.7
-"""How often a value that results show is preferred."""
+FRESH_NAME = 0.35  # How often a name is new although names exist
+FROM_RESULT = 0.7  # How often a value that results show is preferred
 ENROLS = frozenset(
     {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
 )
 """First words of tools that bring in somebody who is not there yet."""
-JITTER = 0.7
-"""How often a number without a kind differs from those that training tasks give."""
-FROM_STATE = 0.7
-"""How often a text without a kind is taken from the state's field of that name."""
-PLURAL = 2.0
-"""Smallest number of what is counted: nobody buys 0 boxes, or `1 boxes`."""
-MOSTLY = 0.7
-"""How often a number of a kind that is mostly whole is whole."""
-FROM_TEXT = 0.8
-"""How often a search is for a word that stands in what exists."""
+JITTER = 0.7  # How often a number without a kind differs from those that training tasks give
+FROM_STATE = 0.7  # How often a text without a kind is taken from the state's field of that name
+FROM_LIST = 0.5  # How often a note, a reason or a problem is one of `scratch.toml`
+PLURAL = 2.0  # Smallest number of what is counted: nobody buys 0 boxes, or `1 boxes`
+MOSTLY = 0.7  # How often a number of a kind that is mostly whole is whole
+FROM_TEXT = 0.8  # How often a search is for a word that stands in what exists
 
 
 class Grounder:
@@ -90,6 +82,10 @@ class Grounder:
                 arguments[name] = value
             elif name in required:
                 return None
+        optional = [n for n in properties if n not in required] if self._domains.inferred else []
+        usual = sum(self._graph.given(tool, name) or 0 for name in optional)
+        if usual >= 1 and not arguments.keys() & {*optional}:
+            return None  # nobody moves a booking without a word of where to
         texts = [v for v in arguments.values() if isinstance(v, str)]
         if len(set(texts)) < len(texts):
             return None
@@ -103,10 +99,7 @@ class Grounder:
         return OPTIONAL if known is None else min(0.95, max(0.05, known))
 
     def _carried(self, tool: str) -> dict[str, Value]:
-        """What the call takes over from an earlier one or its result.
-
-        A table is booked as it was asked for; a price is that of the thing it is paid for.
-        """
+        """What an earlier call or its result hands on: a table is booked as it was asked for."""
         properties = self._specs[tool].properties
         found: dict[str, Value] = {}
         for name in properties:
@@ -141,10 +134,7 @@ class Grounder:
         return None
 
     def _together(self, tool: str, carried: Mapping[str, Value]) -> dict[str, Value]:
-        """Codes of a call that exist together, unless both are carried over from an earlier one.
-
-        Where both are looked up, it is rather those that were just shown.
-        """
+        """Codes that exist together, rather those that were just shown, unless both are carried."""
         properties = self._specs[tool].properties
         found: dict[str, Value] = {}
         for pairs in self._domains.pairs:
@@ -272,6 +262,8 @@ class Grounder:
                 return round(drawn) if declared == "integer" else round(2 * drawn) / 2
             return near
         there = [value for value in self._live.held(name) if isinstance(value, str)]
+        if isinstance(seen, str) and (texts := listed("texts", name)) and rng.random() < FROM_LIST:
+            return rng.choice(texts)
         if there and (seen is None or rng.random() < FROM_STATE):
             return rng.choice(there)
         return seen if seen is not None else rng.choice(alike) if alike else None

@@ -76,10 +76,7 @@ class Live:
         return found[0]
 
     def existing(self, kind: str, name: str, owner: str = "") -> list[Scalar]:
-        """Values of a kind; of secrets and codes those whose field fits the argument's name.
-
-        Accounts and secrets exist in the class that owns them alone.
-        """
+        """Values of a kind; codes by the argument's name, accounts and secrets of their class."""
         apart = kind in PERSONAL and owner and not self.inferred
         fields = (self.owned.get(owner, {}) if apart else self.kinds).get(kind, {})
         if name in self.places:

@@ -8,12 +8,9 @@ and `scratch.toml` for the rest.
 from __future__ import annotations
 
 import datetime
-import functools
 import random
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from typing import Any, cast
 
 from rods.synthesis.base import Readable
@@ -23,58 +20,28 @@ from rods.synthesis.structure.trace import Scalar, field_of, leaves, stage_world
 from rods.synthesis.structure.words import noun, order_of, thing
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import Json, ToolCall, Value, json_choices, json_type
-from rods.writers.graph.fresh import word_of
+from rods.writers.graph.fresh import listed, lists, word_of
 from rods.writers.graph.ground import PASSING, Grounder
 from rods.writers.graph.live import Live, typed
 from rods.writers.graph.walk import Walk
-from rods.writers.templates.wording import from_description
+from rods.writers.templates.wording import from_description, singular
 
-TURNS = (2, 3, 3, 4)
-"""Turns of a conversation, each drawn alike."""
-SECOND = 0.25
-"""How often a turn asks for another call behind one that changed nothing."""
-STAY = 0.8
-"""How often a turn is about the class of the turn before."""
-GOES_ON = 20.0
-"""How much likelier a tool is that goes on with what earlier calls were about."""
-AGAIN = 0.02
-"""The same for each time that it was called before."""
+TURNS = (2, 3, 3, 4)  # Turns of a conversation, each drawn alike
+SECOND = 0.25  # How often a turn asks for another call behind one that changed nothing
+STAY = 0.8  # How often a turn is about the class of the turn before
+GOES_ON = 20.0  # How much likelier a tool is that goes on with what earlier calls were about
+AGAIN = 0.02  # The same for each time that it was called before
 _said = "day date time reason note notes comment comments remark message body text description"
 SAID = frozenset([*_said.split(), "details", "subject"])
 """Last words of parameters that people say at once: days, times, written texts."""
-GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}
-"""How often each category is planned."""
-GO_ON = 0.85
-"""How often an argument takes what an earlier call was about."""
-KNOWN_DAY = 0.5
-"""How often a day is one that the state holds."""
+GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}  # How often each category is planned
+GO_ON = 0.85  # How often an argument takes what an earlier call was about
+KNOWN_DAY = 0.5  # How often a day is one that the state holds
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"[012]\d:[0-5]\d")
 _PERSON = re.compile(r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)+")
 
 Records = Mapping[str, Mapping[str, Json]]
-
-
-@functools.cache
-def lists() -> Mapping[str, Any]:
-    """The lists of `scratch.toml`; its texts as sets of words."""
-    listed = files("rods").joinpath("writers", "graph", "scratch.toml")
-    data = tomllib.loads(listed.read_text(encoding="utf-8"))
-    return {k: frozenset(v.split()) if isinstance(v, str) else v for k, v in data.items()}
-
-
-def listed(kind: str, name: str) -> Sequence[Any]:
-    """Values of the first list for a word of a parameter's name, the last word first."""
-    for word in (*reversed(noun(name).split()), "else"):
-        for row in lists()[kind]:
-            if word in row["names"].split():
-                return row["values"]
-    return ()
-
-
-def singular(field: str) -> str:
-    """`entries` and `pets` as one of them."""
-    return re.sub(r"ies$", "y", field) if field.endswith("ies") else field.removesuffix("s")
 
 
 def tables(node: Json, name: str = "") -> Iterator[tuple[str, Records]]:

@@ -25,29 +25,22 @@ from rods.synthesis.structure.trace import (
 )
 from rods.types import ToolCall, Value
 from rods.writers.graph.api_graph import ApiGraph
-from rods.writers.graph.ground import PASSING, Grounder
+from rods.writers.graph.fresh import listed
+from rods.writers.graph.ground import FROM_LIST, PASSING, Grounder
 from rods.writers.graph.live import Live
 from rods.writers.resample.assign import Materials
 from rods.writers.resample.rebind import find_leaf, put_leaf, typed_like
 from rods.writers.templates.phrases import Phrases
 from rods.writers.templates.reading import clear_producer
 
-TRIES = 16
-"""Calls that are tried for one place of the plan."""
-FAILURES = 3
-"""How often a tool may fail in one place before it is given up there."""
-KEEP = 0.3
-"""How often a call of the renamed seed stays where nothing depends on it."""
-KEEP_LINKED = 0.9
-"""The same for a call that gives a value to another one, or takes one."""
-EVEN = 0.7
-"""Share of the choices of a roaming walk for which all tools are alike."""
-REFER = 0.6
-"""How often a value that a result has just shown is meant without being said."""
-LONG_NUMBER = 8
-"""Letters of a number that is pointed at or not used at all."""
-LONGEST = 200
-"""Letters of a value that nobody would type."""
+TRIES = 16  # Calls that are tried for one place of the plan
+FAILURES = 3  # How often a tool may fail in one place before it is given up there
+KEEP = 0.3  # How often a call of the renamed seed stays where nothing depends on it
+KEEP_LINKED = 0.9  # The same for a call that gives a value to another one, or takes one
+EVEN = 0.7  # Share of the choices of a roaming walk for which all tools are alike
+REFER = 0.6  # How often a value that a result has just shown is meant without being said
+LONG_NUMBER = 8  # Letters of a number that is pointed at or not used at all
+LONGEST = 200  # Letters of a value that nobody would type
 
 
 @dataclass(frozen=True)
@@ -184,6 +177,11 @@ class Walk:
             old = next((v for v in present if v == current), present[-1])
             scalar = current if not isinstance(current, list | dict | ToolCall) else old
             arguments[name] = put_leaf(current, path, typed_like(old, scalar))
+        linked = {name for name, _ in self._base.links.get(step, {})}
+        for name in arguments if self._planner.domains.inferred else ():
+            free = listed("texts", name) if name not in linked else ()
+            if free and isinstance(arguments[name], str) and self._rng.random() < FROM_LIST:
+                arguments[name] = self._rng.choice(free)
         return ToolCall(call.name, arguments)
 
     def _sample(self, owner: str, used: set[str]) -> bool:
@@ -230,7 +228,8 @@ class Walk:
         phrases, domains = self._planner.phrases, self._planner.domains
         for name, value in call.arguments.items():
             producer = clear_producer(self._steps, self._began, call, name, phrases, domains)
-            always = kept or _long(value)
+            own = [step.call for step in self._steps[self._began[-1] :]] if domains.inferred else []
+            always = kept or _long(value) or (producer and producer.call in own)  # nobody knows it
             if producer is not None and (always or self._rng.random() < REFER):
                 found[name] = producer
         return found

@@ -12,24 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rods.synthesis.structure.mentions import iso
-from rods.synthesis.structure.words import alike_words
+from rods.synthesis.structure.words import alike_words, word_lists
 from rods.writers.resample.entities import RUNS, says
 from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import WORDY, New, Sketch
 from rods.writers.resample.values import assign_listed, assign_numbers
 from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases
 
-KEEP_WORD = 0.04
-"""Chance that a word stays as it is."""
+KEEP_WORD = 0.04  # Chance that a word stays as it is
 KEEP_LOCAL = 0.05
 SWAP_OPENER = 0.6
-REWORD_FREE = 0.35
-"""Share of content words that are replaced in an exchanged text."""
+REWORD_FREE = 0.35  # Share of content words that are replaced in an exchanged text
 
 COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry", "moment"})
 """Kinds of what is made of several words or signs."""
-BORN = 2010
-"""Days before this year are birthdays."""
+BORN = 2010  # Days before this year are birthdays
+_STIFF = re.compile("kindly|might|wish", re.I)
 _FEAST = re.compile(r"\b(?:christmas|new year|valentine|halloween|independence day)\b", re.I)
 
 
@@ -56,7 +54,8 @@ def assign(
             values[index] = draw.compound(kind, key)
         elif kind.startswith("opener"):
             if rng.random() < SWAP_OPENER:
-                values[index] = rng.choice(phrases()[key])
+                plain = [p for p in phrases()[key] if not days or not _STIFF.search(p)]
+                values[index] = rng.choice(plain)
         elif kind.startswith("free:"):
             values[index] = materials.vocabulary.reworded(key, rng, REWORD_FREE)
     _assign_dates(sketch, values, days, rng)
@@ -106,8 +105,7 @@ class _Draw:
             return word
         for _ in range(8):
             if kind == "person":
-                name = vocabulary.first_name(rng) if rng.random() < 0.6 else vocabulary.surname(rng)
-                new = name.lower()
+                new = self._person(word).lower()
             elif says(word, self._found.prose):
                 new = vocabulary.plain(rng)
             else:
@@ -116,6 +114,14 @@ class _Draw:
                 self._used.add(new)
                 return new
         return word
+
+    def _person(self, word: str) -> str:
+        """A name; for own tools a surname for a surname, and a first name that fits `she`."""
+        rng, vocabulary, first = self._rng, self._vocabulary, word not in self._found.surnames
+        if first and self._shift:
+            return rng.choice(self._found.first_names or word_lists().first_names)
+        first = first if self._shift else rng.random() < 0.6
+        return vocabulary.first_name(rng) if first else vocabulary.surname(rng)
 
     def compound(self, kind: str, key: str) -> str:
         """Another name or code of a kind that `COMPOUND` lists; the old one where none is new."""

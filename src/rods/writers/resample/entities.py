@@ -25,7 +25,9 @@ from rods.types import Json, ToolCall, Value
 _WORDS = re.compile(r"[A-Za-z']+|[^\sA-Za-z']+")
 
 _around = files("rods").joinpath("writers", "resample", "around.toml").read_text(encoding="utf-8")
-_LEADS, _FILES, _ENDS = (frozenset(words.split()) for words in tomllib.loads(_around).values())
+_LEADS, _FILES, _ENDS, _WOMEN, _SHE, _HE = (
+    frozenset(words.split()) for words in tomllib.loads(_around).values()
+)
 """What stands before a noun; what a name may stand right before or after; what may follow one."""
 _QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d")
 
@@ -65,10 +67,8 @@ RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 WORD = re.compile(r"[A-Za-z]+")
 MONTHS = frozenset(name.lower() for name in calendar.month_name if name)
 SPECIAL = frozenset({"", ".", "..", "/"})
-NEAR = 4
-"""Words within which two of a name are said together."""
-SHORT = 4
-"""Letters of a name that may be an abbreviation."""
+NEAR = 4  # Words within which two of a name are said together
+SHORT = 4  # Letters of a name that may be an abbreviation
 
 LeafMap = Callable[[str, Scalar], Scalar]
 KeyMap = Callable[[str, str], str]
@@ -93,6 +93,10 @@ class Entities:
     numbers: dict[float, set[str]] = field(default_factory=dict[float, set[str]])
     """Numbers to their kinds."""
     kept_words: set[str] = field(default_factory=set[str])
+    surnames: set[str] = field(default_factory=set[str])
+    """Words of people's names, in lower case, that are family names."""
+    first_names: list[str] = field(default_factory=list[str])
+    """First names that fit `she`, or `he`; empty where the texts say neither, or both."""
     referring: set[str] = field(default_factory=set[str])
     """Words that stay in names as in what people say: "annual report" means annual_report.pdf."""
 
@@ -164,6 +168,9 @@ class _Collector:
         for call in flattened(self._task):
             call_map(call, self._domains, self._argument)
         self._shared_words()
+        spoken, names = set(WORD.findall(self._lower)), word_lists().first_names
+        if bool(spoken & _SHE) != bool(spoken & _HE):
+            self.found.first_names = [n for n in names if (n in _WOMEN) == bool(spoken & _SHE)]
         return self.found
 
     def _protect(self, kind: str, value: Scalar) -> Scalar:
@@ -201,9 +208,11 @@ class _Collector:
         if argument and not self._known(kind, value):
             return
         if kind == "person":
-            for word in WORD.findall(value):
+            for number, word in enumerate(WORD.findall(value)):
                 if len(word) >= 2 and self._personal(word):
                     self.found.words[word.lower()] = "person"
+                    if number or "surname" in self._domains.fresh.values():
+                        self.found.surnames.add(word.lower())
         elif kind == "pattern":
             for word in WORD.findall(value):
                 self._word(word)
@@ -305,7 +314,7 @@ class _Collector:
         found.local -= found.kept_words | self._domains.keep | MONTHS
         verbs = {w for w, kind in found.words.items() if kind == "word" and self._verb(w)}
         found.referring = verbs & self._referring()
-        found.kept_words |= verbs
+        found.kept_words |= verbs | (self._protected if self._domains.inferred else set())
         for word in self._protected | verbs:
             found.words.pop(word, None)
             found.local.discard(word)

@@ -146,10 +146,7 @@ def _landmarks(prose: str, domains: Domains) -> Iterator[float]:
 def rebind(
     environment: Environment, draft: Task, knowledge: Knowledge, numbers: Mapping[float, float]
 ) -> Task | Rejection:
-    """Execute a draft call by call; arguments that follow results get the new results.
-
-    A rejection names turn and call where a call fails that did not fail in the seed.
-    """
+    """Execute a draft, arguments following the new results; rejected where a call newly fails."""
     # All tools in one turn: which are offered when is the gates' business, not the writer's.
     stage = dataclasses.replace(draft, turns=(Turn(""),))
     try:

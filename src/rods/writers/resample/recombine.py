@@ -19,10 +19,8 @@ from rods.synthesis.base import Base, Unit
 from rods.task import Task, Turn
 
 MAX_TURNS = 8
-SAME_CLASS = 0.7
-"""How often turns are exchanged for turns of the same class."""
-PARTNERS = 8
-"""Tasks that one seed exchanges turns of one class with."""
+SAME_CLASS = 0.7  # How often turns are exchanged for turns of the same class
+PARTNERS = 8  # Tasks that one seed exchanges turns of one class with
 EXTEND_SHARE = 0.15
 """How often a recombination adds a class of another task instead of exchanging one."""
 
@@ -38,10 +36,7 @@ class ResamplePlan(NamedTuple):
 
 
 def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
-    """Leave out turns at the end, or at the start where nothing depends on them.
-
-    One turn at least and a deliberate gap stay; None where that cannot be.
-    """
+    """Leave out turns at the end, or independent ones at the start; None where none may go."""
     options = [list(units[:count]) for count in range(max(1, len(units) - 2), len(units))]
     for start in range(1, min(3, len(units))):
         rest = units[start:]
@@ -77,10 +72,7 @@ class Partners:
         return self._known[task.id]
 
     def recombine(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
-        """Exchange the seed's turns of one class for another task's turns of a class.
-
-        None: the seed has no turns that stand by themselves, or no partner fits.
-        """
+        """The seed with another task's turns in the place of a class's; None where none fit."""
         own = _separable(seed, self.units(seed))
         if rng.random() < EXTEND_SHARE:
             return self._extend(seed, rng)

@@ -22,8 +22,7 @@ SMALL_RANGE = 120
 """Kinds with no larger value are drawn from the whole range, unless they are `scaled`."""
 _MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")
 """A number with its unit in the plural."""
-KEEP = 0.06
-"""Chance that a number stays as it is."""
+KEEP = 0.06  # Chance that a number stays as it is
 
 SUPERLATIVES = ("highest", "lowest", "top priority", "critical")
 
@@ -50,10 +49,7 @@ def assign_numbers(
 
 
 def _reckoned(sketch: Sketch) -> set[float]:
-    """Numbers said beside another one of the same unit that stays: they are reckoned from it.
-
-    Of `add 30 gallons so that I end with 40 gallons` neither moves.
-    """
+    """Numbers of one unit, one of which stays: `add 30 gallons so that I end with 40 gallons`."""
     found: set[float] = set()
     for text in sketch.found.prose.splitlines():
         units: dict[str, set[float]] = {}
@@ -133,8 +129,7 @@ def _round(new: float, old: float, rng: random.Random | None = None) -> float:
     return float(round(new / step) * step) if rng is not None else float(round(new))
 
 
-ATTEMPTS = 40
-"""Draws of a whole set of names before the old ones are kept."""
+ATTEMPTS = 40  # Draws of a whole set of names before the old ones are kept
 
 
 def assign_listed(

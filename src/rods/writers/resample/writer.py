@@ -33,17 +33,12 @@ from rods.writers.resample.recombine import ResamplePlan
 from rods.writers.resample.sketch import Sketch
 from rods.writers.templates.vocabulary import Vocabulary
 
-CACHED = 2048
-"""Analyzed plans (a seed, or a recombination) that are kept."""
+CACHED = 2048  # Analyzed plans (a seed, or a recombination) that are kept
 
-PLANS = 3
-"""Recombinations that are looked at before the seed itself is renamed."""
-DRAWS = 3
-"""Draws of values until one executes like its plan."""
-COURTESY = 0.12
-"""How often a greeting or a closing is added to a turn."""
-SAME_COURTESY = 0.6
-"""The same, for a turn in which nothing else could change."""
+PLANS = 3  # Recombinations that are looked at before the seed itself is renamed
+DRAWS = 3  # Draws of values until one executes like its plan
+COURTESY = 0.12  # How often a greeting or a closing is added to a turn
+SAME_COURTESY = 0.6  # The same, for a turn in which nothing else could change
 
 
 class AnalyzedTask(Base):
@@ -87,9 +82,9 @@ class ResampleWriter(Writer):
         self._access = state_access(environment)
         self._domains: Domains = domains_for(environment, self._pool)
         self._shares = (recombine_share, cut_share)
-        self.materials = Materials(
-            Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
-        )
+        keep, coins = self._domains.keep, not self._domains.inferred  # people read their own tools
+        words = Vocabulary.from_tasks(self._pool, keep, coins=coins)
+        self.materials = Materials(words, self._donor_texts())
         self._partners = recombine.Partners(self._pool, environment, _listed(self._domains))
         self._prepared: dict[str, AnalyzedTask | Rejection] = {}
 

@@ -23,20 +23,14 @@ from rods.synthesis.structure.words import SLOT, literal, noun, thing
 from rods.types import ToolCall
 from rods.writers.templates.wording import Wording, from_description
 
-OPENER = 0.35
-"""How often the first turn begins by setting the scene."""
-LINK = 0.25
-"""How often a later turn begins with a short remark."""
-DROP = 0.75
-"""How often a value that is left open is not spoken of at all, where a clause allows it."""
+OPENER = 0.35  # How often the first turn begins by setting the scene
+LINK = 0.25  # How often a later turn begins with a short remark
+DROP = 0.75  # How often a value that is left open is not spoken of at all, where a clause allows it
 ASIDE = 0.12
 """How often words that may leave a value open introduce one, lest they mean that it is missing."""
-LONG_VALUE = 24
-"""Letters of a value that is too long for an aside."""
-LONG = 60
-"""Letters of a clause after which nothing is hung on: its end would be lost."""
-DEFAULT = "default"
-"""Section of a file for all tools of its class."""
+LONG_VALUE = 24  # Letters of a value that is too long for an aside
+LONG = 60  # Letters of a clause after which nothing is hung on: its end would be lost
+DEFAULT = "default"  # Section of a file for all tools of its class
 
 
 class Frames(NamedTuple):
@@ -46,6 +40,7 @@ class Frames(NamedTuple):
     next: tuple[str, ...]
     last: tuple[str, ...]
     answers: tuple[str, ...]
+    short: tuple[str, ...]
     remarks: tuple[str, ...]
 
 
@@ -92,7 +87,7 @@ class Phrases:
         """Whether an argument can be meant, without being said, by what that call showed."""
         wording = self.wordings.get(call.name)
         if wording is None:
-            return thing(argument) != noun(argument)
+            return thing(argument) != noun(argument) or argument in ("code", "id", "number", "key")
         return bool(wording.references(argument, producer))
 
     def references(self, request: CallRequest, name: str) -> list[str]:
@@ -109,10 +104,7 @@ class Phrases:
     def turn(
         self, requests: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
     ) -> str:
-        """One message that asks for all of these calls (one at least), in their order.
-
-        `first`: the conversation begins with it; then the scene of class `owner` may be set.
-        """
+        """One message for all these calls, in order; `first` may set the scene of class `owner`."""
         parts: list[str] = []
         around = frame_lists()
         if first:
@@ -143,7 +135,7 @@ class Phrases:
             if name in request.call.arguments:
                 text += " " + rng.choice(forms)
         if request.blurred:
-            if rng.random() < DROP:
+            if rng.random() < DROP or wording.described:
                 text = wording.without(text, request.blurred)
             opened = rng.choice(wording.opened(request.blurred))
             text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
@@ -169,14 +161,15 @@ class Phrases:
     def answers(self, call: ToolCall, name: str) -> list[str]:
         """Everything that `answer` may say."""
         wording = self.wordings.get(call.name)
-        what = thing(name) if wording is None else wording.noun(name)
+        what = "" if wording is None else wording.noun(name)
+        around = frame_lists()
+        forms = around.short if wording is None else around.answers
         text = literal(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
-        return [_closed(form.format(what, quoted)) for form in frame_lists().answers]
+        return [_closed(form.format(what, quoted)) for form in forms]
 
 
-NO_PHRASES = Phrases({}, {})
-"""Of an environment that brings none."""
+NO_PHRASES = Phrases({}, {})  # Of an environment that brings none
 
 
 @functools.cache
@@ -245,10 +238,7 @@ def _load(folder: Path) -> Phrases:
 
 
 def _read(text: str, where: str, into: dict[str, Wording]) -> tuple[Sequence[str], Sequence[str]]:
-    """Read the wordings of one file; its openers and verbs are returned.
-
-    What `[default]` says of an argument holds for all tools that take it.
-    """
+    """Read one file's wordings; return openers and verbs. `[default]` holds for all its tools."""
     try:
         data = _with_tuples(tomllib.loads(text))
         openers, verbs = (data.pop(name, ()) for name in ("openers", "verbs"))

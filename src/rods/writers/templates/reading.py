@@ -3,10 +3,8 @@
 A message that is read to its last word asks for these calls and for nothing else, no matter who
 wrote it. Other wording is not judged here.
 
-"That order" has one meaning where the result shows one such value, no later call or result has
-another one, and it was seen in this turn or the one before. "The order you placed" wants that only
-one was placed, "that order" that its turn placed no other. A reference that repeats what was asked
-for ("the branch nearest to Rome") needs none of that.
+"That order" has one meaning where the result of this turn or the one before shows one such value,
+and no later call or result another. "The branch nearest to Rome" repeats what was asked for.
 """
 
 from __future__ import annotations
@@ -75,8 +73,7 @@ def clear_producer(
 
 
 _WORD = re.compile(r"[a-z']+")
-OPEN = "[^\\x01]{1,300}?"
-"""Any value."""
+OPEN = "[^\\x01]{1,300}?"  # Any value
 END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
 """What follows a clause."""
 MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
@@ -152,10 +149,7 @@ def foreign(text: str) -> set[str]:
 def _ways(
     steps: Sequence[TraceStep], number: int, wording: Wording, referred: bool
 ) -> dict[str, str]:
-    """Patterns of the words for each argument of a step.
-
-    `referred`: values may also be meant, by what showed them, or left open.
-    """
+    """Patterns of each argument's words; `referred`: it may be meant by a result, or left open."""
     filled: dict[str, str] = {}
     for name, value in steps[number].call.arguments.items():
         producers = _producers(steps[:number], value) if referred else ()

@@ -33,15 +33,14 @@ class Vocabulary:
         self._corpus = tuple(corpus) or self._lists.nouns
 
     @classmethod
-    def from_tasks(cls, tasks: Iterable[Task], keep: Set[str] = frozenset()) -> Vocabulary:
-        """Take the nouns of these tasks' user texts (training side only) but those to `keep`.
-
-        A word counts as a noun where an article or a possessive stands before it, and a full stop,
-        a comma or a preposition behind it, in two texts at least.
-        """
+    def from_tasks(
+        cls, tasks: Iterable[Task], keep: Set[str] = frozenset(), *, coins: bool = True
+    ) -> Vocabulary:
+        """The nouns, but those to `keep`, that stand as nouns in two of these texts at least."""
         texts = {turn.user for task in tasks for turn in task.turns}
         found = Counter(word for text in texts for word in set(_NOUN.findall(text)))
-        return cls(sorted(word for word, count in found.items() if count > 1 and word not in keep))
+        nouns = sorted(word for word, count in found.items() if count > 1 and word not in keep)
+        return cls(nouns, coins=coins)
 
     def word(self, rng: random.Random) -> str:
         """One word in lower case."""
@@ -85,10 +84,7 @@ class Vocabulary:
         return rng.choice(self._lists.extensions)
 
     def courteous(self, text: str, rng: random.Random, share: float, *, first: bool) -> str:
-        """Open and close a text politely, each with chance `share`; a blank text stays blank.
-
-        A greeting opens the first turn, a connector any other.
-        """
+        """Open and close a text politely, each with chance `share`; a blank one stays blank."""
         if not text.strip():
             return text
         text = re.sub(r"\b(please|kindly) (?:please|kindly)\b", r"\1", text)

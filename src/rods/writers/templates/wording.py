@@ -9,8 +9,10 @@ Tools for which nobody wrote templates get wordings made of their own descriptio
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from importlib.resources import files
+from typing import Any, NamedTuple, TypeAlias
 
 from rods.synthesis.planned import Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, order_of, thing
@@ -18,11 +20,9 @@ from rods.types import ToolSpec, Value, json_choices, json_type
 
 FOUND = ("that {}", "the same {}")
 """What stands for a value where nobody wrote references for its tool."""
-POINTING = ("that ", "those ", "the same ", "its ")
-"""Words that point to what was seen last."""
+POINTING = ("that ", "those ", "the same ", "its ")  # Words that point to what was seen last
 _LEADS = "using|paid with|paying with|charged to|with|at|of|on|in|from|to|for|under"
-_BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"
-"""What goes with an argument that is dropped."""
+_BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"  # What goes with an argument that is dropped
 
 
 class Wording(NamedTuple):
@@ -66,6 +66,10 @@ class Wording(NamedTuple):
         if name not in self.drop:
             return say
         slot = re.escape(f"{{{name}}}")
+        if self.described:
+            first = re.sub(rf"(?<=: ){slot}, |(?<= with ){slot} and ", "", say, count=1)
+            rest = re.sub(rf"(?:{_LED}) {slot}(?: as the reason)?", "", say, count=1)
+            return first if first != say else rest
         led = rf"^use {slot} (?:to|and) (?!\{{)|(?<=^use ){slot} and "
         short = re.sub(rf"{led}|{_BEFORE}{slot}| and {slot}$", "", say, count=1)
         return say if f"{{{name}}}" in short else short
@@ -78,7 +82,11 @@ class Wording(NamedTuple):
         """A value in each of its noun phrases."""
         words = self.words.get(name, {})
         forms = self.named.get(name, ("{}",))
-        if self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
+        if isinstance(value, dict) and self.described:
+            return [_object(form, value) for form in forms]
+        if self.described and forms == ("the room {}",):
+            forms = ("the {}" if re.fullmatch("[a-z ]+", str(value)) else "room {}",)
+        elif self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
             forms = tuple(form.replace("{}", "'{}'") for form in forms)
         elif self.described and (value == 1 or (isinstance(value, list) and len(value) == 1)):
             forms = tuple(map(singular, forms))
@@ -112,7 +120,9 @@ class Wording(NamedTuple):
     def opened(self, name: str) -> list[str]:
         """What may stand for a value that is left open."""
         what = self.noun(name)
-        return list(self.open.get(name) or (f"{'an' if what[:1] in 'aeiou' else 'a'} {what}",))
+        one = "an" if what[:1] in "aeiou" else "a"
+        one = "some" if self.described and re.search("[^su]s$", what) else one
+        return list(self.open.get(name) or (f"{one} {what}",))
 
 
 def _points_back(form: str) -> bool:
@@ -142,6 +152,14 @@ def _named(form: str, value: Value, words: Mapping[str, str]) -> str:
     return form.replace("{}", literal(value, words))
 
 
+def _object(form: str, value: Mapping[str, Value]) -> str:
+    """An object as people write it down; what has a name by its name: `Femke (phone 06)`."""
+    known = {key: literal(item, {}) for key, item in value.items() if item is not None}
+    name = known.pop("name", "") if "(" in form else ""
+    told = ", ".join(v if _MOMENT.match(v) else f"{noun(k)} {v}" for k, v in known.items())
+    return form.replace("{}", told) if not name else f"{name} ({told})" if told else name
+
+
 def singular(form: str) -> str:
     """A noun phrase that counts one: `{} day` for `{} days`, `the allergy {}`."""
     words = form.split()
@@ -151,41 +169,45 @@ def singular(form: str) -> str:
     return " ".join(words)
 
 
+_Phrases: TypeAlias = dict[str, tuple[str, str]]  # by argument: its thing, its noun phrase
+_file = files("rods").joinpath("writers", "templates", "described.toml")
+_PARTS, _CODE, _BY, _TO, _TOWARD, _TOLD, _ALONE, _WHEN, _ALSO = tomllib.loads(
+    _file.read_text(encoding="utf-8")
+).values()
+_THEN = re.compile(r" and \w+ (?:the|it|its|their)\b")  # A second thing that a tool does
 _LEAD = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
 _RETURNED = re.compile(r",? and (?:returns?|gives? back|yields?) .*")
 """What a program gets, of which no user speaks."""
+_BY_CODE = re.compile(r" (?:by|with|using|via) (?:its|their|the|an?) (?:code|id|number|key)$")
 _GIVEN = r"(?:(?:given|certain|particular|specific|single) )"
-_PARTS = "data|details|information|number|code|name|list|form|type|status|history|address|time|date"
-"""Nouns before which another one says what kind they are: `contact data`."""
-_CODE = "code|id|identifier|number|key|reference"
 _COUNTED = re.compile(
     r"(?:(?:the )?(?:new |total )?number of|how many) (?!the\b)((?:\w+ )??(?:\w+s|people))\b"
 )
 """A parameter's description that says what is counted: `How many people are coming`."""
-_by = "extend shorten prolong increase decrease reduce raise lower delay postpone"
-_BY = frozenset(_by.split())
-_TO = frozenset(("change", "set", "update", "adjust", "resize", "limit"))
-"""Verbs that take an amount with `by`, and with `to`."""
-_ALSO = {"euros": "|money", "dollars": "|money", "amount": "|payment", "percent": "|percentage"}
-"""What a sentence calls that of which a number says how much."""
 _UNIT = re.compile(r"(?:^| )(km|kg|percent)$")
-_WHEN = {"day": "on", "date": "on", "time": "at"}
-_THEN = re.compile(r" and \w+ (?:the|it|its|their)\b")
-"""A second thing that a tool does, behind which `with` is lost: `and take the car away`."""
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
+_BEHIND = re.compile(r" (?:(at|on|in|and)|of|for|from|to|near|by|until|called) $")
+_ELSE = re.compile(r" to (?:another|a different|a new) [\w ]+$")
+"""What stands for optional values: `to another day or another time`."""
+_LED = ",|:| and| with| on| at| under the name| called|, giving"
+_NAMED = re.compile(r"\b(?:last|full|family)? ?name of the \w+$")
 
 
 def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     """Templates for a call with these arguments, and with all that are required.
 
-    A value takes its place where the description names its thing: `Lend a book to a member` becomes
-    `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`. What is not named there
-    follows the thing that it identifies, or stands at the end.
+    A value takes the place of its thing or stands at the end: `Lend a book to a member` becomes
+    `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`.
     """
-    base, amounts = _RETURNED.sub("", order_of(spec)), ""
-    then = _THEN.search(base)
+    base, amounts = _BY_CODE.sub("", _RETURNED.sub("", order_of(spec))), ""
+    base = re.sub("^search (?=an? )", "search for ", re.sub(r" by name$", " called a name", base))
+    then, verb, moved = _THEN.search(base), base.partition(" ")[0], _ELSE.search(base)
+    if moved and (when := [n for n in _WHEN if n in given and n in moved[0]]):
+        says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
+        base = base[: moved.start()] + "".join(says)
     nouns: dict[str, str] = {}
     named: dict[str, tuple[str, ...]] = {}
-    rest: list[str] = []
+    rest: _Phrases = {}
     for name, schema in spec.properties.items():
         if name not in spec.required and name not in given:
             continue
@@ -198,12 +220,21 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
         found = place.search(base, 1) if required else None
         form, slot = _form(name, what, schema, found.group() if found else ""), f"{{{name}}}"
         named[name] = (form,)
-        if found:
+        if slot in base:
+            named[name] = ("{}",)
+        elif found:
+            alone = what in _ALONE or re.match(rf"(?:the )?name of the {what}\b", _about(schema))
+            if alone and (lead := _BEHIND.search(base[: found.start()])):
+                named[name], on = ("{}",), f" {_WHEN.get(what, lead[1])} " if lead[1] else lead[0]
+                base = base[: lead.start()] + on + base[found.start() :]
+                found = place.search(base, lead.start() + len(on)) or found
             after = base[found.end() :]
             after = re.sub("^ of ", " for ", after) if " of {}" in form else after
             base = base[: found.start()] + slot + after
+        elif _NAMED.search(_about(schema)) and " " in base:
+            base, named[name] = f"{base} under the name {slot}", ("{}",)
         elif form.startswith("{} ") and not _UNIT.search(what):
-            verb = base.partition(" ")[0]
+            named[name] = ("{}",) if f"number of {what}" in base else (form,)
             amounts += f" {'by' if verb in _BY else 'to' if verb in _TO else 'for'} {slot}"
         elif required and (near := _owner(schema, base)):
             base = base[: near.end()] + f" with {slot}" + base[near.end() :]
@@ -211,23 +242,45 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
             base, named[name] = f"{base} {_WHEN[what]} {slot}", ("{}",)
         elif " " not in base and what != noun(name):
             base += f" {slot}"
+            named[name] = (form.removeprefix("the "),)
+        elif " " not in base.partition(" {")[0] and verb in _TOWARD:
+            base, named[name] = f"{base} to {slot}", (form.removeprefix("the "),)
         else:
-            rest.append(slot)
-            named[name] = (form.removeprefix("the ") if then else form,)
-    joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
-    last = f" ({joined})" if then else f" with {joined}"
-    say = base + amounts + (last if rest else "")
-    return Wording((say,), named=named, nouns=nouns, described=True)
+            rest[name] = (what, form)
+    told = _told(rest, spec, named, then is not None)
+    bare = (name for name, forms in named.items() if forms == ("{}",))
+    plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
+    say, drop = base + amounts + (told if rest else ""), plain.union(rest)
+    return Wording((say,), named=named, nouns=nouns, described=True, drop=frozenset(drop))
+
+
+def _told(rest: _Phrases, spec: ToolSpec, named: dict[str, tuple[str, ...]], listed: bool) -> str:
+    """How things that the sentence lacks, in these phrases, are said; many stand behind a colon."""
+    labels: list[bool] = []
+    for name, (what, form) in rest.items():
+        schema = spec.properties[name]
+        kind, alone = json_type(schema), len(rest) == 1 and what in (*_TOLD, "reason")
+        listed = listed or len(rest) > 2 or kind in ("dict", "object") or what in _TOLD
+        short = kind in ("integer", "number") or what.endswith(("size", "code", "id"))
+        labels.append(form.startswith("the ") and (short or bool(json_choices(schema))))
+        named[name] = ("{}" if alone or kind in ("dict", "object") else form,)
+    slots = [f"{{{name}}}" for name in rest]
+    for name, label in zip(rest, labels, strict=True):
+        named[name] = (named[name][0].removeprefix("the "),) if listed or label else named[name]
+    if listed or all(labels):
+        return f"{':' if listed else ','} {', '.join(slots)}"
+    if [*rest] == ["reason"]:
+        return f", giving {slots[0]} as the reason"
+    return f" {'in' if [*rest] == ['room'] else 'with'} {literal([*slots], {})}"
 
 
 def _noun(name: str, schema: Mapping[str, Any], base: str) -> str:
-    """What an argument is called: its own thing, else one of the sentence that it identifies.
-
-    `Cancel a booking` takes the `code` that is described as `The booking code`.
-    """
+    """What an argument is called: `code` of `Cancel a booking` is a `booking` there."""
     about, kind = _about(schema), json_type(schema)
     if kind in ("integer", "number") and (counted := _COUNTED.match(about)):
         return counted[1]
+    if re.search(rf"\b{noun(name)}\b", base):
+        return noun(name)
     what = thing(name)
     what += "s" if kind in ("array", "list") and not what.endswith("s") else ""
     if re.search(rf"(?<![\w{{]){re.escape(what)}(?![\w}}])", base, re.I):
@@ -265,6 +318,8 @@ def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
         return f"at {'least' if what[1] == 'i' else 'most'} {{}} {what[4:]}"
     if number and (what.endswith("s") or what == "people"):
         return f"{{}} {what}"
+    if found and re.search(rf" (?:{_CODE})$", what):
+        return f"{what} {{}}"
     if found and what != noun(name) and re.search(mark, f"{noun(name)} {about}"):
         return f"{what} {{}}"
     if found and number:
