@@ -20,7 +20,7 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import field_of, flattened, leaves
-from rods.synthesis.structure.words import word_lists
+from rods.synthesis.structure.words import order_of, word_lists
 from rods.task import Task, read_tasks
 from rods.types import Json, ToolCall, ToolSpec
 from rods.writers import make_writer
@@ -357,3 +357,19 @@ def test_a_seed_task_leaves_open_what_its_sentence_names() -> None:
     asked = [("register_pet", "name"), ("register_pet", "owner_id"), ("prescribe", "medicine")]
     may = [walk._may_blur(*pair) for pair in asked]  # pyright: ignore
     assert may == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "said"),
+    [
+        ("return_bike", "Return the bike of a rental to a station.", "return the bike of a rental"),
+        ("bring_back", "Returns the book.", "return the book"),
+        ("end_rental", "Return a bike to a station.", "return a bike to a station"),
+        ("get_rental", "Return the rental of a member.", "show the rental of a member"),
+        ("rentals", "Return all rentals.", "show all rentals"),
+    ],
+)
+def test_what_a_program_returns_is_shown_and_what_a_customer_returns_is_returned(
+    name: str, description: str, said: str
+) -> None:
+    assert order_of(ToolSpec(name, description, {})).startswith(said)

@@ -65,7 +65,9 @@ def order_of(spec: ToolSpec) -> str:
         for place in range(1, len(words) - 2):
             if words[place] in ("and", "then") and words[place + 2] in _ARTICLES:
                 words[place + 1] = _imperative(words[place + 1])
-    words[0] = "show" if words[0] == "return" else words[0]  # nobody asks for a return
+    moves = {"return", "back"} & {*noun(spec.name).split()} or re.search(r" to (an?|the) ", sentence)
+    if words[0] == "return" and not moves:  # what a program returns, a user asks to see
+        words[0] = "show"
     return SLOT.sub("", " ".join(words))
 
 
