@@ -10,13 +10,13 @@ import pytest
 
 from rods.synthesis.gates.request import calls_are_asked_for
 from rods.synthesis.planned import CallRequest, Producer
-from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.sources import place_of
 from rods.synthesis.structure.trace import TraceStep, all_tools, read_result
 from rods.synthesis.structure.words import SLOT, verb_of
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
-from rods.writers.templates.phrases import Phrases, phrases_of
+from rods.writers.templates.phrases import NO_PHRASES, Phrases, phrases_of
 from rods.writers.templates.reading import clear_producer
 from rods.writers.templates.wording import Wording, from_description
 from synthesis_cases import ENVIRONMENT, keeper, named, sides, walked, with_turn, writer
@@ -55,6 +55,16 @@ def test_a_reference_needs_one_clear_producer() -> None:
     assert clear_producer([PLACED, other], [1], REVIEW, "order_id", PHRASES, DOMAINS) is None
     weather = step(ToolCall("get_current_time"), '{"current_time": "10:30"}')
     assert clear_producer([PLACED, weather], [1], REVIEW, "order_id", PHRASES, DOMAINS) is None
+
+
+def test_the_same_rental_is_not_meant_where_another_one_was_named_before() -> None:
+    rented = step(ToolCall("rent_bike", {"bike_id": "B-3"}), '{"rental_id": "L-13"}')
+    named = step(ToolCall("add_extra", {"rental_id": "L-29", "extra": "lock"}), '{"extras": 1}')
+    extend, own = ToolCall("extend", {"rental_id": "L-13"}), Domains(inferred=True)
+    found = clear_producer([rented], [0], extend, "rental_id", NO_PHRASES, own)
+    assert found == Producer(rented.call)
+    steps = [named, rented]
+    assert clear_producer(steps, [1], extend, "rental_id", NO_PHRASES, own) is None
 
 
 def test_one_of_a_list_is_meant_by_its_place() -> None:

@@ -68,6 +68,8 @@ def clear_producer(
         recent = number >= began[0]
         later = steps[number + 1 :]
         rivals = any(has_rival(s, {name, *fields}, value, alike_in(s.call)) for s in later)
+        if domains.inferred:  # "the same rental" may be one that was named before
+            rivals |= any(s.call.arguments.get(name, value) != value for s in steps[:number])
         return producer if recent and (alone or producer.place) and not rivals else None
     return None
 
