@@ -65,7 +65,7 @@ def order_of(spec: ToolSpec) -> str:
         for place in range(1, len(words) - 2):
             if words[place] in ("and", "then") and words[place + 2] in _ARTICLES:
                 words[place + 1] = _imperative(words[place + 1])
-    moves = {"return", "back"} & {*noun(spec.name).split()} or re.search(r" to (an?|the) ", sentence)
+    moves = {"return", "back"} & {*noun(spec.name).split()} or re.search(" to (an?|the) ", text)
     if words[0] == "return" and not moves:  # what a program returns, a user asks to see
         words[0] = "show"
     return SLOT.sub("", " ".join(words))

@@ -65,12 +65,11 @@ def clear_producer(
             return None
         if named:
             return producer
-        recent = number >= began[0]
         later = steps[number + 1 :]
         rivals = any(has_rival(s, {name, *fields}, value, alike_in(s.call)) for s in later)
         if domains.inferred:  # "the same rental" may be one that was named before
             rivals |= any(s.call.arguments.get(name, value) != value for s in steps[:number])
-        return producer if recent and (alone or producer.place) and not rivals else None
+        return producer if number >= began[0] and (alone or producer.place) and not rivals else None
     return None
 
 
