@@ -295,7 +295,10 @@ def _make(
             said = f"{answers} answers of the server are" if answers else "no file is"
             common.say(f"{said} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
-        raise SynthesisError(f"none of {counted.tried} candidates was accepted; see the table.")
+        why = "see the table"
+        if 2 * counted.rejected["gate", "novelty"] > counted.tried:
+            why = "nothing in these tasks varies (docs/guides/tool-classes.md)"
+        raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
     tried = collection.tried if made else []  # a seed task from nothing has no ancestors
     barren = [task.provenance.origin or task.id for task in tried if task.id not in made]
