@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from places import BENCHMARKS
+from places import BENCHMARKS, SOURCE
 from rods.abilities import initial_state
 from rods.env import Environment
 from rods.synthesis.base import Base
@@ -314,7 +314,8 @@ def test_a_sister_has_a_name_of_a_woman() -> None:
     said = [d.turns[0].user for d in drafts if not isinstance(d, Rejection)]
     names = {text.partition("sister ")[2].partition(" ")[0] for text in said}
     assert len(names) > 3
-    assert not names & {"Ibrahim", "Otto", "Kofi", "Brooks", "Anton", "Hugo", "Omar", "Igor"}
+    women = (SOURCE / "writers" / "resample" / "around.toml").read_text(encoding="utf-8")
+    assert names - {"Femke"} <= {*women.partition("women = ")[2].split()}
 
 
 def test_what_a_class_leaves_open_has_plain_words() -> None:
