@@ -334,6 +334,8 @@ def test_the_reward_of_the_guide_gives_a_score() -> None:
     right = score(thrifty, task, play(task, script("[add(amount=2)]", "Done.")))
     extra = score(thrifty, task, play(task, script("[add(amount=2), total()]", "Done.")))
     assert (right.value, extra.value) == (1.0, 0.95) and extra.parts["extra_calls"] == 1
+    wrong = score(thrifty, task, play(task, script("[total()]", "[total()]", "Done.")))
+    assert wrong.value == 0.0, "the boundary takes rewards between 0 and 1 alone"
 
 
 @pytest.mark.slow
