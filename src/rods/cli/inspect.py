@@ -194,14 +194,14 @@ def _page(finding: VariantFinding) -> Table:
     table.add_column(overflow="fold")
     origin = variant.provenance
     table.add_row("category", variant.category)
-    table.add_row("recipe", escape(origin.recipe or "(none)"))
+    table.add_row("writer", escape(origin.recipe or "(none)"))
     table.add_row("origin", escape(f"{origin.origin}, scenario {origin.scenario}"))
     table.add_row("ancestors", ", ".join(origin.ancestors) or "(none)")
     if finding.seed is None:
-        table.add_row("seed", "unknown: give it with --tasks")
+        table.add_row("seed task", "unknown: give it with --tasks")
     elif finding.distance is not None:
         table.add_row(
-            "seed", f"{finding.seed.id}, distance of structure {finding.distance:.3f} (0 to 1)"
+            "seed task", f"{finding.seed.id}, distance of structure {finding.distance:.3f} (0 to 1)"
         )
     table.add_section()
     for index, turn in enumerate(variant.turns):

@@ -185,10 +185,10 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
     least = f"{device.memory / GIB:.2f} GiB {'stated' if device.stated else 'free'}"
     if plan.server:
         least += f", of which a server has {plan.server:.0%} (engine.vllm.memory)"
-    fits = "it does not fit" if plan.lacks(device) == "device" else "it fits"
+    fits = "it does not fit into" if plan.lacks(device) == "device" else "it fits into"
     apart = {"host": " (host)", "disk": " (disk)"}
     rows = [(i.name + apart.get(i.place, ""), i.bytes, i.why) for i in plan.items]
-    rows += [("cache", cache, held), ("needed at least", plan.needed, f"of {least}: {fits}")]
+    rows += [("cache", cache, held), ("needed at least", plan.needed, f"{fits} {least}")]
     return [f"{size / GIB:8.2f} GiB  {name}: {why}" for name, size, why in rows]
 
 
