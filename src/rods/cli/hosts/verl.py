@@ -65,6 +65,8 @@ def verl(
             if words:
                 say(f"verl is not installed: {' '.join(words)} is neither checked nor applied.")
             out().print_json(data=for_engine(given_to(config, folder, nodes, gpus), words))
+            say("verl is not installed, so its own checks and defaults are missing.")
+            return
         raise
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)

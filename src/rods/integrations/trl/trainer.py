@@ -77,7 +77,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             others: handed to `GRPOTrainer`: callbacks, optimizers, quantization_config.
 
         Raises:
-            ConfigError: arguments and settings contradict each other, or ask for what TRL has not.
+            ConfigError: arguments and settings contradict each other, or ask for what TRL lacks.
         """
         require_same(run.config, args)
         wrong = sorted({"reward_funcs", "train_dataset", "eval_dataset", "tools"} & others.keys())
