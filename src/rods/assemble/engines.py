@@ -105,10 +105,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     """The settings with their engine, and the bytes that a cache here may grow to.
 
     The manifest of the run keeps them for a resume; only another `train.local.memory_gib` bounds
-    the cache again.
-
-    Raises:
-        ConfigError: the run cannot fit; the message says which setting would make it.
+    the cache again. Raises `ConfigError`, with the setting to change, where the run cannot fit.
     """
     device = device_of(config)
     shape = shape_of(load_architecture(config.model))

@@ -36,9 +36,7 @@ def evaluation_of(
 ) -> Generator[Callable[[Progress], list[dict[str, Any]]]]:
     """Yield the held-out evaluation of a model, or of a run's last checkpoint.
 
-    Raises:
-        StoreError: the run has no checkpoint.
-        ConfigError: the engine cannot be given the run's weights.
+    Raises `StoreError` without a checkpoint, `ConfigError` if the engine cannot take its weights.
     """
     require_found(config.model.name)
     with closing(environment_of(config)) as environment:

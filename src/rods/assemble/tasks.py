@@ -55,9 +55,7 @@ def with_objects(
 ) -> RunConfig:
     """Return settings whose `env.name` and `env.tasks` mean these objects (see `rods.train`).
 
-    Raises:
-        ConfigError: no module has the environment, or this call is part of what another process
-            imports to get it.
+    Raises `ConfigError` if no module has the environment, or if another process imports the call.
     """
     words: list[str] = []
     if environment is not None:
@@ -144,9 +142,7 @@ def demonstrations_of(
     """Demonstrations of the tasks that a run trains on, and the digest of their chat template.
 
     Without `writers`, by name, they are of originals alone; the numbers are `DemonstrationPlan`'s.
-
-    Raises:
-        ConfigError: the dialect is inline, or there is no such writer.
+    Raises `ConfigError` for an inline dialect, or where there is no such writer.
     """
     dialect = structured(config.model.dialect)
     template = ChatTemplate(load_tokenizer(config.model), load_stops(config.model))

@@ -60,11 +60,7 @@ def read_rows(path: Path) -> list[NumberedTask]:
 
 
 def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
-    """Return the task with this id, original's name, line number or start of an id.
-
-    Raises:
-        TaskError: no task or more than one has it.
-    """
+    """Return the task of this id, original's name, line or start of an id; else `TaskError`."""
     tasks = [row.task for row in rows]
     named = [t for t in tasks if t.provenance.origin == key]
     tries = (

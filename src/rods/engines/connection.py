@@ -86,11 +86,7 @@ class Connection:
         self._api.organization = self._api.project = None  # nor that service's account
 
     async def models(self) -> list[Mapping[str, Any]]:
-        """What the server lists: `id`, `owned_by`, and what else it says of each model.
-
-        Raises:
-            PolicyError: it cannot be asked, or lists none.
-        """
+        """What the server says of each model, such as `id`; `PolicyError` if it lists none."""
         answer = await self._told(self._api.get("/models", cast_to=object))
         rows = _list(answer, "data")
         if not rows:

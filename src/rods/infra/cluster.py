@@ -28,14 +28,9 @@ class Cluster:
 
     @classmethod
     def at(cls, address: str) -> Cluster:
-        """Connect, unless this process is connected already.
+        """Connect to `auto`, HOST:PORT or `local` (see `RaySettings`), unless this process is.
 
-        Args:
-            address: `auto`, HOST:PORT, or `local` (see `RaySettings`).
-
-        Raises:
-            PrerequisiteError: Ray is not installed.
-            ConfigError: there is no Ray.
+        Raises `PrerequisiteError` without the package, and `ConfigError` where there is no Ray.
         """
         try:
             ray: Any = importlib.import_module("ray")

@@ -26,11 +26,7 @@ class Database:
     """A connection. Threads of one process may share it; transactions exclude each other."""
 
     def __init__(self, path: Path, schema: Sequence[str], version: int, what: str) -> None:
-        """Open the file, or make it in a folder that exists; messages call its content `what`.
-
-        Raises:
-            StoreError: the file is damaged, has another layout, or cannot be written.
-        """
+        """Open or make a file of `what`; `StoreError` for a damaged one or another layout."""
         self.path, self._what = path, what
         self._lock = threading.RLock()  # held while a transaction lasts
         with self._errors("opening"):

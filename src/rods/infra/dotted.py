@@ -77,11 +77,7 @@ def within(key: str, names: Collection[str]) -> bool:
 
 
 def override(data: dict[str, Any], text: str) -> None:
-    """Put one override of the form `section.key=value` into nested tables.
-
-    Raises:
-        ConfigError: it is not of that form, or leads into something that is not a table.
-    """
+    """Put `section.key=value` into nested tables; `ConfigError` for another form or place."""
     key, equals, raw = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"override {text!r}: expected section.key=value.")

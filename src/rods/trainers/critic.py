@@ -160,11 +160,7 @@ class Critic:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state, in place.
-
-        Raises:
-            ValueError: it is that of another critic.
-        """
+        """Go on from a saved state, in place; raises `ValueError` for that of another critic."""
         weights, own = cast("dict[str, Tensor]", state["weights"]), self._trained()
         names = {name for name in own.keys() & weights.keys()
                  if own[name].shape == weights[name].shape}  # fmt: skip
