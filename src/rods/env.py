@@ -284,10 +284,24 @@ def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -
             arguments.
     """
     found = load("env.name", address)
+    _refuse_tools(found, address)
     if isinstance(found, type) or not hasattr(found, "open"):
         found = _called(found, address, arguments or {})
+        _refuse_tools(found, address)
     require("env.name", address, found, Environment)
     return cast("Environment", found)
+
+
+def _refuse_tools(found: Any, address: str) -> None:
+    """Raise `ConfigError` for somebody's class, or an object of one, that is no environment."""
+    kind: type[Any] = found if isinstance(found, type) else type(found)
+    makes = callable(found) and kind is not found
+    if not (makes or hasattr(found, "warm_up") or kind.__module__ == "builtins"):
+        raise ConfigError(
+            f"env.name: {address!r} is {'a class' if kind is found else f'a {kind.__name__}'}, not "
+            "an environment. If its methods are the tools, wrap it with rods.envs.tool_classes: "
+            f'NAME = ToolClasses("name", [{kind.__name__}]). Then give FILE.py:NAME.'
+        )
 
 
 def _called(factory: Any, name: str, arguments: Mapping[str, Any]) -> Any:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rods.errors import ConfigError
+from rods.errors import ConfigError, RodsError
 from rods.infra.dotted import nearest
 from rods.infra.files import text_of
 
@@ -72,11 +72,7 @@ class Registry:
         return {**self._shared, **added}
 
     def address(self, name: str) -> str:
-        """`module:attribute` of a name.
-
-        Raises:
-            ConfigError: there is none of this name; the message has the nearest one.
-        """
+        """`module:attribute` of a name; the `ConfigError` for an unknown one has the nearest."""
         names = self._names
         if name in names:
             return names[name]
@@ -109,11 +105,7 @@ def recipe_names() -> list[str]:
 
 
 def provides() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """`[provides]` of each recipe: `module:attribute` in its folder, by kind and short name.
-
-    Raises:
-        ConfigError: a `recipe.toml` cannot be read.
-    """
+    """`[provides]` of each recipe, by kind and short name; `ConfigError` for a broken file."""
     return _provides(RECIPES)
 
 
@@ -124,11 +116,7 @@ def _provides(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """A recipe's file as plain data.
-
-    Raises:
-        ConfigError: it cannot be read or is not TOML.
-    """
+    """A recipe's file as plain data; raises `ConfigError` if it is missing or not TOML."""
     try:
         return tomllib.loads(text_of(path, "settings", ConfigError))
     except tomllib.TOMLDecodeError as error:
@@ -166,13 +154,18 @@ def load(setting: str, address: str) -> Any:
             there = [name for name, value in vars(found).items() if _own(name, value)]
             near = difflib.get_close_matches(attribute, there, cutoff=0.5) or there[:5]
             names = ", ".join(near) or "no names"
-            raise AttributeError(f"{module} has no {attribute!r}. It has {names}.")
+            raise ConfigError(f"{module} has no {attribute!r}. It has {names}.")
         return getattr(found, attribute)
     except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
-        raise ConfigError(
-            f"{setting}: {address!r} cannot be imported: {str(error).removesuffix('.')}. Modules "
-            "are looked for in the working directory too; a file is named FILE.py:attribute."
-        ) from error
+        said, where = str(error).removesuffix("."), f"{setting}: {address!r}"
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise ConfigError(
+                f"{where} cannot be imported: {said}. Modules are looked for in the working "
+                "directory too; a file is named FILE.py:attribute."
+            ) from error
+        # Without a kind: what the module makes is refused, such as a tool without a type hint.
+        kind = "" if isinstance(error, RodsError) else f"{type(error).__name__}: "
+        raise ConfigError(f"{where}: {kind}{said}.") from error
 
 
 def _own(name: str, value: object) -> bool:
@@ -192,7 +185,7 @@ def _of_file(name: str) -> ModuleType:
         return sys.modules[known]
     spec = importlib.util.spec_from_file_location(known, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ImportError(f"there is no file {path}")
+        raise ModuleNotFoundError(f"there is no file {path}", name=name)
     _found_in(str(path.parent))
     module = sys.modules[known] = importlib.util.module_from_spec(spec)
     LOADING.add(known)
@@ -235,11 +228,7 @@ def takes(setting: str, name: str, function: Any, *expected: str, **named: objec
 
 
 def require(setting: str, name: str, found: object, protocol: type) -> None:
-    """Refuse what lacks a part of its protocol, and say which.
-
-    Raises:
-        ConfigError: a part is missing.
-    """
+    """Raise `ConfigError` for what lacks a part of its protocol, and say which."""
     public = [part for part in {**vars(protocol), **protocol.__annotations__} if part[0] != "_"]
     missing = sorted(part for part in public if not hasattr(found, part))
     if missing:

@@ -155,18 +155,27 @@ def test_a_file_is_named_by_its_path(file: str, tmp_path: Path) -> None:
     assert "mine" not in sys.modules or not file.startswith("deep")
 
 
+UNHINTED = """
+from rods.envs.tool_classes import ToolClasses
+class Desk:
+    def book(self, room): ...
+x = ToolClasses("desk", [Desk])
+"""
+
+
 @pytest.mark.usefixtures("mine")
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "there is no file .*broken.py"),
-        ("from . import other", "relative import"),
-        ("x = (", "was never closed"),
-        ("import nowhere", "No module named 'nowhere'"),
-        ("import os\nrooms = 3", r"broken\.py has no 'x'\. It has rooms\. Modules are"),
-        ("xs = 3", r"broken\.py has no 'x'\. It has xs\."),
-        ("", r"broken\.py has no 'x'\. It has no names\."),
-        ("raise ValueError('odd.')", r"odd\. Modules are"),
+        (None, " cannot be imported: there is no file .*broken.py. Modules are looked for"),
+        ("from . import other", ": ImportError: attempted relative import .*"),
+        ("x = (", ": SyntaxError: .*was never closed.*"),
+        ("import nowhere", r": ModuleNotFoundError: No module named 'nowhere'\.$"),
+        ("import os\nrooms = 3", r": ./broken\.py has no 'x'\. It has rooms\.$"),
+        ("xs = 3", r": ./broken\.py has no 'x'\. It has xs\.$"),
+        ("", r": ./broken\.py has no 'x'\. It has no names\.$"),
+        ("raise ValueError('odd.')", r": ValueError: odd\.$"),
+        (UNHINTED, r": class Desk, method book, parameter room: .*"),
     ],
 )
 @pytest.mark.parametrize("find", [make_environment, get_dialect, get_reward, WRITERS.find])
@@ -175,8 +184,9 @@ def test_a_file_that_cannot_be_loaded_is_named(
 ) -> None:
     if content is not None:
         (tmp_path / "broken.py").write_text(content)
-    with pytest.raises(ConfigError, match=rf"'./broken.py:x' cannot be imported: .*{said}"):
+    with pytest.raises(ConfigError, match=rf"'./broken.py:x'{said}") as caught:
         find("./broken.py:x")
+    assert content is None or "Modules are" not in str(caught.value)
     way = "or FILE\\.py:attribute of your own" if content is None else "is a file\\. Add the name"
     with pytest.raises(ConfigError, match=way):
         find("./broken.py")

@@ -225,6 +225,28 @@ def test_a_name_that_is_no_environment(name: str, said: str) -> None:
         make_environment(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("Bikes", "a class"), ("Shop", "a class"), ("shop", "a Shop"), ("make", "a Shop")],
+)
+def test_a_class_of_tools_in_place_of_an_environment_is_to_be_wrapped(
+    name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that cannot be made without arguments, an object, or what a function makes."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "bikes.py"
+    file.write_text(
+        "class Bikes:\n    def rent(self, bike: str): ...\n"
+        "class Shop:\n    def __init__(self, bikes: dict): ...\n    def open(self): ...\n"
+        "shop = Shop({})\ndef make(): return shop\n"
+    )
+    kind = "Bikes" if name == "Bikes" else "Shop"
+    with pytest.raises(ConfigError) as caught:
+        make_environment(f"{file}:{name}")
+    assert f"{file}:{name}' is {what}, not an environment." in str(caught.value)
+    assert f'NAME = ToolClasses("name", [{kind}])' in str(caught.value)
+
+
 def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -> None:
     with pytest.raises(ConfigError, match="brings no tasks"):
         original_tasks(EnvSettings(name=NAME))
