@@ -39,6 +39,7 @@ from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
 from rods.infra.files import LineLog, disk, locked, released, text_of, write_atomic
 from rods.infra.host import now, origin
 from rods.infra.install import VERSION
+from rods.infra.text import counted, quoted
 from rods.types import Json
 
 if TYPE_CHECKING:
@@ -56,11 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
-    """Make an empty folder: `base/name`, or `base/<date and time>` where no name is given.
-
-    Raises:
-        StoreError: there is something in `name`, or the folder cannot be made.
-    """
+    """Make an empty folder `base/name`, or one named by the time; `StoreError` if it is taken."""
     path = first = Path(base) / (name or datetime.now().strftime("%Y%m%d-%H%M%S"))
     for number in count(2):
         with disk(path, "making"):
@@ -83,7 +80,7 @@ def require_free(path: Path) -> None:
     """
     held = {p.name for p in path.iterdir()} if path.is_dir() else set[str]()
     if (path / MANIFEST).exists():  # looked for last: it is there before anything else is
-        how = f"Choose another name, or continue it: `rods train --resume {path}`."
+        how = f"Choose another name, or continue it: `rods train --resume {quoted(path)}`."
         raise StoreError(f"{path}: this run exists already. {how}")
     if held - BEFORE_MANIFEST or path.is_file():
         how = "Choose another name; nothing was written."
@@ -247,7 +244,7 @@ class RunDirectory:
         if (theirs := self.manifest.get("kind", TRAIN)) != kind:
             raise StoreError(
                 f"{self.path}: this is a run of `rods {theirs}`, not of `rods {kind}`. Continue "
-                f"it: `rods {theirs} --resume {self.path}`."
+                f"it: `rods {theirs} --resume {quoted(self.path)}`."
             )
 
     def _require_more(self, asked: RunConfig) -> None:
@@ -260,13 +257,13 @@ class RunDirectory:
         limit, number = "updates", 2 * step
         if 0 < asked.trajectories <= sampled:
             limit, number = "trajectories", 2 * sampled
-        more = f"rods train --resume {self.path} --{limit} {number}"
+        more = f"rods train --resume {quoted(self.path)} --{limit} {number}"
         way = f"Train it for longer ({more}), or start"
         if stages_done:
             way = "All its stages are done, so no task is left. Start"
         raise StoreError(
-            f"{self.path}: this run is finished, after {step} updates; nothing was changed. "
-            f"{way} a new run: rods train."
+            f"{self.path}: this run is finished, after {counted(step, 'update')}; nothing was "
+            f"changed. {way} a new run: rods train."
         )
 
     def require_version(self) -> None:

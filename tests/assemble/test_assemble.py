@@ -106,6 +106,8 @@ def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
         "At most 7 updates, no variants."
     )
     assert of(stages=stages, curriculum="static").endswith("At most 21 updates, no variants.")
+    assert of(updates=1).endswith("At most 1 update, no variants.")
+    assert "At most 1 update. " in of(stages=stages[1:], updates=1)
 
 
 def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():

@@ -11,6 +11,7 @@ from urllib.error import URLError
 import pytest
 from typer.main import get_command
 
+from places import SOURCE
 from rods.cli import main as program
 from rods.cli.common import overrides, profile_for
 from rods.config import Start, load_config
@@ -601,3 +602,14 @@ def test_each_algorithm_that_a_hint_names_is_a_valid_setting() -> None:
             load_config(
                 overrides=[f"{k}={v}" for k, v in zip(words[::2], words[1::2], strict=True)]
             )
+
+
+def test_commands_to_paste_quote_their_paths() -> None:
+    """A bare `{path}` after a verb or an option would break where the path has a space."""
+    verbs = "|".join(program._VERBS)  # pyright: ignore[reportPrivateUsage]
+    bare = rf"(?:\brods (?:{verbs}|\{{verb\}})(?: [A-Z]+)?(?: --\w+)?| with --\w+) \{{([\w.]+)\}}"
+    found = set[tuple[str, str]]()
+    for file in SOURCE.rglob("*.py"):
+        text = re.sub(r'"\s*\n\s*f"', "", file.read_text(encoding="utf-8"))
+        found |= {(file.name, name) for name in re.findall(bare, text)}
+    assert {name for _, name in found} <= {"at"}, found

@@ -57,6 +57,14 @@ def test_it_writes_tools_tasks_settings_and_tests(project: Path) -> None:
     assert [words[0] for words in commands(project / "README.md")] == list(VERBS)
 
 
+def test_the_first_command_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods("init", "my agent", monkeypatch=monkeypatch) == 0
+    assert "The project is in my agent/. Go there (cd 'my agent')" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\nb"])
 def test_a_name_that_is_no_new_folder_is_refused(

@@ -30,6 +30,7 @@ from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
+from rods.infra.text import counted, quoted
 from rods.integrations.trackers import tracking
 from rods.loop import train as run_loop
 from rods.policy import Engine
@@ -97,12 +98,12 @@ def train(
                 run_loop(components, run, display)
     except Interrupted as stop:
         build_report(run.path)
-        raise Interrupted(f"{stop} Continue: rods train --resume {run.path}") from stop
+        raise Interrupted(f"{stop} Continue: rods train --resume {quoted(run.path)}") from stop
     except BaseException as error:  # a bug or Ctrl-C: raised again
         if resume is None:  # a start that failed must not block the next one
             run.abandon(refused=isinstance(error, ConfigError | PolicyError | RewardError))
         if isinstance(error, KeyboardInterrupt) and run.path.exists():
-            how = f"Continue from the last checkpoint: rods train --resume {run.path}"
+            how = f"Continue from the last checkpoint: rods train --resume {quoted(run.path)}"
             raise Interrupted(f"stopped at once. {how}") from error
         raise
     build_report(run.path)
@@ -187,13 +188,14 @@ def outlook(config: RunConfig, sides: Splits) -> str:
     if config.grows:
         growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
         first = sum(steps[:growing])
-        text += f"At most {config.updates} updates. " if config.updates else ""
+        text += f"At most {counted(config.updates, 'update')}. " if config.updates else ""
         text += f"Variants are made in stages.{growing}, which begins "
-        text += f"after {first} updates. " if first else "with the first update. "
+        text += f"after {counted(first, 'update')}. " if first else "with the first update. "
         if 0 < config.updates <= first:
             text += "So this run makes none: raise updates, or shorten the stages before. "
     else:
-        text += f"At most {min(sum(steps), config.updates or sum(steps))} updates, no variants. "
+        most = min(sum(steps), config.updates or sum(steps))
+        text += f"At most {counted(most, 'update')}, no variants. "
     if scenarios < ENOUGH and not config.evaluation.files:
         text += f"Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
         text += "tasks, or raise env.held_out. "
@@ -209,8 +211,8 @@ def _warn(config: RunConfig, sides: Splits) -> None:
         _LOG.warning(outlook(config, sides))
     if not config.grows and (steps := total_steps(config, sides.originals)) < config.updates:
         _LOG.warning(
-            f"the stages of this fixed pool end after at most {steps} updates, updates = "
-            f"{config.updates}: to train as long, raise stages.{len(config.stages) - 1}.epochs"
+            f"the stages of this fixed pool end after at most {counted(steps, 'update')}, updates "
+            f"= {config.updates}: to train as long, raise stages.{len(config.stages) - 1}.epochs"
         )
 
 

@@ -19,6 +19,7 @@ from rods.envs import make_environment
 from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
 from rods.errors import ConfigError, RodsError
 from rods.evaluation.check import CheckReport, check_tasks
+from rods.infra.text import counted
 from rods.split import untrained_tools
 from rods.task import Task
 
@@ -97,11 +98,8 @@ def _shown(report: CheckReport, lines: Mapping[str, int], every: bool) -> Iterat
     if shown:
         yield table
     counts = ", ".join(f"{name} {count}" for name, count in report.counts().items())
-    calls = report.calls // 2
-    yield (
-        f"{report.tasks} task{'s' * (report.tasks != 1)}, {calls} call{'s' * (calls != 1)}, "
-        f"replayed twice in {report.seconds:.1f} s: {counts}."
-    )
+    held = f"{counted(report.tasks, 'task')}, {counted(report.calls // 2, 'call')}"
+    yield f"{held}, replayed twice in {report.seconds:.1f} s: {counts}."
     if not every and report.counts()["ambiguous"]:
         yield "An agent may have to guess in the ambiguous ones; --every lists them."
 

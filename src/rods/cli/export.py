@@ -36,4 +36,5 @@ def export(
 
     export_model(name, target, run, dtype)
     print_results({"out": target, "files": sorted(path.name for path in target.iterdir())})
-    say(f"{target}: for example, transformers' from_pretrained({str(target)!r})")
+    load = f"AutoModelForCausalLM.from_pretrained({str(target)!r})"
+    say(f"The model is in {target}. In transformers, load it with {load}.")

@@ -13,6 +13,7 @@ import typer
 from rods.cli.common import AsJson, print_results, say
 from rods.errors import ConfigError
 from rods.infra.files import disk
+from rods.infra.text import quoted
 
 PROJECT = Path(__file__).with_name("project")  # the files of a new project
 
@@ -38,4 +39,4 @@ def init(
             made.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     files = sorted(path.name for path in target.iterdir())
     print_results({"folder": name, "files": files})
-    say(f"{name}/: the commands of {name}/README.md run in it, the first: cd {name}")
+    say(f"The project is in {name}/. Go there (cd {quoted(name)}) and follow its README.md.")

@@ -22,6 +22,7 @@ from rods.config import SMALL, load_config
 from rods.envs import make_environment
 from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
 from rods.errors import EnvError, TaskError
+from rods.infra.text import quoted
 from rods.synthesis.gates.overlap import Prints, prints
 from rods.synthesis.structure.profile import distance
 from rods.task import Task, read_tasks
@@ -81,7 +82,7 @@ def inspect(
     if file is not None and (file / "manifest.json").is_file():
         raise TaskError(
             f"{file} is a run; expected a file of variants. To see its trajectories: rods view "
-            f"{file}. Its variants are in {file}/checkpoint/STEP/variants.jsonl."
+            f"{quoted(file)}. Its variants are in {file}/checkpoint/STEP/variants.jsonl."
         )
     if file is None and not structure:
         raise TaskError("rods inspect needs a file of variants, or --structure.")

@@ -16,6 +16,7 @@ from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.dotted import override
 from rods.infra.interrupt import ctrl_c
+from rods.infra.text import counted, quoted
 from rods.store import RunDirectory, new_run_dir, require_free
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _resume(folder: Path, updates: int) -> None:
     if made.get("kind") == KIND and made["finished"]:
         raise StoreError(
             f"{folder}: this training is finished; nothing was changed. Train its model further in "
-            f"a new folder: rods sft DATA --model {folder} --out NEW."
+            f"a new folder: rods sft DATA --model {quoted(folder)} --out NEW."
         )
     run = RunDirectory.resume(folder, kind=KIND)
     chosen: Any = run.manifest["config"]
@@ -157,7 +158,7 @@ def _resume(folder: Path, updates: int) -> None:
         trainer.load(checkpoint.path / "policy")
     if trainer.step > trainer.total:
         raise ConfigError(
-            f"--updates {updates}: {folder} has {trainer.step} updates. Give at least as many."
+            f"--updates {updates}: {folder} has {counted(trainer.step, 'update')}. Give no fewer."
         )
     if updates:
         before: Any = run.manifest.get("changes") or []
@@ -210,9 +211,8 @@ def _learn(
                 saved = time.monotonic()
                 took = saved - began
             if stopped() and not last:
-                raise Interrupted(
-                    f"stopped after update {update.step}. Continue: rods sft --resume {run.path}"
-                )
+                again = f"rods sft --resume {quoted(run.path)}"
+                raise Interrupted(f"stopped after update {update.step}. Continue: {again}")
     figures: list[dict[str, Any]] = list(run.metrics())
     card = {**_card(chosen, trainer, examples, figures), "changes": run.manifest.get("changes", [])}
     trainer.finish(run.path, card, adapter=chosen.get("adapter", False))

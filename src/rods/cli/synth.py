@@ -25,6 +25,7 @@ from rods.envs.originals import brings_tasks, own_tasks, split_tasks
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.evaluation.check import without_broken
 from rods.infra.files import disk
+from rods.infra.text import quoted
 from rods.split import Split, untrained_tools
 from rods.split import sides as both
 from rods.synthesis.chat import LlmWriterSettings, split_address
@@ -137,7 +138,7 @@ def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
-    hint = f". Accept, edit or reject them: rods view --seeds {target}" if what == SEEDS else ""
+    hint = f". Accept, edit or reject them: rods view --seeds {quoted(target)}" * (what == SEEDS)
     common.say(f"{made} {what} in {target}{hint}")
 
 
@@ -157,10 +158,11 @@ def _free(target: Path, resume: bool) -> Path:
     if begun and not resume:
         raise StoreError(
             f"{folder}: an unfinished data set of this name is here. Continue it with "
-            f"--resume {target}, or remove it."
+            f"--resume {quoted(target)}, or remove it."
         )
     if resume and not begun:
-        raise StoreError(f"{target}: there is nothing to resume. Begin with --out {target}.")
+        at = quoted(target)
+        raise StoreError(f"{target}: there is nothing to resume. Begin with --out {at}.")
     return folder
 
 
@@ -326,7 +328,7 @@ def _run(collection: Collection, target: Path, what: str) -> None:
 
 
 def _kept(collection: Collection, target: Path, what: str) -> str:
-    kept = f"{len(collection.accepted)} {what} are kept. Continue with --resume {target}."
+    kept = f"{len(collection.accepted)} {what} are kept. Continue with --resume {quoted(target)}."
     return kept if collection.accepted else f"No {what.removesuffix('s')} was made yet."
 
 

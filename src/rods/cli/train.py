@@ -15,6 +15,7 @@ from rods.config.checks import require
 from rods.envs import make_environment
 from rods.errors import ConfigError, PolicyError
 from rods.infra.install import install_line, installed
+from rods.infra.text import quoted
 from rods.store import RunDirectory
 
 ADAPTERS = 1e-5  # least usual learning rate of LoRA adapters (`train.lr`)
@@ -168,6 +169,7 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     run = run_training(config, folder, resume, start, drift=drift)
     common.print_results(results_of(load_run(run.path)), summary(run.path))
     common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
-    look = f"rods view {run.path}"
+    at = quoted(run.path)
+    look = f"rods view {at}"
     look += "" if installed("nicegui") else f" (after {install_line('view')})"
-    common.say(f"Next: {look}, or rods export {run.path} --out FOLDER for the model.")
+    common.say(f"Next: {look}, or rods export {at} --out FOLDER for the model.")

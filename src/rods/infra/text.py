@@ -10,6 +10,7 @@ that people give are refused, since no other program could have written them as 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import cast
@@ -19,6 +20,16 @@ from rods.infra.pycall import MAX_BITS
 from rods.types import ToolCall, Value
 
 _PLAIN = frozenset({int, float, bool, type(None)})  # most of what there is, and nothing in it
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 update`, `2 updates`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def quoted(path: object) -> str:
+    """A path as a command to paste has it: in quotes where a shell would split it."""
+    return shlex.quote(str(path))
 
 
 def encoded(text: str) -> bytes:

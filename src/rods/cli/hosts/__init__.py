@@ -12,6 +12,7 @@ from rods.config import RunConfig, Start, load_config, parse_config, with_overri
 from rods.config.drift import require_same
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.files import text_of, write_atomic
+from rods.infra.text import quoted
 
 STARTED = "rods.json"  # what a training was started with, in its folder
 
@@ -32,9 +33,8 @@ class Started(NamedTuple):
 def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: bool) -> Started:
     """Return what to train with: a resume takes that of its start, and the command line wins.
 
-    Raises:
-        ConfigError: a setting is wrong, or a resume names a recipe or a profile.
-        StoreError: the file is damaged, or a setting must not change.
+    Raises `ConfigError` for a wrong setting, or a resume that names a recipe or a profile, and
+    `StoreError` for a damaged file, or a setting that must not change.
     """
     path, words = Path(folder) / STARTED, asked.overrides
     if not (resume and path.is_file()):
@@ -46,7 +46,7 @@ def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: b
         kept: dict[str, Any] = json.loads(text_of(path, "a training's settings", StoreError))
         made, before = parse_config(kept["config"], str(path)), [*map(str, kept["theirs"])]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        so = f"Remove it, and repeat your options with --resume {folder}."
+        so = f"Remove it, and repeat your options with --resume {quoted(folder)}."
         raise StoreError(f"{path}: damaged: {error}. {so}") from error
     config = with_overrides(made, words)
     require_same(folder, made.changed(config), drift)
@@ -60,16 +60,17 @@ def _last(words: Sequence[str]) -> list[str]:
 
 def require_meant(folder: str, resume: bool, saved: bool) -> None:
     """Raise `StoreError` unless a folder with checkpoints is resumed, and no other one is."""
+    at = quoted(folder)
     if resume and not saved:
-        raise StoreError(f"{folder}: there is no checkpoint to resume. Begin with --out {folder}.")
+        raise StoreError(f"{folder}: there is no checkpoint to resume. Begin with --out {at}.")
     if saved and not resume:
         raise StoreError(
             f"{folder}: a training has checkpoints there. Continue from the last one with --resume "
-            f"{folder}, or choose another --out."
+            f"{at}, or choose another --out."
         )
 
 
 def left_off(verb: str, folder: str, saved: bool) -> Interrupted:
     """Return what Ctrl-C ends a training with: how it continues."""
-    again = f"Continue from the last checkpoint: rods {verb} --resume {folder}"
+    again = f"Continue from the last checkpoint: rods {verb} --resume {quoted(folder)}"
     return Interrupted(f"interrupted. {again if saved else 'There is no checkpoint yet.'}")

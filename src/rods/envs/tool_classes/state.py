@@ -321,9 +321,9 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
         return record
     raise StateError(
         f"{where}: a {type(value).__name__} has no plain form, so it can be neither compared nor "
-        "shown. Keep text, numbers, lists, dictionaries, sets, dates, enumerations or objects of "
-        "your own classes with public attributes; other things belong in an attribute with a "
-        "leading underscore."
+        "shown. Keep objects of your own classes with only public attributes, text, numbers, "
+        "lists, dictionaries, sets, dates or enumerations; other things belong in an attribute "
+        "with a leading underscore."
     )
 
 
