@@ -48,6 +48,7 @@ def test_transformers_gives_the_same_greedy_answers(
 ) -> None:
     run, folder = runs[rank], tmp_path / "agent"
     assert rods("export", str(run.path), "--out", str(folder), monkeypatch=monkeypatch) == 0
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1, "safetensors: one reader"
     found: Any = AutoModelForCausalLM.from_pretrained(str(folder))
     base, tokenizer = load_model(ModelSettings(name="tiny-math", device="cpu"))
     latest = run.latest_checkpoint()

@@ -3,20 +3,23 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import rods
 from pool_cases import group, original
 from rods.config import RunConfig, Start, keys, load_config, with_overrides
 from rods.config.drift import may_change
 from rods.errors import StoreError
-from rods.infra.files import locked, released, write_atomic
+from rods.infra.files import locked, open_to_readers, released, write_atomic
 from rods.report.run_data import load_run
-from rods.store import FORMAT, RunDirectory, new_run_dir
+from rods.store import FORMAT, RunDirectory, new_run_dir, require_free
 
 
 @pytest.fixture
@@ -396,6 +399,40 @@ def test_a_damaged_line_within_the_log_is_named(run):
     (run.path / "metrics.jsonl").write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
     with pytest.raises(StoreError, match=r"metrics.jsonl:2: not JSON"):
         run.metrics()
+
+
+def test_a_command_to_continue_quotes_the_folder(tmp_path):
+    folder = tmp_path / "my second run"
+    folder.mkdir()
+    (folder / "manifest.json").touch()
+    with pytest.raises(StoreError, match=f"`rods train --resume '{folder}'`"):
+        require_free(folder)
+
+
+def test_a_folder_that_is_removed_from_a_run_at_work_is_named_and_not_made_again(run):
+    shutil.rmtree(run.path)
+    for write in (
+        lambda: run.log({"kind": "step", "step": 1}),
+        lambda: run.write_trajectories(1, []),
+        lambda: save(run, 1, "w"),
+        run.finish,
+    ):
+        with pytest.raises(StoreError, match=f"there is no folder {run.path}; it may have been"):
+            write()
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_weights_get_the_mode_of_any_new_file(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        (tmp_path / "config.json").touch()
+        save_file({"a": np.zeros(2)}, tmp_path / "model.safetensors")
+        open_to_readers(tmp_path)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("config.json", "model.safetensors"), 0o666 & ~umask)
 
 
 @pytest.mark.parametrize("record", [{"kind": "step"}, {"step": "1"}])

@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 
 from rods.engines.connection import Connection
 from rods.errors import PolicyError
+from rods.infra.files import open_to_readers
 from rods.policy import Weights
 
 KEPT = 2
@@ -67,6 +68,7 @@ class Folder:
         tensors = {name: t.detach().to("cpu", kind).contiguous() for name, t in weights.tensors()}
         path.mkdir(exist_ok=True)
         save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+        open_to_readers(path)
 
 
 class Adapters:

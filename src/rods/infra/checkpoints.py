@@ -76,7 +76,8 @@ class Checkpoints:
         part = self.folder / f".step-{step:06d}.part"
         with disk(final, "writing"):
             shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
+            self.folder.mkdir(exist_ok=True)  # not the run, which somebody may have removed
+            part.mkdir()
             try:
                 yield part
                 text = json.dumps({"step": step, **mark()})

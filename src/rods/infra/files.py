@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
 from rods.infra.install import install_line
-from rods.infra.text import encoded, json_text
+from rods.infra.text import counted, encoded, json_text
 from rods.types import Json
 
 PIECE = 512  # rows of a Parquet file that are read at once
@@ -61,7 +61,10 @@ def disk(path: Path, doing: str) -> Generator[None]:
                 f"{path}: the disk is full, {doing} it failed. No earlier file is lost: free "
                 "some space and repeat the command (a run: `rods train --resume`)."
             ) from error
-        raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
+        gone = next((folder for folder in reversed(path.parents) if not folder.exists()), None)
+        lost = f"there is no folder {gone}; it may have been removed"
+        why = lost if gone else error.strerror or error
+        raise StoreError(f"{path}: {doing} it failed: {why}.") from error
 
 
 def locked(path: Path, busy: str) -> int:
@@ -116,17 +119,22 @@ def text_of(path: Path, what: str, error: type[RodsError]) -> str:
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
-    """Replace a file whole: a temporary file in the same folder, fsync, rename.
-
-    Raises:
-        StoreError: the disk is full or the folder cannot be written; the old file is as it was.
-    """
+    """Replace a file whole, by fsync and rename; a `StoreError` leaves the old one as it was."""
     raw = encoded(data) if isinstance(data, str) else data
     with disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
         out.write(raw)
         out.flush()
         os.fsync(out.fileno())
     sync_folder(path.parent)
+
+
+def open_to_readers(folder: Path) -> None:
+    """Give weights in a folder the mode of any new file: safetensors writes them for one user."""
+    new = folder / ".mode"
+    new.touch()
+    for file in folder.glob("*.safetensors"):
+        file.chmod(new.stat().st_mode)
+    new.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -160,11 +168,7 @@ class LineLog:
                 raise
 
     def records(self) -> list[dict[str, Json]]:
-        """All whole records. A last line that was torn by a kill is left out: it is owed again.
-
-        Raises:
-            StoreError: a line before the last is damaged.
-        """
+        """All whole records, no last line torn by a kill; `StoreError` if another is damaged."""
         if not self.path.is_file():
             return []
         *lines, _torn = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -198,7 +202,7 @@ class LineLog:
             with disk(self.path, "cutting"):
                 os.truncate(self.path, left)
             whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
-            what = f"{whole} line{'s' * (whole != 1)} written after the last checkpoint removed"
+            what = f"{counted(whole, 'line')} written after the last checkpoint removed"
             also = "; the last one was torn" if torn else ""
             _log.warning("%s: %s, to be computed again%s", self.path, what, also)
         return left

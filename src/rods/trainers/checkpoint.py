@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from rods.engines.weights import base_of, merged
 from rods.errors import StoreError
+from rods.infra.files import open_to_readers
 from rods.trainers.loading import quiet
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class ModelWeights:
             cast("PreTrainedModel", self.model).save_pretrained(str(folder), **own)
         if peft:  # peft's card has nothing filled in
             (folder / "README.md").unlink(missing_ok=True)
+        open_to_readers(folder)
 
 
 def save_checkpoint(

