@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from rods.config import RunConfig
+from rods.cli.evaluate import conversing
+from rods.config import RunConfig, load_config
+from rods.errors import ConfigError
 from rods.policy import ScriptedPolicy
 from rods.rollout.template import ChatTemplate
 from rollout_cases import TEMPLATE, script
@@ -163,3 +165,12 @@ def test_ctrl_c_leaves_at_once() -> None:
         _, said = chat.communicate(timeout=60)
     assert chat.returncode == 130
     assert b"Traceback" not in said and b"Fatal" not in said
+
+
+def test_a_run_of_single_questions_is_refused_with_what_shows_it() -> None:
+    config = load_config("torl")
+    with pytest.raises(ConfigError, match=r"answers single questions.*rods view 'my run'"):
+        conversing(config, Path("my run"))
+    with pytest.raises(ConfigError, match="Use one of pythonic"):
+        conversing(config, None)
+    assert conversing(load_config("rods"), Path("my run"))

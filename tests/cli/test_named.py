@@ -39,6 +39,11 @@ LINES = {
         )
     },
     "train --recipe gone_tasks.toml --profile own": "held.jsonl: there is no such file of tasks",
+    "train --recipe ./nowhere.toml": "nowhere.toml: there is no such file of settings.",
+    "eval nope.json": "nope.json: there is no such file, run or folder of a model.",
+    "chat nope.toml": "nope.toml: there is no such file, run or folder of a model.",
+    "export nope.jsonl --out x": "nope.jsonl: there is no such file, run or folder of a model.",
+    "train --model nope.jsonl": "there is no such file nope.jsonl, neither a model nor a run",
     "train --train.filter dapoo": "there is no filter 'dapoo'. Did you mean 'dapo'?",
     "train --env.name bfcll": "there is no environment 'bfcll'. Did you mean 'bfcl'?",
     "eval --model.dialect hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?",

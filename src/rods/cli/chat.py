@@ -16,10 +16,10 @@ import typer
 from rich.text import Text
 
 from rods.cli.common import Model, Profile, Recipe, out, say
-from rods.cli.evaluate import chosen
+from rods.cli.evaluate import chosen, conversing
 from rods.cli.structure import NumberedTask, find
 from rods.config import SMALL, RunConfig
-from rods.dialects import Parsed, signature, structured
+from rods.dialects import Parsed, signature
 from rods.env import TurnVerdict, World, called
 from rods.errors import ConfigError, EnvError
 from rods.policy import Completion
@@ -45,7 +45,6 @@ def chat(
     The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
     --section.key VALUE. A conversation ends when the budget of context is spent."""
     config, run = chosen(context, recipe, profile, run, model, None)
-    say(f"loading {run or config.model.name} and the world ...")
     # Not the usual handler, which asyncio would replace; its own waits until a line is typed.
     former = signal.signal(signal.SIGINT, lambda *a: signal.default_int_handler(*a))
     try:
@@ -60,7 +59,8 @@ def chat(
 
 async def _converse(config: RunConfig, run: Path | None, name: str, temperature: float) -> None:
     """Converse until the user leaves, in one conversation after the other."""
-    dialect = structured(config.model.dialect)
+    dialect = conversing(config, run)
+    say(f"loading {run or config.model.name} and the world ...")
     from rods.assemble.evaluated import ready_policy
     from rods.assemble.refusals import require_known_tools
     from rods.assemble.tasks import sides_of

@@ -20,7 +20,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
 from rods.config import FULL, SMALL, SynthesisSettings, keys
-from rods.config.bundled import is_missing_path, local_path
+from rods.config.bundled import ENDINGS, is_missing_path, local_path
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.infra.dotted import flat, nearest, override, within
@@ -139,11 +139,7 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
 
 
 def overrides(args: Sequence[str], model: str = "") -> list[str]:
-    """Return `--train.lr=1e-4` as `train.lr=1e-4`; `model` comes last.
-
-    Raises:
-        ConfigError: an argument is not a setting, or has no value.
-    """
+    """Return `--train.lr=1e-4` as `train.lr=1e-4`, `model` last; `ConfigError` for other words."""
     found: list[str] = []
     for word in args:
         if not word.startswith("--"):
@@ -160,11 +156,7 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
 
 
 def resumed(target: str | Path | None, resume: Path | None, drift: bool = False) -> Path | None:
-    """Return where a command writes: what it resumes, or else `--out`.
-
-    Raises:
-        ConfigError: the command line contradicts itself.
-    """
+    """Return where a command writes: `--resume`, or else `--out`; `ConfigError` if they differ."""
     if drift and resume is None:
         raise ConfigError("--allow-drift has no effect without --resume RUN. Add it, or leave out.")
     if target and resume and Path(target).resolve() != resume.resolve():
@@ -186,11 +178,7 @@ def given(options: Mapping[str, object]) -> list[str]:
 
 
 def overrides_of(args: Sequence[str], verb: str, *read: str) -> list[str]:
-    """Return overrides of a verb that reads only these settings; others raise `ConfigError`.
-
-    Args:
-        read: keys of settings, or names of sections.
-    """
+    """Return overrides of a verb that reads only `read` (keys or sections), else `ConfigError`."""
     found, known = overrides(args), keys()
     for text in found:
         key = text.partition("=")[0].strip()
@@ -270,8 +258,9 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
     if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":
         return ""
     if is_missing_path(model) and model != place:  # what a place may be, the verb knows
+        what = "such file" if model.endswith(ENDINGS) else "folder"
         raise PolicyError(
-            f"model {model!r}: there is no folder {model}, neither a model nor a run. Give a "
+            f"model {model!r}: there is no {what} {model}, neither a model nor a run. Give a "
             "folder, as `rods sft DATA --out FOLDER` writes one, or a Hugging Face name."
         )
     if is_missing_path(model) or given.get("trajectories") or "HF_HUB_OFFLINE" in os.environ:

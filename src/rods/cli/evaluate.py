@@ -18,9 +18,10 @@ import typer
 from rods.cli import common
 from rods.config import FULL, SMALL, RunConfig, load_config, parse_config, with_overrides
 from rods.config.bundled import BUNDLED, is_missing_path
-from rods.dialects import structured
+from rods.dialects import Dialect, InlineDialect, get_dialect, structured
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
+from rods.infra.text import quoted
 from rods.store import MANIFEST, RunDirectory
 from rods.suites import make_suite
 from rods.task import Task
@@ -77,9 +78,7 @@ def chosen(
 
     The other arguments may begin with a path or a name, before settings. A checkpoint has the
     settings that it was trained with, unless `--recipe` or `--profile` is named.
-
-    Raises:
-        ConfigError: the policy is named twice, or a setting is wrong.
+    Raises `ConfigError` where the policy is named twice, or a setting is wrong.
     """
     words = list(context.args)
     path = words.pop(0) if words and not words[0].startswith("--") else ""
@@ -107,6 +106,16 @@ def chosen(
     return config, None
 
 
+def conversing(config: RunConfig, run: Path | None) -> Dialect:
+    """Return the dialect of a policy that answers a conversation; else raise `ConfigError`."""
+    if run is not None and isinstance(get_dialect(config.model.dialect), InlineDialect):
+        raise ConfigError(
+            f"{run}: this run answers single questions, but a conversation has several messages. "
+            f"To see its trajectories: rods view {quoted(run)}."
+        )
+    return structured(config.model.dialect)
+
+
 def trained_with(model: Path) -> RunConfig | None:
     """Return the settings that made a checkpoint of a run or of TRL; None: another model."""
     if (model / "rods.pt").is_file():
@@ -122,7 +131,7 @@ def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
     """Return the run whose last checkpoint is evaluated, or else the name of a model."""
     if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
         if is_missing_path(path):
-            raise StoreError(f"{path}: there is no such run, and no folder of a model.")
+            raise StoreError(f"{path}: there is no such file, run or folder of a model.")
         return None, path or model
     folder = run or Path(os.path.expanduser(path))
     saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
@@ -184,7 +193,7 @@ async def _rolled_out(
     config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None, save: Path | None
 ) -> list[Group]:
     """Roll out a suite's tasks greedily, `evaluation.suite.repeats` times each."""
-    dialect = structured(config.model.dialect)  # refused before anything heavy is imported
+    dialect = conversing(config, run)  # refused before anything heavy is imported
     from rods.assemble.evaluated import ready_policy, weights_of
     from rods.evaluation.suites import Kept, roll_out_suite
 

@@ -18,12 +18,13 @@ BUNDLED = {
     "smollm2-bfcl": SMOLLM2_BFCL,
 }
 """Folders by name."""
+ENDINGS = (".json", ".jsonl", ".toml", ".parquet", ".yaml", ".csv", ".txt", ".py", ".md", ".html")
 
 
 def is_missing_path(name: str) -> bool:
     """Return true for a path, not a hub's name such as `org/name`, at which nothing is."""
     path = name.startswith((".", "/", "~", "runs/")) or name.count("/") > 1
-    return path and not local_path(name).exists()
+    return (path or name.endswith(ENDINGS)) and not local_path(name).exists()
 
 
 def local_path(name: str) -> Path:

@@ -107,7 +107,7 @@ def _named(profiles: Mapping[str, Any], name: str) -> str:
 
 def _read(recipe: str) -> dict[str, Any]:
     path = Path(recipe) if recipe.endswith(".toml") else recipe_file(recipe)
-    if not path.is_file():
+    if not (path.is_file() or recipe.endswith(".toml")):
         known = recipe_names()
         raise ConfigError(
             f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
@@ -135,11 +135,7 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
 
 
 def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
-    """Validate plain data.
-
-    Raises:
-        ConfigError: one line for each fault, with the key, its value and the nearest valid key.
-    """
+    """Validate plain data; the `ConfigError` has a line for each fault, with the nearest key."""
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
