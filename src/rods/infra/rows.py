@@ -76,18 +76,14 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
         if line.strip():
             where = f"{path}, row {number}"
-            row = _loads(line, where, error)
+            row = _loads(line, where, error, "Fix it, or remove the row: one object per line.")
             if "\\u" in line:  # without an escape the file, which is UTF-8, has whole characters
                 require_whole(row, where, error)
             yield number, row
 
 
 def opened(value: Any, what: str) -> Any:
-    """A value, or what a text says that is JSON of an object or a list, as tables keep them.
-
-    Raises:
-        ValueError: the text begins like JSON and is none.
-    """
+    """A value, or the object or list of a text of JSON; `ValueError` if it only begins like one."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
@@ -139,12 +135,12 @@ def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:
         lists = [v for v in cast("dict[str, Any]", found).values() if isinstance(v, list)]
         found = lists[0] if len(lists) == 1 else found
     if not isinstance(found, list):
-        raise error(f"{path}: not a list of rows. Name a file of JSON lines .jsonl.")
+        raise error(f"{path}: not a list of rows. Write a list, or one object per line.")
     return cast("list[Any]", found)
 
 
-def _loads(text: str, where: str, error: type[RodsError]) -> Any:
+def _loads(text: str, where: str, error: type[RodsError], how: str = "Fix it.") -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise error(f"{where}: not JSON: {fault}. Fix it, or remove the row.") from fault
+        raise error(f"{where}: not JSON: {fault}. {how}") from fault
