@@ -21,7 +21,7 @@ from rods.rollout.template import ChatTemplate
 from rollout_cases import TEMPLATE, script
 from verbs import rods
 
-PROJECT = ("--recipe", "recipe.toml", "--model.dialect", "pythonic", "--task", "bistro_3")
+PROJECT = ("--recipe", "recipe.toml", "--model.dialect", "pythonic", "--task", "bistro_5")
 ROOM = ("--rollout.context_tokens", "30000", "--rollout.step_tokens", "400")
 """The fake tokenizer has a token for each character."""
 
@@ -82,7 +82,7 @@ def test_calls_run_in_a_live_world_that_reset_opens_again(
     assert "\n  unknown_tool: [fly()]\n" in again and again.endswith("agent: Sorry.\n")
     assert third.startswith(f"{cancel}{done}"), "a fresh world"
     assert "not read" not in shown
-    assert "The world is that of task bistro_3." in said and "There is no /help." in said
+    assert "The world is that of task bistro_5." in said and "There is no /help." in said
 
 
 @pytest.mark.slow

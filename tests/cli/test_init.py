@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from rods.cli.init import PROJECT
+from rods.config import load_config
+from rods.envs.originals import split_tasks
 from rods.store import RunDirectory
 from rods.task import read_tasks
 from rods.trajectory_codec import read_parquet
@@ -65,6 +67,16 @@ def test_the_first_command_is_quoted(
     assert "The project is in my agent/. Go there (cd 'my agent')" in capsys.readouterr().err
 
 
+def test_its_two_sides_have_the_same_tools_and_categories(project: Path) -> None:
+    sides = split_tasks(load_config("recipe.toml").env)
+    train, held_out = (
+        ({call.name for t in side for turn in t.turns for call in turn.ground_truth},
+         {t.category for t in side})
+        for side in (sides.train, sides.held_out)
+    )  # fmt: skip
+    assert train == held_out and len(train[0]) == 6 and len(train[1]) == 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\nb"])
 def test_a_name_that_is_no_new_folder_is_refused(
@@ -98,8 +110,9 @@ def test_the_tasks_can_be_trained_on(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert rods("check", "--recipe", "recipe.toml", monkeypatch=monkeypatch) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in shown
+    printed = capsys.readouterr()
+    assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in " ".join(printed.out.split())
+    assert "held-out tasks call" not in printed.err, "a training task calls each of the tools"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     words = ["train", "--recipe", "recipe.toml", "--dry-run"]
     assert rods(*words, monkeypatch=monkeypatch) == 2, "as training: `rods sft` wrote no model yet"
