@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rods.split import split
+from rods.task import Task
 from verbs import rods
 
 DESK = """
@@ -110,3 +113,38 @@ def test_generated_questions_of_one_side_are_refused(
     words = ("check", "--env.name", name, "--env.questions.count", "1")
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "at least 2 are needed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "check",
+        "synth --n 1 --out made.jsonl",
+        "train --dry-run --profile smollm2 --model smollm2-bfcl",
+    ],
+)
+def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
+    verb: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A faulty task counts on neither side, and is itself named."""
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(6, None)
+    rows = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["provenance"] = {"origin": f"desk_{number}", "scenario": f"desk_{number}"}
+    split_now = split([Task.from_json(row) for row in rows])
+    held_out = {task.provenance.origin for task in split_now.held_out}
+    wrong = next(row for row in rows if row["provenance"]["origin"] in held_out)
+    wrong["turns"][0]["ground_truth"][0]["name"] = "boook"
+    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    words = (*verb.split(), *FILES, "--env.held_out", "0.5")
+    assert rods(*words, monkeypatch=monkeypatch) == (verb == "check")
+    shown = "".join(capsys.readouterr()) + caplog.text
+    seen = " ".join(re.sub("[^a-zA-Z_' ]", " ", shown).split())
+    assert "there is no function 'boook'" in seen
+    assert "held out tasks call" not in seen

@@ -227,7 +227,8 @@ def _sources(
         return environment, both(found, sides.held_out), found
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training split")
-        if note := untrained_tools(train, sides.held_out):
+        sound, _ = without_broken(sides.held_out, environment, "env.tasks, held-out split")
+        if note := untrained_tools(train, sound):
             common.say(note)
     return environment, both(train, sides.held_out), given or train
 

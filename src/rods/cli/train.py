@@ -89,7 +89,8 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     require(config, "training")
     if config.env.tasks:  # a bundled environment has its own, or fetches them
         environment = make_environment(config.env.name, config.env.arguments)
-        require_known_tools(config, environment, (sides := sides_of(config)).originals)
+        sides = sides_of(config, environment)
+        require_known_tools(config, environment, sides.originals)
         require_variants(config, environment, sides.originals)
         common.say(outlook(config, sides))
     try:
