@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,29 @@ def test_only_who_has_the_token_sees_anything(address: str) -> None:
         web.get("/", params={"token": token})
         shown = web.get("/")
         assert shown.status_code == 200 and token not in shown.text
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("trajectories?run=gone", "There is no run 'gone'."),
+        ("?run=gone", "There is no run 'gone'."),
+        ("task?run=shown&id=gone", "There is no task 'gone' in this run."),
+        ("task?run=shown", "There is no task '' in this run."),
+        ("trajectory?run=shown&step=999&row=0", "There is no such trajectory"),
+        ("trajectory?run=shown&step=1&row=999", "There is no such trajectory"),
+        ("trajectory?run=shown&step=1&row=0&beside=x", "There is no such trajectory"),
+        ("trajectories?run=shown&step=x", ">0 trajectories"),
+    ],
+)
+def test_an_address_of_what_does_not_exist_says_so(address: str, place: str, text: str) -> None:
+    start, _, token = address.partition("?token=")
+    with httpx.Client(base_url=start, trust_env=False) as web:
+        web.get("/", params={"token": token})
+        shown = unescape(unescape(web.get(f"/{place}").text)).replace("\\", "")
+    assert text in shown
+    if "no run" in text:
+        assert all(f"?run={name}" in shown for name in ("shown", "other")), "runs are offered"
 
 
 @pytest.mark.slow

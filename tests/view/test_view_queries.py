@@ -55,6 +55,8 @@ def test_filters(index: TrajectoryIndex) -> None:
     assert found(index, low=0.4, high=0.75) == [("b", 0), ("b", 1)]
     assert found(index, stop="context") == [("c", 0)]
     assert found(index, step="1", low=0.9) == [("a", 1)]
+    for step in ("9", "x", "9" * 30):
+        assert found(index, step=step) == [], "there is no such update"
     assert found(index, task="b") == [("b", 0), ("b", 1)]
     index.categorize({"a": "base", "b": "long_context"})
     assert found(index, category="base") == [("a", 0), ("a", 1)]

@@ -256,14 +256,12 @@ def _where(wanted: TrajectoryFilter) -> tuple[str, dict[str, Any]]:
         "category": "task_id IN (SELECT task_id FROM kinds WHERE category = $category)",
         "stop": "stop = $stop",
         "task": "task_id = $task",
+        "step": "step::VARCHAR = $step",
         "tool": "list_contains(tools, $tool)",
     }.items():
         if value := getattr(wanted, name):
             parts.append(test)
             values[name] = value
-    if wanted.step.isdecimal():
-        parts.append("step = $step")
-        values["step"] = int(wanted.step)
     if wanted.text:
         # The column is JSON in ASCII, so the text is looked for as JSON writes it.
         parts.append("contains(text, $text)")

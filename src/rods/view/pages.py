@@ -65,9 +65,12 @@ def add_pages(runs: Sequence[RunView]) -> None:
     def page(path: str, build: Callable[[RunView, Mapping[str, str]], Awaitable[None]]) -> None:
         async def show(request: Request) -> None:
             query = request.query_params
-            run = next((run for run in runs if run.label == query.get("run")), runs[0])
+            name = query.get("run") or runs[0].label
+            run = next((run for run in runs if run.label == name), None)
             head(runs, run, path, request.cookies.get("rods_theme", ""))
             with ui.element("div").classes("content"):
+                if run is None:
+                    return html("absent", text=f"There is no run {name!r}.", runs=runs, page=path)
                 await build(run, query)
 
         ui.page(path, title=f"rods view{path.replace('/', ' ').rstrip()}")(show)
@@ -115,16 +118,11 @@ async def _task(run: RunView, query: Mapping[str, str]) -> None:
         task = run.tasks.get(name)
         row = next((c for c in run.candidates if c.variant and c.variant.id == name), None)
         made = [t for t in run.tasks.values() if name in t.provenance.ancestors]
-        html(
-            "task",
-            run=run,
-            id=name,
-            task=task,
-            gates=_gates(run, row),
-            row=row,
-            made=made,
-            groups=await to_thread(run.index.groups, name),
-        )
+        groups = await to_thread(run.index.groups, name)
+        if task is None and not groups:
+            return html("absent", text=f"There is no task {name!r} in this run.")
+        shown = {"id": name, "task": task, "made": made, "groups": groups}
+        html("task", run=run, gates=_gates(run, row), row=row, **shown)
 
     await live([run], content)
 
@@ -191,7 +189,7 @@ async def _trajectory(run: RunView, query: Mapping[str, str]) -> None:
     await to_thread(run.read_tasks)
     try:
         step, number = int(query.get("step", "")), int(query.get("row", ""))
-        beside = int(query["beside"]) if query.get("beside", "").isdecimal() else None
+        beside = int(query["beside"]) if query.get("beside") else None
         chosen = [number] if beside in (None, number) else [number, beside]
         members = await to_thread(run.index.siblings, step, number)
         loaded = [await to_thread(run.index.read, step, n) for n in chosen]
