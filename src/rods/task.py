@@ -12,14 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import TaskError
+from rods.infra.dotted import nearest
 from rods.infra.files import replacing
 from rods.infra.rows import NAMES, listed, opened, placed_rows
 from rods.infra.text import encoded, json_text, require_whole
@@ -29,7 +31,17 @@ CARRYING = ("task", "extra_info")
 """Columns in which a row of another format may carry a task of ours."""
 _MARK = re.compile(r"\$+call")
 """Keys that mark a nested call, or data that looks like one."""
-COLUMNS = ("env", "category", "turns", "world", "provenance", "dialogue", *CARRYING)
+_KEYS = ("env", "category", "turns", "world", "provenance", "dialogue")
+
+
+class Columns(tuple[str, ...]):
+    """Columns to read of a table: these, and a task's optional ones if they are misspelled."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or bool(get_close_matches(str(name), _KEYS[4:], 1, 0.8))
+
+
+COLUMNS = Columns((*_KEYS, *CARRYING))
 """Columns that are read from a table of tasks."""
 REVIEWS = ("accepted", "edited", "rejected")
 """Verdicts of a person on a seed task that was generated from nothing."""
@@ -66,6 +78,9 @@ class Provenance:
     """Every scenario that contributed a turn (the own one first) when several were recombined."""
     review: str = ""
     """Verdict of a person on a generated seed task: one of `REVIEWS`; empty: nobody looked."""
+
+
+_PROVENANCE = tuple(Provenance.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
@@ -132,13 +147,9 @@ class Task:
             **said,
             "world": dict(self.world),
             "provenance": {
-                "origin": p.origin,
-                "scenario": p.scenario,
-                "ancestors": list(p.ancestors),
-                "recipe": p.recipe,
-                "seed": p.seed,
-                "scenarios": list(p.scenarios),
-                **({"review": p.review} if p.review else {}),
+                key: list(value) if isinstance(value, tuple) else value
+                for key in _PROVENANCE
+                if (value := getattr(p, key)) or key != "review"
             },
         }
 
@@ -156,17 +167,13 @@ class Task:
             raise TaskError(f"{where}: not a task row, but {got}. {shape}")
         data = cast("dict[str, Any]", data)
         try:
+            _require_keys("a task", {k: data[k] for k in data if k not in CARRYING}, _KEYS)
             turns = tuple(map(_turn_from_json, _objects(data, "turns")))
             p = _field(data, "provenance", dict, {})
-            origin = Provenance(
-                origin=_field(p, "origin", str, ""),
-                scenario=_field(p, "scenario", str, ""),
-                ancestors=_names(p, "ancestors"),
-                recipe=_field(p, "recipe", str, ""),
-                seed=_field(p, "seed", int, 0),
-                scenarios=_names(p, "scenarios"),
-                review=_field(p, "review", str, ""),
-            )
+            _require_keys("provenance", p, _PROVENANCE)
+            made: dict[str, Any] = {key: _names(p, key) for key in ("ancestors", "scenarios")}
+            made |= {k: _field(p, k, str, "") for k in ("origin", "scenario", "recipe", "review")}
+            origin = Provenance(**made, seed=_field(p, "seed", int, 0))
             if origin.review not in ("", *REVIEWS):
                 raise ValueError(f"review must be one of {', '.join(REVIEWS)}, got {p['review']!r}")
             said = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
@@ -202,6 +209,14 @@ def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = 
     return value
 
 
+def _require_keys(what: str, row: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise `ValueError` for a key that nothing reads; null counts as missing."""
+    for key in row:
+        if key not in known and row[key] is not None:
+            hint = f" ({meant.strip()})" if (meant := nearest(key, known)) else ""
+            raise ValueError(f"{what} has no key {key!r}, only {', '.join(known)}{hint}")
+
+
 def _objects(row: Mapping[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
     """A field that is a list of objects, each of which may be JSON text, too."""
     return listed(_field(row, key, list, default), key)
@@ -213,6 +228,7 @@ def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _turn_from_json(turn: Mapping[str, Any]) -> Turn:
+    _require_keys("a turn", turn, tuple(Turn.__dataclass_fields__))
     calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
     return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
 
@@ -224,6 +240,7 @@ def _message_to_json(message: Message) -> Json:
 
 
 def _message_from_json(row: Mapping[str, Any]) -> Message:
+    _require_keys("a message", row, ("role", "content", "calls"))
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
     calls = calls_from_json(row.get("calls"))
@@ -241,6 +258,7 @@ def call_to_json(call: ToolCall) -> dict[str, Json]:
 
 def call_from_json(row: Mapping[str, Any]) -> ToolCall:
     """The inverse of `call_to_json`; arguments may be JSON text."""
+    _require_keys("a call", row, ("name", "arguments"))
     given = _field(row, "arguments", dict)
     return ToolCall(_field(row, "name", str), {str(k): _load(v) for k, v in given.items()})
 

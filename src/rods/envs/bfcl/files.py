@@ -23,12 +23,10 @@ from rods.errors import TaskError
 from rods.infra.rows import field, placed_rows
 from rods.infra.text import require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
-from rods.task import Task, carried
+from rods.task import Columns, Task, carried
 
-COLUMNS = (
-    *("id", "question", "initial_config", "involved_classes", "missed_function", "extra_info"),
-    *COLUMNS_OF_OURS,
-)
+_THEIRS = ("id", "question", "initial_config", "involved_classes", "missed_function", "extra_info")
+COLUMNS = Columns((*_THEIRS, *COLUMNS_OF_OURS))
 """What is read of a Parquet file."""
 _NAME = re.compile(rf"multi_turn_({'|'.join(assets.CATEGORIES)})_\d+")
 _FORMS = (
