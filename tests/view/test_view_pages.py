@@ -97,8 +97,8 @@ def test_only_who_has_the_token_sees_anything(address: str) -> None:
         ("task?run=shown&id=gone", "There is no task 'gone' in this run."),
         ("task?run=shown", "There is no task '' in this run."),
         ("trajectory?run=shown&step=999&row=0", "There is no such trajectory"),
-        ("trajectory?run=shown&step=1&row=999", "There is no such trajectory"),
-        ("trajectory?run=shown&step=1&row=0&beside=x", "There is no such trajectory"),
+        ("trajectory?run=shown&step=31&row=999", "There is no such trajectory"),
+        ("trajectory?run=shown&step=31&row=0&beside=x", "There is no such trajectory"),
         ("trajectories?run=shown&step=x", ">0 trajectories"),
     ],
 )
