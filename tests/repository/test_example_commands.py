@@ -267,7 +267,10 @@ def test_the_mcp_example_runs(
     assert [words[1] for words in asked] == ["check", "synth", "train"]
     [block] = re.findall(r"```sh\n(.*?)```", MCP_GUIDE.read_text(encoding="utf-8"), re.S)
     assert sorted(shlex.split(block)) == sorted(asked[0]), "the guide's command is the first one"
-    for _, *words in asked:
+    on_laptop = commands(MCP_GUIDE)
+    assert [words[1] for words in on_laptop] == ["synth", "train"]
+    on_laptop = [[word.replace("smollm2-bfcl", "MODEL") for word in words] for words in on_laptop]
+    for _, *words in (*asked, *on_laptop):
         words = [word.replace("examples/mcp_notes", str(MCP)) for word in words]
         words = [re.sub("^python ", f"{sys.executable} ", word) for word in words]
         # `tiny` knows other tools, so training is refused, last of all that is checked.
@@ -278,6 +281,7 @@ def test_the_mcp_example_runs(
     assert "this bundled policy was pretrained with other tools" in err
     assert "8 tasks, 12 calls, replayed twice" in shown
     assert len(list(read_tasks(place / "notes.jsonl"))) == 4
+    assert len(list(read_tasks(place / "variants.jsonl"))) == 6
 
 
 @pytest.mark.slow
