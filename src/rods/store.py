@@ -175,7 +175,8 @@ class RunDirectory:
             refused: the policy was refused; before the first update a checkpoint is of no use then.
         """
         checkpoint = self.latest_checkpoint()
-        if checkpoint is None or (refused and checkpoint.step == 0 and not self.sampled()):
+        updated = any(record.get("kind") == "step" for record in self.metrics())
+        if checkpoint is None or (refused and checkpoint.step == 0 and not updated):
             shutil.rmtree(self.path, ignore_errors=True)
 
     @classmethod
