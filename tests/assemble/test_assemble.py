@@ -161,7 +161,7 @@ def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("rods.assemble.assemble", lambda *_: nullcontext())
     monkeypatch.setattr("rods.assemble.build_report", lambda _: None)
-    monkeypatch.setattr("rods.assemble.play", lambda _parts, _run, display: display.record({}))
+    monkeypatch.setattr("rods.assemble.run_loop", lambda _parts, _run, display: display.record({}))
     monkeypatch.setattr(TrainDisplay, "record", lambda self, _: shown.append(self._pool()))
     titles = []
     enter = TrainDisplay.__enter__
@@ -186,7 +186,7 @@ def test_an_engine_that_dies_at_a_hand_over_takes_no_updates_along(tmp_path, mon
 
     monkeypatch.setattr("rods.assemble.start_run", lambda *_: run)
     monkeypatch.setattr("rods.assemble.assemble", lambda *_: nullcontext())
-    monkeypatch.setattr("rods.assemble.play", dies)
+    monkeypatch.setattr("rods.assemble.run_loop", dies)
     with pytest.raises(PolicyError, match="cannot be reached"):
         train(RunConfig())
     assert run.path.exists() == bool(updates)
