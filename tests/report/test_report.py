@@ -37,6 +37,7 @@ from rods.report.results import evaluation_table, reach, suite_table, summary
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
+from verbs import rods
 
 
 @pytest.fixture(scope="module")
@@ -616,6 +617,29 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
     assert places == sorted(places)
     assert re.search("greedy +sampled +greedy +sampled", text)
     assert ("no evaluation after training" in text) is not after
+
+
+@pytest.mark.parametrize("when", ["", "update 30"])
+def test_the_table_of_a_stopped_run_names_its_evaluation_and_how_to_get_one_after_training(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_run(tmp_path / "run", after=False)
+    log = path / "metrics.jsonl"
+    first = log.read_text(encoding="utf-8").splitlines()[0]
+    if when:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(first.replace('"when": "before"', f'"when": "{when}"') + "\n")
+    assert rods("report", str(path), monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    title = "Held-out results of run" + (f", before training and at {when}" if when else "")
+    assert title in {line.strip() for line in printed.out.splitlines()}
+    notes = " ".join(printed.err.split())
+    assert "There is no evaluation after training." in notes
+    assert f"rods train --resume {path}" in notes and f"rods eval {path}" in notes
+    finished = write_run(tmp_path / "done")
+    assert rods("report", str(finished), monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    assert "before training and" not in printed.out and "--resume" not in printed.err
 
 
 def test_names_of_short_stages_stand_below_each_other() -> None:

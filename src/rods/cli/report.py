@@ -38,6 +38,10 @@ def report(
     page = build_report(run)
     found = load_run(run)
     print_results(results_of(found), summary_table(found))
+    for note in found.notes:
+        say(f"note: {note}")
+    if not (found.evaluation("after") or found.manifest.get("finished")):
+        say(f"For one, continue it: rods train --resume {run}. As it is now: rods eval {run}.")
     say(f"report: {page}")
 
 

@@ -42,8 +42,10 @@ def summary(path: Path) -> Group:
 
 def summary_table(run: RunData) -> Table:
     """Held-out results before and after, with paired 95 % intervals; fits 80 columns."""
-    rows = heldout.result_rows(run.evaluation("before"), run.last_evaluation)
-    title = f"Held-out results of {escape(run.name)}"
+    last = run.last_evaluation
+    rows = heldout.result_rows(run.evaluation("before"), last)
+    at = f", before training and at {last.when}" if last and last.when != "after" else ""
+    title = f"Held-out results of {escape(run.name)}{at}"
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
 
 
