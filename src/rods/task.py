@@ -80,9 +80,6 @@ class Provenance:
     """Verdict of a person on a generated seed task: one of `REVIEWS`; empty: nobody looked."""
 
 
-_PROVENANCE = tuple(Provenance.__dataclass_fields__)
-
-
 @dataclass(frozen=True)
 class Task:
     """One conversation to be solved. Equality and hash are by content id."""
@@ -148,7 +145,7 @@ class Task:
             "world": dict(self.world),
             "provenance": {
                 key: list(value) if isinstance(value, tuple) else value
-                for key in _PROVENANCE
+                for key in Provenance.__dataclass_fields__
                 if (value := getattr(p, key)) or key != "review"
             },
         }
@@ -170,7 +167,7 @@ class Task:
             _require_keys("a task", {k: data[k] for k in data if k not in CARRYING}, _KEYS)
             turns = tuple(map(_turn_from_json, _objects(data, "turns")))
             p = _field(data, "provenance", dict, {})
-            _require_keys("provenance", p, _PROVENANCE)
+            _require_keys("provenance", p, [*Provenance.__dataclass_fields__])
             made: dict[str, Any] = {key: _names(p, key) for key in ("ancestors", "scenarios")}
             made |= {k: _field(p, k, str, "") for k in ("origin", "scenario", "recipe", "review")}
             origin = Provenance(**made, seed=_field(p, "seed", int, 0))
@@ -228,7 +225,7 @@ def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _turn_from_json(turn: Mapping[str, Any]) -> Turn:
-    _require_keys("a turn", turn, tuple(Turn.__dataclass_fields__))
+    _require_keys("a turn", turn, [*Turn.__dataclass_fields__])
     calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
     return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
 
@@ -274,9 +271,8 @@ def _dump(value: Value) -> Json:
     if isinstance(value, list):
         return [_dump(v) for v in value]
     if isinstance(value, dict):
-        if _marked(value):
-            return {f"${k}": _dump(v) for k, v in value.items()}
-        return {k: _dump(v) for k, v in value.items()}
+        more = "$" if _marked(value) else ""
+        return {more + k: _dump(v) for k, v in value.items()}
     return value
 
 
@@ -290,9 +286,8 @@ def _load(value: Any) -> Value:
         items = cast("dict[str, Any]", value)
         if set(items) == {"$call"}:
             return call_from_json(items["$call"])
-        if _marked(items):
-            return {k[1:]: _load(v) for k, v in items.items()}
-        return {k: _load(v) for k, v in items.items()}
+        less = int(_marked(items))
+        return {k[less:]: _load(v) for k, v in items.items()}
     if isinstance(value, list):
         return [_load(v) for v in cast("list[Any]", value)]
     return value

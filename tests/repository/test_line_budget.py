@@ -29,7 +29,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 404),
-    "other modules at the top": Budget(TOP, 2_800, 2_998),
+    "other modules at the top": Budget(TOP, 2_800, 2_993),
     "config": Budget(("config",), 1_500, 1_589),
     "rollout": Budget(("rollout",), 1_800, 1_959),
     "curriculum": Budget(("curriculum",), 1_200, 1_624),
@@ -37,8 +37,8 @@ BUDGETS = {
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_443),
     "trainers": Budget(("trainers",), 4_000, 4_567),
     "engines": Budget(("engines",), 3_000, 3_688),
-    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_496),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_965),
+    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_494),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_953),
     "envs": Budget(("envs",), 9_000, 9_769, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_011),
     "view": Budget(("view",), 1_100, 1_174),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_417),
     "integrations": Budget(("integrations",), 4_000, 3_554),
     "suites": Budget(("suites",), 1_900, 1_760),
-    "all of src/rods": Budget((".",), 56_000, 65_204, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 65_185, ("envs/repo/repositories",)),
 }
 
 

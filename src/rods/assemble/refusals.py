@@ -180,10 +180,8 @@ def require_writable(config: RunConfig, tasks: Sequence[Task]) -> None:
 
 def writers_of(tasks: Sequence[Task]) -> list[tuple[ToolCall, list[str], list[str]]]:
     """Calls that tasks want, without values; which structured dialects write each, which cannot."""
-    wanted = (call for task in tasks for turn in task.turns for call in turn.ground_truth)
-    calls = {
-        (c.name, *c.arguments): ToolCall(c.name, dict.fromkeys(c.arguments, "")) for c in wanted
-    }
+    used = (call for task in tasks for turn in task.turns for call in turn.ground_truth)
+    calls = {(c.name, *c.arguments): ToolCall(c.name, dict.fromkeys(c.arguments, "")) for c in used}
     known = {name: get_dialect(name) for name in DIALECTS}
     plain = {name: one for name, one in known.items() if not isinstance(one, InlineDialect)}
     rows: list[tuple[ToolCall, list[str], list[str]]] = []

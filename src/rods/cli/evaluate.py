@@ -180,9 +180,7 @@ def _suite(
     if trajectories is not None:
         groups = saved_groups(rules, tasks, trajectories)
         if missing := len(tasks) - len(groups):
-            common.say(
-                f"{trajectories}: there is no trajectory of {missing} of {len(tasks)} tasks."
-            )
+            common.say(f"{trajectories}: no trajectory of {missing} of {len(tasks)} tasks.")
     else:
         groups = asyncio.run(_rolled_out(config, rules, tasks, run, save))
     rows = suite_rows(rules, groups)

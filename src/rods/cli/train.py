@@ -121,9 +121,7 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
         common.say(line)
     if not is_here(device):
         require_fit(shape, config, device)
-        common.say(
-            "the GPU is not in this machine, so memory and disk of its host were not checked"
-        )
+        common.say("the GPU is not in this machine, so its host's memory and disk were not checked")
         return
     new = Path(folder or "runs") / "new"  # other runs beside it are not its own
     device = with_room(device, resume or new)
@@ -133,9 +131,7 @@ def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
     require_fit(shape, config, device)
 
 
-def _own_settings(
-    run: Path, recipe: str, profile: str, asked: list[str]
-) -> tuple[Start, RunConfig]:
+def _own_settings(run: Path, recipe: str, profile: str, more: list[str]) -> tuple[Start, RunConfig]:
     """Return the start of a run and its settings with the changes of this command line.
 
     If the recipe is named, its file is read again below the overrides of the start.
@@ -143,9 +139,9 @@ def _own_settings(
     made = RunDirectory.open(run)
     made.require_version()
     began = made.start or Start("rods", "", [])
-    start = began._replace(overrides=[*began.overrides, *asked])
+    start = began._replace(overrides=[*began.overrides, *more])
     if not (recipe or profile):
-        return start, with_overrides(made.config, asked)
+        return start, with_overrides(made.config, more)
     recipe = recipe or began.recipe
     profile = profile_name(recipe, profile) if profile else began.profile
     if (Path(recipe).stem, profile) != (Path(began.recipe).stem, began.profile):

@@ -332,9 +332,7 @@ def _reader(kind: Any, feature: Any = None, is_json: bool = False) -> Reader | N
         of = {key: [one] if listed else one for key, one in inside.items()}
         fields = {field.name: reader(field, of.get(field.name)) for field in kind}
         whole = rows_of if listed else dict
-        return lambda value: whole(
-            {k: _by(fields[k], v) for k, v in value.items() if v is not None}
-        )
+        return lambda row: whole({k: _by(fields[k], v) for k, v in row.items() if v is not None})
     if types.is_map(kind):
         return partial(_map, reader(kind.item_field))
     if types.is_nested(kind):

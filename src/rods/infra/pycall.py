@@ -52,9 +52,7 @@ def parse_python_calls(text: str, *, dotted: bool = False) -> list[PyCall]:
 
 def _statements(text: str) -> list[ast.expr]:
     if len(text) > MAX_CHARACTERS:
-        raise CallSyntaxError(
-            f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read"
-        )
+        raise CallSyntaxError(f"the text has {len(text)} characters, more than {MAX_CHARACTERS}")
     _check_depth(text)
     try:
         with warnings.catch_warnings():  # '\d' or 5in in a model's text is not our warning

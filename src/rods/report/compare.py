@@ -67,9 +67,7 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
     notes, most = _warnings(arms, differing), max(map(len, arms.values()))
     if most > 1 and any(_value(run, "seed") != n for a in seeds.values() for n, run in a.items()):
         pairs = [" with ".join(arms[name][i].name for name in labels) for i in range(most)]
-        notes.append(
-            f"no seeds are known that all arms share; paired by order: {', '.join(pairs)}."
-        )
+        notes.append(f"no seeds are known that all arms have; paired by order: {', '.join(pairs)}.")
     what = "runs" if most == 1 else "arms"
     return Experiment(f"{len(arms)} {what}", labels[0], tuple(results), tuple(notes))
 
