@@ -24,9 +24,9 @@ VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "ch
 SMALL = {
     "synth": "--n 4",
     "demonstrate": "--n 60 --model tiny",
-    "sft": "--model tiny --epochs 4 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
-    "train": "--updates 1 --rollout.k 2 --rollout.tasks_per_step 2 --evaluation.variants 0 "
-    "--evaluation.samples 0 --rollout.temperature 0.5 --rollout.generated_tokens 128 "
+    "sft": "--model tiny --epochs 12 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
+    "train": "--updates 1 --rollout.k 4 --rollout.tasks_per_step 4 --evaluation.variants 0 "
+    "--evaluation.samples 0 --rollout.temperature 0.2 --rollout.generated_tokens 128 "
     "--rollout.step_tokens 64 --model.dtype float32 --model.threads 1 --synthesis.drain_seconds 5",
 }
 """What makes the commands of the README small: the bundled policy, a few conversations."""

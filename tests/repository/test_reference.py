@@ -155,7 +155,7 @@ def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
     row: Any = task.to_json()
     keys = {key for key in row if key not in ("turns", "provenance")} | {"dialogue"}
     keys |= {f"turns[].{key}" for key in row["turns"][0]}
-    keys |= {f"provenance.{key}" for key in row["provenance"]}
+    keys |= {f"provenance.{key}" for key in (*row["provenance"], "review")}
     assert set(first_cells(page("task-format"))) == keys
 
 

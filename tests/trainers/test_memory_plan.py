@@ -175,7 +175,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     monkeypatch.setattr(sizes, "is_here", lambda _: False)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
-    assert "memory and disk of its host were not checked" in capsys.readouterr().err
+    assert "host's memory and disk were not checked" in capsys.readouterr().err
 
 
 def test_room_on_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
@@ -313,8 +313,10 @@ def test_a_server_has_its_own_share_of_the_device() -> None:
         "model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6", "engine.vllm.sleep=true"
     )
     assert fits(asleep, 50)
-    assert any("needed at least: of 50.00 GiB stated" in line for line in table(asleep, device(50)))
-    assert any("it fits" in line for line in table(asleep, device(50)))
+    assert any(
+        "needed at least: it fits into 50.00 GiB stated" in line
+        for line in table(asleep, device(50))
+    )
     lines = table(beside, device(80))
     assert any("engine.vllm.memory" in line for line in lines)
     assert any("it is the server's" in line for line in lines)

@@ -17,6 +17,7 @@ from rods.envs.originals import require_own
 from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
+from rods.infra.text import quoted
 from rods.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def report(
     for note in found.notes:
         say(f"note: {note}")
     if not (found.evaluation("after") or found.manifest.get("finished")):
-        say(f"For one, continue it: rods train --resume {run}. As it is now: rods eval {run}.")
+        at = quoted(run)
+        say(f"For one, continue it: rods train --resume {at}. As it is now: rods eval {at}.")
     say(f"report: {page}")
 
 

@@ -119,7 +119,7 @@ async def _task(run: RunView, query: Mapping[str, str]) -> None:
         row = next((c for c in run.candidates if c.variant and c.variant.id == name), None)
         made = [t for t in run.tasks.values() if name in t.provenance.ancestors]
         groups = await to_thread(run.index.groups, name)
-        if task is None and not groups:
+        if task is None and not groups and name not in courses(run.data):
             return html("absent", text=f"There is no task {name!r} in this run.")
         shown = {"id": name, "task": task, "made": made, "groups": groups}
         html("task", run=run, gates=_gates(run, row), row=row, **shown)
