@@ -148,14 +148,13 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
             self._give_back(worker)
 
     def _give_back(self, worker: Worker) -> None:
-        if worker.alive:
-            self._free.put(worker)
-            return
-        fresh = self._begin()
         with self._lock:
-            self.replaced += 1
-            self._all = (self._all - {worker}) | {fresh}
-        self._free.put(fresh)
+            if not worker.alive and worker in self._all:  # none is started once all are closed
+                self.replaced += 1
+                fresh = self._begin()
+                self._all = (self._all - {worker}) | {fresh}
+                worker = fresh
+        self._free.put(worker)
 
     def close(self) -> None:
         """End all processes."""
