@@ -292,6 +292,22 @@ def test_processes_outlive_ctrl_c_which_is_the_programs_to_answer() -> None:
         elsewhere.close()
 
 
+def test_no_process_is_started_for_a_world_that_ends_after_all_were_closed() -> None:
+    started: list[Any] = []
+    begin = local("elsewhere_worlds:Moody", {})
+    inner = make_environment("elsewhere_worlds:Moody")
+
+    def counted() -> Any:
+        started.append(begin())
+        return started[-1]
+
+    elsewhere = ProcessEnvironment(inner, counted, 1, 5.0)
+    world = elsewhere.open(TASK)
+    elsewhere.close()  # as Ctrl-C does while a world is open
+    world.close()
+    assert len(started) == 1 and not started[0].alive
+
+
 @pytest.mark.parametrize("gone", [BrokenPipeError, ConnectionResetError, EOFError])
 def test_a_process_whose_driver_was_killed_ends_without_a_traceback(
     gone: type[Exception], monkeypatch: pytest.MonkeyPatch
