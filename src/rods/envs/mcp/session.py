@@ -113,7 +113,7 @@ class McpSession:
                 async with client:
                     self._opened.set_result(client)
                     await self._stop.wait()
-            except BaseException as error:  # whoever waits for the session raises it
+            except BaseException as error:  # raised where the session is awaited
                 if self._opened.done():
                     raise
                 self._opened.set_exception(error)

@@ -67,7 +67,7 @@ RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 WORD = re.compile(r"[A-Za-z]+")
 MONTHS = frozenset(name.lower() for name in calendar.month_name if name)
 SPECIAL = frozenset({"", ".", "..", "/"})
-NEAR = 4  # Words within which two of a name are said together
+NEAR = 4  # Words of a window in which two words of a name belong together
 SHORT = 4  # Letters of a name that may be an abbreviation
 
 LeafMap = Callable[[str, Scalar], Scalar]
@@ -94,7 +94,7 @@ class Entities:
     """Numbers to their kinds."""
     kept_words: set[str] = field(default_factory=set[str])
     surnames: set[str] = field(default_factory=set[str])
-    """Words of people's names, in lower case, that are family names."""
+    """Family names of people, in lower case."""
     first_names: list[str] = field(default_factory=list[str])
     """First names that fit `she`, or `he`; empty where the texts say neither, or both."""
     referring: set[str] = field(default_factory=set[str])

@@ -156,8 +156,8 @@ def _object(form: str, value: Mapping[str, Value]) -> str:
     """An object as people write it down; what has a name by its name: `Femke (phone 06)`."""
     known = {key: literal(item, {}) for key, item in value.items() if item is not None}
     name = known.pop("name", "") if "(" in form else ""
-    told = ", ".join(v if _MOMENT.match(v) else f"{noun(k)} {v}" for k, v in known.items())
-    return form.replace("{}", told) if not name else f"{name} ({told})" if told else name
+    stated = ", ".join(v if _MOMENT.match(v) else f"{noun(k)} {v}" for k, v in known.items())
+    return form.replace("{}", stated) if not name else f"{name} ({stated})" if stated else name
 
 
 def singular(form: str) -> str:
@@ -171,7 +171,7 @@ def singular(form: str) -> str:
 
 _Phrases: TypeAlias = dict[str, tuple[str, str]]  # by argument: its thing, its noun phrase
 _file = files("rods").joinpath("writers", "templates", "described.toml")
-_PARTS, _CODE, _BY, _TO, _TOWARD, _TOLD, _ALONE, _WHEN, _ALSO = tomllib.loads(
+_PARTS, _CODE, _BY, _TO, _TOWARD, _REPORTED, _ALONE, _WHEN, _ALSO = tomllib.loads(
     _file.read_text(encoding="utf-8")
 ).values()
 _THEN = re.compile(r" and \w+ (?:the|it|its|their)\b")  # A second thing that a tool does
@@ -247,20 +247,20 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
             base, named[name] = f"{base} to {slot}", (form.removeprefix("the "),)
         else:
             rest[name] = (what, form)
-    told = _told(rest, spec, named, then is not None)
+    stated = _tail(rest, spec, named, then is not None)
     bare = (name for name, forms in named.items() if forms == ("{}",))
     plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
-    say, drop = base + amounts + (told if rest else ""), plain.union(rest)
+    say, drop = base + amounts + (stated if rest else ""), plain.union(rest)
     return Wording((say,), named=named, nouns=nouns, described=True, drop=frozenset(drop))
 
 
-def _told(rest: _Phrases, spec: ToolSpec, named: dict[str, tuple[str, ...]], listed: bool) -> str:
-    """How things that the sentence lacks, in these phrases, are said; many stand behind a colon."""
+def _tail(rest: _Phrases, spec: ToolSpec, named: dict[str, tuple[str, ...]], listed: bool) -> str:
+    """Phrases for arguments that the sentence lacks; several stand behind a colon."""
     labels: list[bool] = []
     for name, (what, form) in rest.items():
         schema = spec.properties[name]
-        kind, alone = json_type(schema), len(rest) == 1 and what in (*_TOLD, "reason")
-        listed = listed or len(rest) > 2 or kind in ("dict", "object") or what in _TOLD
+        kind, alone = json_type(schema), len(rest) == 1 and what in (*_REPORTED, "reason")
+        listed = listed or len(rest) > 2 or kind in ("dict", "object") or what in _REPORTED
         short = kind in ("integer", "number") or what.endswith(("size", "code", "id"))
         labels.append(form.startswith("the ") and (short or bool(json_choices(schema))))
         named[name] = ("{}" if alone or kind in ("dict", "object") else form,)
