@@ -43,7 +43,7 @@ def report(
         say(f"note: {note}")
     if not (found.evaluation("after") or found.manifest.get("finished")):
         at = quoted(run)
-        say(f"For one, continue it: rods train --resume {at}. As it is now: rods eval {at}.")
+        say(f"To finish the run: rods train --resume {at}. To evaluate it now: rods eval {at}.")
     say(f"report: {page}")
 
 
