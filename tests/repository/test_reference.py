@@ -402,6 +402,7 @@ def source_of(package: str, file: str) -> str:
     return (Path(spec.origin).parent / file).read_text(encoding="utf-8")
 
 
+@pytest.mark.hosts
 def test_defaults_of_trl_are_those_of_its_arguments() -> None:
     tree = ast.parse(source_of("trl", "trainer/grpo_config.py"))
     fields = [node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)]
@@ -417,6 +418,7 @@ def test_defaults_of_trl_are_those_of_its_arguments() -> None:
     assert compared > 12
 
 
+@pytest.mark.hosts
 def test_defaults_of_verl_are_those_of_its_keys() -> None:
     text = source_of("verl", "trainer/config/_generated_ppo_trainer.yaml")
     values = flat(pytest.importorskip("yaml").safe_load(text))
