@@ -94,6 +94,7 @@ class _Loop:
         state = components.rewards.state_dict
         self.schedule = Schedule(self._rollout_runner(), plan, self.trainer.step, state)
         self.sampled = run.sampled()  # trajectories of all updates so far
+        self.evaluated = {r.get("when") for r in run.metrics()}  # before this start
 
     @property
     def over(self) -> bool:
@@ -104,8 +105,8 @@ class _Loop:
 
     async def step(self) -> bool:
         """Make one training step; False: no task is left."""
-        every = self.config.evaluation.every
-        if (done := self.trainer.step) and every and done % every == 0:
+        done, every = self.trainer.step, self.config.evaluation.every
+        if done and every and done % every == 0 and f"update {done}" not in self.evaluated:
             with self.schedule.unmeasured():
                 await self.evaluate(f"update {done}", step=done + 1)
         batch = await self._batch()  # draw, roll out, score
@@ -114,8 +115,7 @@ class _Loop:
         groups, scores = batch.groups, batch.scores
         if self.trainer.step == 0:
             preflight(groups)  # refuses a policy none of whose calls can be parsed
-        epochs = [scored.drawn.epoch for scored in batch.scored]
-        judgements = self.curriculum.judge(groups, scores, epochs)
+        judgements = self.curriculum.judge(groups, scores, [s.drawn.epoch for s in batch.scored])
         self.curriculum.request_variants()
         report = await self._update(batch)
         self.run.write_trajectories(self.trainer.step, [t for g in groups for t in g.trajectories])

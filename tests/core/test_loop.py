@@ -280,6 +280,14 @@ def test_a_run_that_is_lengthened_and_stopped_has_the_result_it_had(tmp_path: Pa
     assert [when for when, _ in evaluations()] == ["before", "update 2", "after"]
 
 
+def test_a_run_that_is_lengthened_is_not_evaluated_again_where_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path, settings(updates=2, evaluation={"every": 2}))
+    run(path, settings(updates=4, evaluation={"every": 2}))
+    moments = [row["when"] for row in RunDirectory.open(path).metrics() if "when" in row]
+    assert moments == ["before", "update 2", "after"]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_ctrl_c_during_an_evaluation_stops_there(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], when: str
