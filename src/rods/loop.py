@@ -94,7 +94,7 @@ class _Loop:
         state = components.rewards.state_dict
         self.schedule = Schedule(self._rollout_runner(), plan, self.trainer.step, state)
         self.sampled = run.sampled()  # trajectories of all updates so far
-        self.evaluated = {r.get("when") for r in run.metrics()}  # before this start
+        self.evaluated = {str(r.get("when")) for r in run.metrics()}  # before this start
 
     @property
     def over(self) -> bool:

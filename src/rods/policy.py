@@ -183,7 +183,7 @@ class Engine(Policy, Protocol):
 
 
 class ScriptedPolicy(Engine):
-    """Plays given token ids, for tests and dry runs; it never looks at the context itself.
+    """Generates given token ids, for tests and dry runs; it never looks at the context itself.
 
     policy = ScriptedPolicy([[5, 6, 2], [7, 2]])      # the same script for every session
     policy = ScriptedPolicy(lambda seed, turn: scripts[seed][turn])
@@ -202,7 +202,7 @@ class ScriptedPolicy(Engine):
                 0-based number of the generation.
             logprob: what it reports for every id, at most 0.
             decode: text of ids, needed where stop strings are asked for. What stands in the script
-                after a stop string is played by the next generation.
+                after a stop string belongs to the next generation.
         """
         self.capabilities = Capabilities("shared", beside_updates=True)
         self._version = 0
@@ -226,7 +226,7 @@ class ScriptedPolicy(Engine):
 class _ScriptedSession:
     def __init__(self, policy: ScriptedPolicy, seed: int) -> None:
         self._policy, self._seed = policy, seed
-        self._played = 0
+        self._generated = 0
         self._rest: Sequence[int] = ()
         self._stopped = False
         self._closed = False
@@ -242,7 +242,7 @@ class _ScriptedSession:
         """The next part of the script, cut at a stop string or `max_tokens`, or whole (`STOP`)."""
         if self._closed or not (new_ids or self._stopped) or max_tokens < 1:
             raise PolicyError(
-                f"generation {self._played} of the scripted session with seed {self._seed}: got "
+                f"generation {self._generated} of the scripted session with seed {self._seed}: got "
                 f"closed={self._closed}, {len(new_ids)} new ids, max_tokens={max_tokens}; expected "
                 "an open session, at least one new id (or a stop string before) and max_tokens "
                 "of at least 1."
@@ -268,8 +268,8 @@ class _ScriptedSession:
         return next((end for end in ends if wanted.completed_by(ids[:end])), 0)
 
     def _next(self) -> Sequence[int]:
-        script, number = self._policy.script, self._played
-        self._played += 1
+        script, number = self._policy.script, self._generated
+        self._generated += 1
         if callable(script):
             return script(self._seed, number)
         if number >= len(script):

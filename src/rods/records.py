@@ -127,14 +127,14 @@ def epoch_warnings(
 
 def unused_record(unused: Unused, step: int) -> dict[str, Json]:
     """Groups that were begun and are in no update when a run ends or stops."""
-    return {"kind": "unused", "step": step, "played": unused.played, "playing": unused.playing}
+    return {"kind": "unused", "step": step, **unused._asdict()}
 
 
-def unused_words(played: int, playing: int) -> str:
+def unused_words(finished: int, in_flight: int) -> str:
     """Say the same in a sentence."""
     return (
-        f"{played + playing} groups were begun and are in no update: {played} had been rolled out, "
-        f"{playing} were in flight."
+        f"{finished + in_flight} groups were begun and are in no update: {finished} had been "
+        f"rolled out, {in_flight} were in flight."
     )
 
 

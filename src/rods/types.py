@@ -131,7 +131,7 @@ class StopReason(StrEnum):
     """Why a trajectory ended. `limits.py` holds the order in which the budgets are checked."""
 
     DONE = "done"
-    """Every turn of the task was played."""
+    """Every turn of the task was rolled out."""
     TURNS = "turns"
     """The budget of turns was spent."""
     CALLS = "calls"

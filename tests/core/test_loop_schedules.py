@@ -137,7 +137,9 @@ def test_groups_that_no_update_took_are_counted_in_the_log(tmp_path: Path) -> No
     go(tmp_path / "run", config, lasting("static"), screen)
     rows = RunDirectory.open(tmp_path / "run").metrics()
     (unused,) = [row for row in rows if row["kind"] == "unused"]
-    assert unused["step"] == 3 and unused["played"] + unused["playing"] == leased(tmp_path / "run")
+    assert unused["step"] == 3 and unused["finished"] + unused["in_flight"] == leased(
+        tmp_path / "run"
+    )
     assert any(f"{leased(tmp_path / 'run')} groups were begun" in text for text in screen.said)
     assert rows[-1]["kind"] == "eval", "the last evaluation comes after them"
 

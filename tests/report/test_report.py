@@ -346,7 +346,7 @@ def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Pat
 
 
 def test_groups_that_no_update_took_are_noted(tmp_path: Path) -> None:
-    unused = {"kind": "unused", "step": 64, "played": 2, "playing": 3}
+    unused = {"kind": "unused", "step": 64, "finished": 2, "in_flight": 3}
     path = with_meters(write_run(tmp_path / "run"), METERS, unused)
     said = "5 groups were begun and are in no update: 2 had been rolled out, 3 were in flight."
     assert said in load_run(path).notes

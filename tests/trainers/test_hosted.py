@@ -53,7 +53,7 @@ def hosted(config: RunConfig, engine: Learner | None = None, drift: bool = False
 def step(run: HostedRun, version: int, n: int = 4) -> list[dict[str, Any]]:
     """One update of a host; the judgements, as they are logged."""
     drawn = run.draw(n, version)
-    groups = run.play(drawn, Total(0.0), version)
+    groups = run.roll_out(drawn, Total(0.0), version)
     run.judge(drawn, groups)
     return [run.curriculum.log_row(judged) for judged in run.judged if judged]
 
@@ -105,7 +105,7 @@ def test_a_task_that_comes_twice_under_the_same_weights_gets_other_noise(tmp_pat
         drawn = run.draw(20, 0)  # of three epochs with eight tasks each
         assert Counter(d.visit for d in drawn) == {0: 8, 1: 8, 2: 4}
         assert len({(d.task.id, d.epoch) for d in drawn}) == 20
-        played = run.play(drawn, Total(0.0), 0)
+        played = run.roll_out(drawn, Total(0.0), 0)
         assert len({t.seed for g in played for t in g.trajectories}) == 20 * 4
         assert {d.visit for d in run.draw(3, 1)} == {0}
 
@@ -214,17 +214,17 @@ def test_a_changed_recipe_goes_on_where_drift_is_allowed(tmp_path: Path) -> None
 def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
     config, begun = small_config(), list[int]()
 
-    def worlds(players: int) -> NotesEnvironment:
-        begun.append(players)
+    def worlds(ranks: int) -> NotesEnvironment:
+        begun.append(ranks)
         return NotesEnvironment()
 
     with HostedRun(config, worlds, [task_of(1)], worker, hinted) as run:
         assert begun == [], "a driver that only judges has none"
-        run.begin(Learner(), TEMPLATE, players=3)
+        run.begin(Learner(), TEMPLATE, ranks=3)
         assert begun == [3]
     small = load_config("rods", "small", ["rollout.worlds.processes=4"])
-    for players, each in ((1, 4), (3, 2), (9, 1)):
-        environment = environment_of(small, players)
+    for ranks, each in ((1, 4), (3, 2), (9, 1)):
+        environment = environment_of(small, ranks)
         assert environment.capacity == each
         environment.close()
 
@@ -278,7 +278,7 @@ def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:
     with hosted(small_config()) as run:
         run.open(tmp_path)
         drawn = run.draw(4, 0)
-        groups = run.play(drawn, Total(0.0), 0)
+        groups = run.roll_out(drawn, Total(0.0), 0)
         scores = run.judge(drawn, groups)
         batch = run.collect(groups, scores)
         assert batch.samples and batch.groups == 4

@@ -46,7 +46,7 @@ DATA = (
     "Verified variants of 80 of the 100 training scenarios of BFCL multi-turn (split `tuning`, 320 "
     "of 800 tasks), made by the graph and the resample writers, half by walks that keep nothing of "
     "their seed; the oracle's calls, a fixed answer, a fixed abstention. At the end other "
-    "variants, played by an agent whose habits the settings name: turns that end too early, before "
+    "variants, made by an agent whose habits the settings name: turns that end too early, before "
     "the only call or between two."
 )
 LIMITS = (

@@ -1,6 +1,6 @@
 """Supervised conversations: what an agent of some habits says on verified variants, as token ids.
 
-The texts are played through the very rollout that trains and evaluates, so that the ids the model
+The texts go through the very rollout that trains and evaluates, so that the ids the model
 learns from are those that it will meet. Of the oracle's conversations only solved ones are kept.
 
     conversation = play(task, environment, dialect, template, settings)
@@ -34,7 +34,7 @@ next has to be read from the message, it cannot be remembered with the scenario.
 
 
 class Conversation(NamedTuple):
-    """One task, played."""
+    """One task, rolled out."""
 
     ids: list[int]
     mask: list[int]

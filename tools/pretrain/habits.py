@@ -4,7 +4,7 @@ A policy of a few million parameters gains no knowledge from the trajectories of
 can gain behavior. So the end of its pretraining leaves decisions open for reinforcement to close:
 at a known rate the agent stops before all of a request is done. What is known (which function,
 which value) is shown alike both ways. Owns which decisions are open and how often which way is
-shown; it plays nothing.
+shown; it rolls out nothing.
 
     texts = agent_texts(task, played, dialect, Habits(0.7), rng)
 """

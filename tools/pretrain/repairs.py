@@ -1,8 +1,8 @@
 """Repairs of planted bugs as supervised conversations: look at the function, repair it, hand in.
 
 Owns what an agent says there and how often it hands in too early, and the folder of this process in
-which that is played. It is no sandbox: the only commands are greps of our own, and nothing that a
-model writes may be played in it. Code of the tasks is run where bugs are planted, in a workplace.
+which that runs. It is no sandbox: the only commands are greps of our own, and nothing that a
+model writes may run in it. Code of the tasks is run where bugs are planted, in a workplace.
 
     rows = repair_conversations(tasks, template, settings, early=0.45, seed=0, numbers=range(1000))
 """
@@ -119,7 +119,7 @@ def repair_conversations(
         seed: of the choices.
         numbers: which.
         kept: bugs (`bug_of`) that may not come, where each task gets another one; None: the tasks
-            are played as they are.
+            are sent as they are.
     """
     dialect, environment = structured(DIALECT), Rehearsals()
     for number in numbers:

@@ -44,12 +44,12 @@ def evaluation_of(
         what = (held_out_tasks(config, environment, sides), config.evaluation)
         dialect = get_dialect(config.model.dialect)
 
-        async def play(progress: Progress) -> list[dict[str, Any]]:
+        async def evaluate(progress: Progress) -> list[dict[str, Any]]:
             async with ready_policy(config, run) as (policy, template):
                 context = RolloutContext(environment, policy, dialect, template, config.rollout)
                 return await evaluate_tasks(*what, context, progress)
 
-        yield lambda progress: asyncio.run(play(progress))
+        yield lambda progress: asyncio.run(evaluate(progress))
 
 
 @asynccontextmanager

@@ -59,8 +59,8 @@ def evaluate(
     """
     config = with_objects(config, environment, tasks)
     require_named(config)
-    with evaluation_of(config, None if run is None else Path(run)) as play:
-        return play(progress)
+    with evaluation_of(config, None if run is None else Path(run)) as evaluate:
+        return evaluate(progress)
 
 
 def synthesize(

@@ -81,7 +81,7 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
             context = RolloutContext(environment, ready[0], *more, layer=_LiveWorld)
             for number in count():
                 with suppress(_Reset):
-                    trajectory = await _ShownEpisode(context, typed, 0, number).play()
+                    trajectory = await _ShownEpisode(context, typed, 0, number).run()
                     if trajectory.failure is not None:
                         raise EnvError(trajectory.failure)
                     say(f"A budget is spent ({trajectory.stop}); a new conversation begins.")

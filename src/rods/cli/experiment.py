@@ -61,7 +61,7 @@ def experiment(
     if dry_run:
         print_results(*_planned(grid, where))
         return
-    failed = [] if show else _play(grid, where, parallel)
+    failed = [] if show else _run(grid, where, parallel)
     found = Experiment.of(grid, where)
     print_results(compared(found), found.table())
     for note in found.notes:
@@ -87,7 +87,7 @@ def _planned(grid: Grid, where: Path) -> tuple[list[dict[str, Json]], Table, str
     return rows, table, f"{missing} of {len(grid.cells)} runs are missing; {what}."
 
 
-def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
+def _run(grid: Grid, where: Path, parallel: int) -> list[str]:
     """Run all unfinished runs; return one text for each run that failed."""
     where.mkdir(parents=True, exist_ok=True)
     waiting = [cell for cell in grid.cells if not _finished(grid, cell, where)]

@@ -141,7 +141,7 @@ def _judge(
     gates = gates_for(seed) if seed is not None else {name: GATES[name] for name in SEEDLESS}
     try:
         for name, gate in gates.items():
-            # What is not offered cannot be played.
+            # What is not offered cannot be called.
             if name in TEXTUAL or not verdicts.get("offered"):
                 verdicts[name] = gate(case)
     except (TaskError, EnvError) as error:

@@ -4,7 +4,7 @@ Owns the traces of a ground truth and the comparison with one world: states of a
 results of the turn contained in all results so far. Never shows a trace to a policy. What a world
 is made of is behind `Machine`. What worlds of one task share is kept for the next one.
 
-    replay = play(machine, [turn.ground_truth for turn in task.turns])
+    replay = replayed(machine, [turn.ground_truth for turn in task.turns])
     Judge(other_machine).state(replay[0])
 """
 
@@ -70,11 +70,11 @@ class TurnReplay:
 
 
 Replay: TypeAlias = tuple[TurnReplay, ...]
-"""The ground truth of a task, played in a fresh world."""
+"""The ground truth of a task, executed in a fresh world."""
 
 
-def play(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Replay:
-    """Play calls in a fresh world and keep results and states, turn by turn."""
+def replayed(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Replay:
+    """Execute calls in a fresh world and keep results and states, turn by turn."""
     last: dict[str, State] = dict(machine.initial())
     turns: list[TurnReplay] = []
     for calls in calls_by_turn:
@@ -143,7 +143,7 @@ class PreparedTask(ABC):
     @cached_property
     def replay(self) -> Replay:
         """The ground truth's trace; computed once, in this process."""
-        return play(self.machine(), [turn.ground_truth for turn in self.task.turns])
+        return replayed(self.machine(), [turn.ground_truth for turn in self.task.turns])
 
 
 Ready = TypeVar("Ready", bound=PreparedTask)
@@ -152,7 +152,7 @@ Ready = TypeVar("Ready", bound=PreparedTask)
 class PreparedTasks(Environment, Generic[Ready]):
     """Base of an environment that keeps the tasks which were last made ready; threads may share it.
 
-    Its worlds of one task share the tools of each turn, and the ground truth played once.
+    Its worlds of one task share the tools of each turn, and the ground truth executed once.
     """
 
     def __init__(self) -> None:

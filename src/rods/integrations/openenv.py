@@ -1,4 +1,4 @@
-"""Our worlds as an OpenEnv environment: any client of OpenEnv plays them, text by text.
+"""Our worlds as an OpenEnv environment: any client of OpenEnv rolls them out, text by text.
 
 Owns the words of the protocol: actions, observations, state, the list of tasks. Turns, withheld
 tools and rewards are those of `task_rollout`. Needs the extra `openenv`; nothing else imports it.
@@ -141,11 +141,11 @@ class _Worlds(OpenEnvironment):
         if talk is None:
             raise TaskError("no task was begun: reset comes first.")
         messages = _plain(talk.respond(action.text))
-        played = talk.rollout
+        rollout = talk.rollout
         self._state.step_count += 1
-        self._state.turn = played.turn
-        reward = played.progress() if played.over else None
-        return Heard(messages=messages, reward=reward, done=played.over)
+        self._state.turn = rollout.turn
+        reward = rollout.progress() if rollout.over else None
+        return Heard(messages=messages, reward=reward, done=rollout.over)
 
     @property
     def state(self) -> Standing:

@@ -131,15 +131,15 @@ class TextEpisode:
 
     def respond(self, text: str) -> tuple[Message, ...]:
         """Return results, feedback and the user's next message; nothing at the end of the task."""
-        played, turn, back = self.rollout, self.rollout.turn, list[Message]()
-        if played.over:
+        rollout, turn, back = self.rollout, self.rollout.turn, list[Message]()
+        if rollout.over:
             return ()
         self._said += 1
-        played.heard(text)
-        offered = {spec.name: spec for spec in played.offered()}
+        rollout.heard(text)
+        offered = {spec.name: spec for spec in rollout.offered()}
         parsed = self._dialect.parse(text, offered, truncated=False)
         if parsed.verdict is ParseVerdict.ANSWER:
-            played.end(answered=True)
+            rollout.end(answered=True)
         elif parsed.verdict is ParseVerdict.CALLS:
             results = self._run(parsed.calls, turn)
             back += self._dialect.results(parsed.calls[: len(results)], results)
@@ -149,10 +149,10 @@ class TextEpisode:
                 unknown = (c for c in parsed.calls if any(n.name not in offered for n in nested(c)))
                 self._run(tuple(unknown), turn)
             back.append(Message(self._dialect.feedback_role, parsed.feedback))
-        if played.turn == turn and not played.over and self._said >= self._most:
-            played.end(answered=False)
-            played.over = played.over or self._gives_up
-        if played.turn != turn and not played.over:
+        if rollout.turn == turn and not rollout.over and self._said >= self._most:
+            rollout.end(answered=False)
+            rollout.over = rollout.over or self._gives_up
+        if rollout.turn != turn and not rollout.over:
             self._said = 0
             back.append(self._user())
         return tuple(Message(m.role, whole_text(m.content)) for m in back)

@@ -1,4 +1,4 @@
-"""Our tasks as a taskset of verifiers (its interface v1), and the environment that plays them.
+"""Our tasks as a taskset of verifiers (its interface v1), and the environment that rolls them out.
 
 Owns the way between its agents and our worlds. Turns, withheld tools and rewards are those of
 `task_rollout`: our side is the user, and the agent's replies are read by a dialect. Needs the
@@ -76,7 +76,7 @@ class RodsTaskset(_vf.Taskset[RodsTask, TasksConfig]):
     INFINITE: ClassVar[bool] = False
 
     def load(self) -> Iterable[RodsTask]:
-        """All of them, in the file's order; raises `TaskError` for what cannot be played."""
+        """All of them, in the file's order; raises `TaskError` for what cannot be rolled out."""
         config: Any = self.config
         environment = _environment(config.environment, config.arguments)
         for index, task in enumerate(environment.load(Path(config.tasks))):
@@ -102,7 +102,7 @@ class EnvConfig(_vf.EnvConfig):
 
 
 class RodsEnv(_vf.Env[EnvConfig]):
-    """Plays a task with an agent; the reward `progress` is the share of turns solved."""
+    """Rolls out a task with an agent; the reward `progress` is the share of turns solved."""
 
     async def run(self, task: Any, agents: Any) -> None:
         """One episode. A world that breaks fails it, which is no reward of 0."""

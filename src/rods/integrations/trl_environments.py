@@ -44,7 +44,7 @@ class TaskEnvironment:
     _environment: Environment
 
     def __init__(self) -> None:
-        self._played: TaskRollout | None = None
+        self._rollout: TaskRollout | None = None
         self._broken: EnvError | None = None
 
     def reset(self, **row: Any) -> None:
@@ -53,8 +53,8 @@ class TaskEnvironment:
         Raises:
             TaskError: it carries none, or the world cannot be loaded.
         """
-        if self._played is not None:
-            self._played.close()
+        if self._rollout is not None:
+            self._rollout.close()
         plain = carried(row, "a row")
         if plain is None:
             raise TaskError(
@@ -62,7 +62,7 @@ class TaskEnvironment:
                 "`rods convert --format trl`."
             )
         self._broken = None
-        self._played = TaskRollout(self._environment, Task.from_json(plain, "a row"))
+        self._rollout = TaskRollout(self._environment, Task.from_json(plain, "a row"))
 
     def get_reward(self) -> float:
         """Share of the task's turns that were solved, in [0, 1]; it ends what is still open.
@@ -74,10 +74,10 @@ class TaskEnvironment:
             raise EnvError(
                 f"a world broke, so there is no reward: {self._broken}"
             ) from self._broken
-        played = self._world()
-        played.end(answered=False)
-        played.close()
-        return played.progress()
+        rollout = self._world()
+        rollout.end(answered=False)
+        rollout.close()
+        return rollout.progress()
 
     def reply_to_user(self, message: str) -> str:
         """Answer the user when a request is done, or when something is missing to do it.
@@ -88,22 +88,22 @@ class TaskEnvironment:
         Returns:
             What the user wants next.
         """
-        played = self._world()
-        played.heard(message)
-        return self._safely(lambda: self._next(played))
+        rollout = self._world()
+        rollout.heard(message)
+        return self._safely(lambda: self._next(rollout))
 
-    def _next(self, played: TaskRollout) -> str:
-        played.end(answered=True)
-        return OVER if played.over else played.task.turns[played.turn].user
+    def _next(self, rollout: TaskRollout) -> str:
+        rollout.end(answered=True)
+        return OVER if rollout.over else rollout.task.turns[rollout.turn].user
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Execute one call; what it returned as text."""
-        played = self._world()
-        turn = played.turn
-        result = self._safely(lambda: played.call(ToolCall(name, arguments)).content)
-        if played.turn == turn or played.over:
+        rollout = self._world()
+        turn = rollout.turn
+        result = self._safely(lambda: rollout.call(ToolCall(name, arguments)).content)
+        if rollout.turn == turn or rollout.over:
             return result
-        return f"{result}\n\n{played.task.turns[played.turn].user}"
+        return f"{result}\n\n{rollout.task.turns[rollout.turn].user}"
 
     def _safely(self, work: Callable[[], str]) -> str:
         try:
@@ -113,9 +113,9 @@ class TaskEnvironment:
             raise
 
     def _world(self) -> TaskRollout:
-        if self._played is None:
+        if self._rollout is None:
             raise EnvError("no task was begun: reset comes first.")
-        return self._played
+        return self._rollout
 
 
 def task_environments(

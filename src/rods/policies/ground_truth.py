@@ -101,8 +101,8 @@ def agent_texts(
 
 def results_of(environment: Environment, task: Task) -> list[list[ToolResult]]:
     """Execute the ground truth; return the results of its calls, by turn."""
-    played = trace(environment, task).steps
-    return [[s.result for s in played if s.turn == turn] for turn in range(len(task.turns))]
+    steps = trace(environment, task).steps
+    return [[s.result for s in steps if s.turn == turn] for turn in range(len(task.turns))]
 
 
 def rehearse(
@@ -119,15 +119,15 @@ def rehearse(
     """
     policy = ScriptedPolicy([[*template.encode(text), template.end_id] for text in texts])
     context = RolloutContext(environment, policy, dialect, template, settings)
-    played = asyncio.run(run_episode(context, task))
-    for step, text in zip(played.steps, texts, strict=False):
+    trajectory = asyncio.run(run_episode(context, task))
+    for step, text in zip(trajectory.steps, texts, strict=False):
         if step.text != text and step.text.endswith(text):
             opened = step.text.removesuffix(text)
             raise PolicyError(
                 f"the chat template opens the assistant's message with {opened!r}, with which no "
                 "demonstration goes on. Use a template that opens nothing."
             )
-    return played
+    return trajectory
 
 
 def withhold(task: Task, rng: random.Random) -> Task | None:
@@ -181,7 +181,7 @@ class Demonstrations:
         """Make none yet.
 
         Args:
-            environment: plays the tasks.
+            environment: runs the tasks.
             template: of the model that will learn from them.
             plan: the mixture.
             seed: decides everything random.
@@ -226,13 +226,11 @@ class Demonstrations:
         singly = rng.random() >= self._plan.several and fits
         dialect = self._plan.dialect
         texts = agent_texts(task, results, dialect, say, singly=singly)
-        played = rehearse(
-            task, self._environment, dialect, self._template, self._plan.rollout, texts
-        )
-        if played.stop is StopReason.DONE and played.solved and played.valid:
-            return replace(played, member=number)
-        reason = "not solved" if played.stop is StopReason.DONE else f"stopped: {played.stop.value}"
-        self.left_out[played.failure or reason] += 1
+        made = rehearse(task, self._environment, dialect, self._template, self._plan.rollout, texts)
+        if made.stop is StopReason.DONE and made.solved and made.valid:
+            return replace(made, member=number)
+        reason = "not solved" if made.stop is StopReason.DONE else f"stopped: {made.stop.value}"
+        self.left_out[made.failure or reason] += 1
         return None
 
     def _task(self, number: int, rng: random.Random) -> Task | None:

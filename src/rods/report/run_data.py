@@ -9,7 +9,7 @@ Format, one JSON object a line, told apart by `kind`:
 * `epoch`, written at an epoch's start: epoch, stage, step; alive now: originals and generated;
   since the epoch record before: injected, deferred, retired {reason: n}; over the whole run so
   far: synthesis {tried, accepted, rejected {reason: n}, seconds}.
-* `unused`: groups that were begun and are in no update at the run's end: played, playing.
+* `unused`: groups that were begun and are in no update at the run's end: finished, in_flight.
 * `eval`: when ("before", "after" or "update 8"), rows: [{task_id, category, set (original or
   variant), of the samples progress: [..], solved: [..], official: [..], the same of the greedy
   trajectory as greedy_progress and so on, and optionally scenario and recipe}].
@@ -241,7 +241,7 @@ def load_run(path: Path) -> RunData:
                 found = evaluation_of(str(row["when"]), row["rows"])
                 evaluations[found.when] = found
             elif kind == "unused":
-                unused = unused_words(int(row["played"]), int(row["playing"]))
+                unused = unused_words(int(row["finished"]), int(row["in_flight"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             first = error.errors()[0] if isinstance(error, ValidationError) else None
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else error

@@ -1,7 +1,7 @@
 """What the scorers of single steps read: the calls that are wanted, and the one response.
 
 Owns the ground truth as JSON and how a response is found in a trajectory, as text or as its dialect
-read it. Never scores. A single step is a task of one turn that is played in one generation.
+read it. Never scores. A single step is a task of one turn that takes one generation.
 
     wanted_of(task).calls           # [{"name": "ls", "parameters": {"a": True}}] under "parameters"
     response_of(task, trajectory).text

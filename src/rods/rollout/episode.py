@@ -1,4 +1,4 @@
-"""Episode: one policy plays one task in one world.
+"""Episode: one policy tries one task in one world.
 
 Owns the conversation: what the policy reads and when, the token ledger, the budgets and the
 deadline. Never scores and never shows the ground truth: of a task only what was said earlier and
@@ -15,7 +15,7 @@ takes too long is a failure of infrastructure, so it is tried once more in a fre
 a trajectory whose seconds are spent is not. Where the policy's own programs ran for half of them or
 more (`rods.env.Paced`), the trajectory is cut and valid: a policy must not discard it by sleeping.
 
-    trajectory = await Episode(context, task, member=0, noise=0).play()
+    trajectory = await Episode(context, task, member=0, noise=0).run()
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ class RolloutContext:
     lockstep: Lockstep | None = None
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
     layer: Layer | None = None
-    """What each world is played under; None: it is played as it is."""
+    """What each world is wrapped in; None: nothing."""
     stages: StagePlaces | None = None
-    """Bounds of starting, playing and judging; None: none."""
+    """Bounds of starting, rolling out and judging; None: none."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""
 
 
 class Episode:
-    """The state of one trajectory while it is played."""
+    """The state of one trajectory while it is rolled out."""
 
     def __init__(self, context: RolloutContext, task: Task, member: int, noise: int) -> None:
         self._context, self._task, self._member = context, task, member
@@ -129,8 +129,8 @@ class Episode:
         """Whether the chat template shows the tools."""
         return self._context.template.renders_tools and not self._dialect.shows_tools
 
-    async def play(self) -> Trajectory:
-        """Play until the task is done, a budget is spent or infrastructure fails."""
+    async def run(self) -> Trajectory:
+        """Roll out until the task is done, a budget is spent or infrastructure fails."""
         failure, lockstep = None, self._context.lockstep
         try:
             try:

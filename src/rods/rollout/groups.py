@@ -1,7 +1,7 @@
 """Rollout: K trajectories of each task, concurrently, in the order of the tasks.
 
 Owns concurrency, retries, the share of invalid trajectories, and the order of groups; one
-trajectory is played in `episode.py`, or for inline dialects in `inline.py`. Never scores, never
+trajectory is rolled out in `episode.py`, or for inline dialects in `inline.py`. Never scores, never
 updates.
 
 A failure of infrastructure (`EnvError`, `PolicyError`, an operating-system error, the deadline)
@@ -63,10 +63,10 @@ async def run_episode(
     form = InlineEpisode if isinstance(context.dialect, InlineDialect) else Episode
     chosen = member if noise is None else noise
     try:
-        trajectory = await form(context, task, member, chosen).play()
+        trajectory = await form(context, task, member, chosen).run()
         if trajectory.stop is StopReason.FAILURE:
             _LOG.warning("task %s, member %d: %s; once more", task.id, member, trajectory.failure)
-            trajectory = await form(context, task, member, chosen).play()
+            trajectory = await form(context, task, member, chosen).run()
     except Exception as error:  # raised again; whatever it is, people need to know the task
         error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
         raise
@@ -88,14 +88,14 @@ async def run_groups(
         EnvError: more than `rollout.max_invalid` of the trajectories are invalid.
         TaskError: a task's world cannot be loaded.
     """
-    player = RolloutRunner(context, len(tasks) * context.settings.k, on_trajectory)
+    runner = RolloutRunner(context, len(tasks) * context.settings.k, on_trajectory)
     visits: Counter[str] = Counter()
-    playing: list[asyncio.Task[Group]] = []
+    running: list[asyncio.Task[Group]] = []
     for task in tasks:
-        playing.append(asyncio.create_task(player.group(task, visits[task.id])))
+        running.append(asyncio.create_task(runner.group(task, visits[task.id])))
         visits[task.id] += 1
-    async with _cancelled(playing) as every:
-        for group in playing:
+    async with _cancelled(running) as every:
+        for group in running:
             await asyncio.wait({group, every}, return_when=asyncio.FIRST_COMPLETED)
             if every.done():
                 every.result()  # of any group: its exception is raised at once
@@ -127,7 +127,7 @@ async def _cancelled(running: Sequence[asyncio.Task[T]]) -> AsyncGenerator[async
 
 
 class RolloutRunner:
-    """Plays groups; what it plays at the same time shares a bound and a share of failures."""
+    """Rolls out groups; those in flight together share a bound and a share of failures."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class RolloutRunner:
         window: int,
         on_trajectory: Callable[[Trajectory], None] | None = None,
     ) -> None:
-        """Play nothing yet.
+        """Roll out nothing yet.
 
         Args:
             window: the last trajectories among which `rollout.max_invalid` counts.
@@ -150,26 +150,26 @@ class RolloutRunner:
 
     @property
     def version(self) -> int:
-        """Policy version that is played."""
+        """Policy version that is rolled out."""
         return self._context.policy.version
 
     async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
-        """A group of a task, its worlds played under a layer.
+        """A group of a task, its worlds under a layer.
 
-        `visit` makes other noise for a task that is played again by the same policy version.
+        `visit` makes other noise for a task that is rolled out again by the same policy version.
 
         Raises:
             EnvError: too many of the last trajectories are invalid.
             TaskError: the task's world cannot be loaded.
         """
-        played = await together(self.member(task, m, visit, layer) for m in range(self._size))
-        versions = [t.policy_version for t in played]
-        return Group(task, tuple(played), min(versions, default=self.version))
+        rolled = await together(self.member(task, m, visit, layer) for m in range(self._size))
+        versions = [t.policy_version for t in rolled]
+        return Group(task, tuple(rolled), min(versions, default=self.version))
 
     async def member(
         self, task: Task, member: int, visit: int = 0, layer: Layer | None = None
     ) -> Trajectory:
-        """One trajectory of a `group`; the others may be played elsewhere. Raises as `group`."""
+        """One trajectory of a `group`; the others may be made elsewhere. Raises as `group`."""
         context = replace(self._context, layer=layer)
         async with self._gate, _place(context.environment):
             trajectory = await run_episode(context, task, member, visit * self._size + member)
@@ -188,7 +188,7 @@ _places: WeakKeyDictionary[
 def _place(environment: Environment) -> AbstractAsyncContextManager[None]:
     """A world's place in an environment that has so many, first come, first served.
 
-    All who play in it share them: where an evaluation meets training's groups in flight, or its
+    All who roll out in it share them: where an evaluation meets training's groups in flight, or its
     own two passes each other, an episode waits here, where waiting is not its world's time.
     """
     bounded = ability(environment, Bounded)

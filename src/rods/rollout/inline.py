@@ -9,7 +9,7 @@ policy just writes on, until it ends or writes one of `rollout.stop`; `rollout.s
 not apply. A generation that meets a limit of tokens ends the response. The prompt is raw text,
 there is one turn.
 
-    trajectory = await InlineEpisode(context, task, member=0, noise=0).play()
+    trajectory = await InlineEpisode(context, task, member=0, noise=0).run()
 """
 
 from __future__ import annotations

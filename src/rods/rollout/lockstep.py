@@ -107,8 +107,8 @@ class StagePlaces:
 class Passage:
     """One trajectory's way through the stages.
 
-    One that has started keeps its place there until it is played, so that no more worlds lie ready
-    than start at once. One that waits to be judged holds no place: the policy goes on with others.
+    One that has started keeps its place there until it is rolled out, so that no more worlds lie
+    ready than start at once. One that waits to be judged holds no place: others generate.
     """
 
     def __init__(self, stages: StagePlaces | None) -> None:

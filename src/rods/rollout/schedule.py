@@ -14,7 +14,7 @@ quick ones, and are scored in that order. Update number u (from 0) takes groups 
 earlier than after update u - 1 - staleness: groups are only begun when they can be taken in time,
 and an update waits for those that no later one may take.
 
-    schedule = Schedule(player, SchedulePlan.of(config), step=trainer.step)
+    schedule = Schedule(runner, SchedulePlan.of(config), step=trainer.step)
     schedule.roll_out(await draw(schedule.wanted))
     while (rollout := schedule.finished()) is not None:
         schedule.add(ScoredGroup(rollout.drawn, rollout.group, scores, trains))
@@ -73,9 +73,9 @@ class ScoredGroup(NamedTuple):
 class Unused(NamedTuple):
     """Groups that were begun and are in no update."""
 
-    played: int = 0
+    finished: int = 0
     """Rolled out to their end."""
-    playing: int = 0
+    in_flight: int = 0
     """Still in flight, and cancelled."""
 
 
@@ -156,12 +156,12 @@ class Rollout:
     drawn: DrawnTask
     begun: int
     """Updates whose weights the engine had when it was begun."""
-    playing: asyncio.Future[Group]
+    future: asyncio.Future[Group]
 
     @property
     def group(self) -> Group:
         """The group, once it is finished."""
-        return self.playing.result()
+        return self.future.result()
 
 
 class Schedule:
@@ -169,7 +169,7 @@ class Schedule:
 
     def __init__(
         self,
-        player: RolloutRunner,
+        runner: RolloutRunner,
         plan: SchedulePlan,
         step: int = 0,
         rewards_state: Callable[[], Json] = lambda: None,
@@ -178,7 +178,7 @@ class Schedule:
 
         The state of the rewards is asked for whenever a batch is complete.
         """
-        self._player, self._plan, self._rewards_state = player, plan, rewards_state
+        self._runner, self._plan, self._rewards_state = runner, plan, rewards_state
         self._handed, self._formed = step, step
         """Updates whose weights the engine has; number of the batch that is being formed."""
         self._visits: Counter[str] = Counter()
@@ -249,12 +249,12 @@ class Schedule:
             # A task that comes twice under the same weights gets other noise the second time.
             visit = self._visits[drawn.task.id]
             self._visits[drawn.task.id] += 1
-            playing = asyncio.ensure_future(self._player.group(drawn.task, visit, drawn.layer))
+            future = asyncio.ensure_future(self._runner.group(drawn.task, visit, drawn.layer))
             self._rolling.enter()
-            playing.add_done_callback(self._ended)
-            self._out.append(Rollout(drawn, self._handed, playing))
+            future.add_done_callback(self._ended)
+            self._out.append(Rollout(drawn, self._handed, future))
 
-    def _ended(self, playing: asyncio.Future[Group]) -> None:
+    def _ended(self, future: asyncio.Future[Group]) -> None:
         self._rolling.leave()
         self._changed.set()
 
@@ -267,13 +267,13 @@ class Schedule:
             Exception: what ended a group, whichever it is.
         """
         for rollout in self._out:
-            if rollout.playing.done():
-                rollout.playing.result()
+            if rollout.future.done():
+                rollout.future.result()
         if self._full:
             self._ready.append(RolloutBatch(self._taken, self._rewards_state()))
             self._taken, self._rounds = [], 0
             self._formed += 1
-        if not (self._out and self._out[0].playing.done()):
+        if not (self._out and self._out[0].future.done()):
             return None
         return self._out.popleft()
 
@@ -317,14 +317,14 @@ class Schedule:
 
     async def close(self) -> Unused:
         """Cancel what is in flight; how many groups were begun and not used."""
-        playing = [rollout.playing for rollout in self._out]
-        ended = sum(task.done() for task in playing)
-        for task in playing:
+        futures = [rollout.future for rollout in self._out]
+        ended = sum(task.done() for task in futures)
+        for task in futures:
             task.cancel()
-        await asyncio.gather(*playing, return_exceptions=True)
-        played = ended + len(self._taken) + sum(len(b.scored) for b in self._ready)
+        await asyncio.gather(*futures, return_exceptions=True)
+        finished = ended + len(self._taken) + sum(len(b.scored) for b in self._ready)
         self._out.clear()
-        return Unused(played, len(playing) - ended)
+        return Unused(finished, len(futures) - ended)
 
     # -- updates and metrics ----------------------------------------------------------------
 
@@ -360,8 +360,8 @@ class Schedule:
         now = time.perf_counter()
         passed, self._looked = max(now - self._looked, EDGE), now
         rolled, trained = self._rolling.take(), self._training.take()
-        ages = [self._player.version - group.policy_version for group in batch.groups]
-        finished = sum(rollout.playing.done() for rollout in self._out)
+        ages = [self._runner.version - group.policy_version for group in batch.groups]
+        finished = sum(rollout.future.done() for rollout in self._out)
         later = sum(len(b.scored) for b in self._ready) + len(self._taken)
         batch.seconds = passed if self.beside else rolled
         batch.metrics = {

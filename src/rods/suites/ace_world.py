@@ -47,7 +47,7 @@ _FILES = {
     "Travel": "travel",
 }
 CONCURRENCY = 256
-"""As many conversations as are played at once by default."""
+"""As many conversations as run at once by default."""
 Talk = Callable[[Sequence[Mapping[str, str]]], str]
 """What the user says next, of the conversation as chat messages; raises `EnvError`."""
 PLAIN = ({"role": "user", "content": "Say hello."},)
@@ -120,7 +120,7 @@ class AceWorld(TurnWorld):
 
         Args:
             task: its world has `kind`, `language`, `classes`, `config`, and for a talk `prompt`.
-            talk: plays the user; None: nobody does, the world only executes.
+            talk: simulates the user; None: nobody does, the world only executes.
 
         Raises:
             EnvError: a class cannot be opened.
@@ -128,7 +128,7 @@ class AceWorld(TurnWorld):
         super().__init__(task)
         self._host, self._talk = host, talk
         self._messages: list[Mapping[str, str]] = []
-        """What the user and the agent said, as who plays the user is shown it."""
+        """What the user and the agent said, as the user simulator is shown it."""
         self._specs = tools_of(task)
         self._refs: dict[str, ObjectRef] = {}
         self._methods: dict[str, frozenset[str]] = {}

@@ -1,7 +1,7 @@
 """The suite `acebench-agent`: ACEBench's agent tasks, judged by the state that they end in.
 
 Owns the reading of a checkout's tasks and prompts. Tasks of many steps have no user; talks have
-one, whom a chat server plays that gets the suite's own instructions. Right is who leaves every
+one, simulated by a chat server that gets the suite's own instructions. Right is who leaves every
 class in the wanted state; the process is the share of milestones, in order, among the calls.
 
     rules = AceBenchAgent(config)
@@ -38,7 +38,7 @@ GREETINGS = {
     "en": "Is there anything you need help with today?",
     "zh": "\u4eca\u5929\u6709\u4ec0\u4e48\u9700\u8981\u5e2e\u52a9\u7684\u5417\uff1f",
 }
-"""What the one who plays the user is asked first."""
+"""What the user simulator is asked first."""
 STEPWISE = (
     "Work step by step with the functions; nobody answers questions. When all is done, say "
     f'"{FINISH}".'
@@ -94,7 +94,7 @@ class AceBenchAgent(SuiteRules):
         return self._tasks
 
     def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
-        """Refuse talks where nobody plays the user."""
+        """Refuse talks without a user simulator."""
         talks = sum("prompt" in task.world for task in tasks)
         if rollouts and talks and not self._user:
             raise PrerequisiteError(
@@ -113,7 +113,7 @@ class AceBenchAgent(SuiteRules):
         return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
-        """The state after the calls, played again in a fresh world, and how far they came."""
+        """The state after the calls, executed again in a fresh world, and how far they came."""
         process = progress_of(trajectory, cast("list[Any]", task.world["milestones"]))
         if trajectory.stop is not StopReason.DONE:
             return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}", process)
@@ -130,7 +130,7 @@ class AceBenchAgent(SuiteRules):
 
 
 class AceEnvironment(Environment):
-    """Worlds of the folder's classes; each waits for who plays its user."""
+    """Worlds of the folder's classes; each waits for its user simulator."""
 
     name = NAME
     blocking = True
@@ -139,7 +139,7 @@ class AceEnvironment(Environment):
         self._host, self._user = host, user
 
     def open(self, task: Task) -> AceWorld:
-        """A fresh world; in a talk somebody plays its user."""
+        """A fresh world; in a talk, its user is simulated."""
         return AceWorld(task, self._host, self._user.says if self._user else None)
 
     def replay(self, task: Task) -> AceWorld:
@@ -247,7 +247,7 @@ def _task(
 
 
 def _prompts(folder: Path, language: str) -> dict[str, str]:
-    """The suite's own instructions: those of the agent, and of who plays the user."""
+    """The suite's own instructions: those of the agent, and of the user simulator."""
     suffix = f"_{language.upper()}"
     files = {
         folder / "model_inference" / f"prompt_{language}.py": ("BASE_PROMPT", "TRAVEL_PROMPT"),

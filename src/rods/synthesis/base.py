@@ -120,14 +120,14 @@ class Base:
 
     @classmethod
     def of(cls, environment: Environment, task: Task) -> Self:
-        """Play a task at once; raises `TaskError` where its world cannot be made."""
+        """Roll out a task at once; raises `TaskError` where its world cannot be made."""
         made = cls(environment, task)
         _ = made.trace
         return made
 
     @cached_property
     def trace(self) -> Trace:
-        """The ground truth, played in one fresh world and judged against another."""
+        """The ground truth, executed in one fresh world and judged against another."""
         return trace(self.environment, self.task)
 
     @property

@@ -1,13 +1,13 @@
 """A run whose loop belongs to a host trainer (TRL, verl): what the host asks of us, in plain calls.
 
 Owns draws, rollouts, scores and observations of one process of the host, and their state as one
-value. The first process owns the curriculum and the synthesis worker; the others only play. Never
-updates weights, and knows no host.
+value. The first process owns the curriculum and the synthesis worker; the others only roll out.
+Never updates weights, and knows no host.
 
     with hosted(config) as run:                     # rods.hosted
         run.open(folder, state)                     # in the first process
         drawn = run.draw(8, version)                # there too; the host hands them round
-        groups = run.play(drawn, weights, version)
+        groups = run.roll_out(drawn, weights, version)
         scores = run.judge(drawn, groups)           # in the first process again
         state = run.state_dict()
 """
@@ -52,13 +52,13 @@ STATE = "rods.pt"
 
 
 class Drawn(NamedTuple):
-    """A task that was drawn, as it goes to whoever plays it."""
+    """A task that was drawn, as it goes to the process that rolls it out."""
 
     task: Task
     epoch: int
     """The one that drew it."""
     visit: int
-    """How often the same policy version played it before: other noise."""
+    """How often the same policy version rolled it out before: other noise."""
     hinted: bool
     """Whether failed calls are answered with hints."""
 
@@ -79,7 +79,7 @@ class HostedRun:
 
         Args:
             worlds: makes the environment that opens the tasks' worlds, for one of so many processes
-                that play; called by `begin`.
+                that roll out; called by `begin`.
             originals: human tasks of the training side.
             worker: starts synthesis with its queue in a folder.
             hints: makes the wrapper of worlds whose failed calls are answered with hints.
@@ -92,7 +92,7 @@ class HostedRun:
         self._worker, self._hints, self._drift = worker, hints, drift
         self._rewards = rewards_of(config.rewards)
         self._curriculum: OnlineCurriculum | None = None
-        self._playing: tuple[Engine, RolloutContext] | None = None
+        self._rolling: tuple[Engine, RolloutContext] | None = None
         self._visits: Counter[str] = Counter()
         self._version, self._looked_at = -1, False
         self._running = ExitStack()
@@ -106,7 +106,7 @@ class HostedRun:
 
     def close(self) -> None:
         """End what runs: engine, worker, curriculum. What was saved stays."""
-        self._playing = None
+        self._rolling = None
         self._running.close()
 
     # -- the curriculum, in the first process -----------------------------------------------
@@ -201,27 +201,27 @@ class HostedRun:
             "rewards": json.dumps(self._rewards.state_dict()),
         }
 
-    # -- playing, in every process ----------------------------------------------------------
+    # -- roll out, in every process ---------------------------------------------------------
 
-    def begin(self, engine: Engine, template: ChatTemplate, players: int = 1) -> None:
+    def begin(self, engine: Engine, template: ChatTemplate, ranks: int = 1) -> None:
         """Take an engine; it is started here and closed at the end, like the worlds.
 
-        `players` processes of the host play, and share out the processes of worlds.
+        `ranks` processes of the host roll out, and share out the processes of worlds.
         """
         self._running.callback(lambda: self._loop.run(engine.close()))
         self._loop.run(engine.start())
-        environment = self._worlds(players)
+        environment = self._worlds(ranks)
         self._running.callback(environment.close)
         config, dialect = self.config, get_dialect(self.config.model.dialect)
         shared = (environment, engine, dialect, template, config.rollout, config.seed)
-        self._playing = engine, RolloutContext(*shared)
+        self._rolling = engine, RolloutContext(*shared)
 
     @property
     def begun(self) -> bool:
         """Whether there is an engine."""
-        return self._playing is not None
+        return self._rolling is not None
 
-    def play(self, drawn: Sequence[Drawn], weights: Weights, version: int) -> list[Group]:
+    def roll_out(self, drawn: Sequence[Drawn], weights: Weights, version: int) -> list[Group]:
         """A group of each task, by these weights, in order.
 
         Raises:
@@ -229,21 +229,21 @@ class HostedRun:
             TrainError: there is no engine yet.
         """
 
-        if self._playing is None:
+        if self._rolling is None:
             raise TrainError("no rollout can start before begin() got an engine.")
-        engine, context = self._playing
+        engine, context = self._rolling
 
-        async def played() -> list[Group]:
+        async def rolled_out() -> list[Group]:
             await engine.wake()
             await engine.sync(weights, version)
-            player = RolloutRunner(context, self.config.rollout.k * len(drawn))
+            runner = RolloutRunner(context, self.config.rollout.k * len(drawn))
             wrappers = [self._hints if d.hinted else None for d in drawn]
             pairs = zip(drawn, wrappers, strict=True)
-            groups = await together(player.group(d.task, d.visit, w) for d, w in pairs)
+            groups = await together(runner.group(d.task, d.visit, w) for d, w in pairs)
             await engine.sleep()
             return groups
 
-        return self._loop.run(played())
+        return self._loop.run(rolled_out())
 
     def figures(self, batch: Batch, **more: float) -> dict[str, float]:
         """What a host logs of an update; where the curriculum is, its metrics too."""

@@ -4,7 +4,7 @@ Examples that begin alike, with the same tools, stand together in a pass, which 
 common prefix once and has no padding. A batch is several such parts, drawn at random.
 
 Owns the loop over epochs and batches, its checkpoints and the finished folder. It reads no files of
-examples (`examples.py`) and plays no rollouts. Batches are a function of seed and epoch, so a
+examples (`examples.py`) and makes no rollouts. Batches are a function of seed and epoch, so a
 resumed run makes the updates that an uninterrupted one would have made.
 
     trainer = SftTrainer(model, tokenizer, samples, SftSettings(lr=1e-4), ModelSettings(), seed=0)

@@ -320,7 +320,7 @@ def test_a_process_whose_driver_was_killed_ends_without_a_traceback(
             raise gone
 
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process keeps its Ctrl-C
-    processes._play(Line(), "elsewhere_worlds:Moody", {})  # type: ignore[arg-type]  # pyright: ignore
+    processes._serve(Line(), "elsewhere_worlds:Moody", {})  # type: ignore[arg-type]  # pyright: ignore
 
 
 def test_no_more_processes_start_at_once_than_may() -> None:

@@ -77,7 +77,7 @@ _WANTED = (
     "bfcl_eval/data/multi_turn_func_doc/",
     f"bfcl_eval-{VERSION}.dist-info/",
 )
-"""The part of the wheel that is extracted: code, data and license of what is played."""
+"""The part of the wheel that is extracted: code, data and license of the worlds."""
 _PART = hashlib.sha256("\n".join(_WANTED).encode()).hexdigest()[:6]
 """Names the part, so that a folder extracted by a version that wanted less is not taken for it."""
 

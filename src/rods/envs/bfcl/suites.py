@@ -222,7 +222,7 @@ class MultiTurn(SuiteRules):
         return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
-        """The checker's verdict on the calls that were executed, played again in a fresh world."""
+        """The checker's verdict on the executed calls, replayed in a fresh world."""
         if trajectory.stop not in (StopReason.DONE, StopReason.STEPS):
             return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         if len(trajectory.verdicts) < len(task.turns):

@@ -192,20 +192,20 @@ class _Shadow:
     second world in which that call was executed; nothing of it is ever shown.
     """
 
-    __slots__ = ("_apis", "_declared", "_judge", "_played")
+    __slots__ = ("_apis", "_declared", "_executed", "_judge")
 
     def __init__(self, prepared: PreparedWorld):
         self._declared = prepared.specs
         self._apis = Apis(prepared.prototype)
         self._judge = Judge(self._apis)
-        self._played = 0
+        self._executed = 0
 
     def right(self, log: list[ToolCall], turn: TurnReplay) -> bool:
-        """Play what is new in the log, then compare state and results."""
-        for call in log[self._played :]:
+        """Execute what is new in the log, then compare state and results."""
+        for call in log[self._executed :]:
             if _not_offered(call, self._declared) is None:
                 self._judge.add(self._apis.run(call))
-        self._played = len(log)
+        self._executed = len(log)
         return self._judge.state(turn) and self._judge.executed(turn)
 
 

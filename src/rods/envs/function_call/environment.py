@@ -43,7 +43,7 @@ def single_steps(
     """The steps of one task, in order; none where a call fails or is nested in another.
 
     Args:
-        environment: plays the task's ground truth.
+        environment: executes the task's ground truth.
         env: name of the environment that the steps belong to.
         result_chars: longer results are shortened with a notice; 0: never.
 

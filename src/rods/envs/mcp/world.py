@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 from rods.abilities import InitialState
 from rods.dialects.base import nested
-from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, Replay, State, play
+from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, Replay, State, replayed
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.infra.install import install_line
@@ -173,9 +173,9 @@ class PreparedServer(PreparedTask):
         truth = [turn.ground_truth for turn in self.task.turns]
         with closing(self.machine()) as machine:
             if self.environment.isolated:
-                return play(machine, truth)
+                return replayed(machine, truth)
             with closing(self.machine()) as witness:
-                replay = play(machine, truth)
+                replay = replayed(machine, truth)
                 if witness.read() != self.initial[SERVER]:
                     raise ConfigError(
                         "env.name = mcp: calls of one trajectory change the state of another. The "

@@ -1,4 +1,4 @@
-"""`env.name = "remote"`: worlds that a service plays (`rods serve-env`).
+"""`env.name = "remote"`: worlds that a service runs (`rods serve-env`).
 
 Owns the requests. A service that is busy, broken or away is a failure of infrastructure:
 `EnvError`, never a result. A step whose answer was lost is asked for again by its number, and done
@@ -24,7 +24,7 @@ from rods.task import Task
 
 
 class RemoteEnvironment(ClassTasks, Environment):
-    """Plays worlds on a service.
+    """Runs worlds on a service.
 
     Args beside those of `rods.infra.service.Service`:
         token: Name of the environment variable that holds its token, where it wants one.
@@ -49,7 +49,7 @@ class RemoteEnvironment(ClassTasks, Environment):
             self._service, ("/reset", "/step", "/close", "/tasks")
         )
         self.name = str(_asked(self._service("/health"), {})["environment"])
-        """That of the environment which the service plays, since tasks name it."""
+        """That of the environment which the service runs, since tasks name it."""
         self._own: Split | None = None
 
     def _service(self, path: str) -> Service:

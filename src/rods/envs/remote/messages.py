@@ -1,4 +1,4 @@
-"""What a trajectory asks of a world that is played elsewhere, as JSON, and both ends of it.
+"""What a trajectory asks of a world that runs elsewhere, as JSON, and both ends of it.
 
 Owns the form of actions and observations. It carries nothing: whoever has a way to send an action
 and get its observation makes a world of it (`RemoteWorld`), whoever has a world answers (`Hosted`).
@@ -37,7 +37,7 @@ Send: TypeAlias = Callable[[Action], Observation]
 
 
 class Hosted:
-    """A world on the side where it is played."""
+    """A world on the side where it runs."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self._environment, self._task = environment, task
@@ -52,7 +52,7 @@ class Hosted:
         """Make the world: what every later action needs to know of it.
 
         Raises:
-            TaskError: the world cannot be played elsewhere.
+            TaskError: the world cannot run elsewhere.
         """
         world = self._world = self._environment.open(self._task)
         if ability(world, Partner):

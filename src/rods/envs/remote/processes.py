@@ -1,4 +1,4 @@
-"""Worlds in processes: each process plays one world at a time and is ended where it hangs.
+"""Worlds in processes: each process runs one world at a time and is ended where it hangs.
 
 Owns the processes: as many as `rollout.worlds.processes`, started once, replaced when they die. A
 world that hangs, crashes or eats its memory takes no other world along. Processes run on this
@@ -59,7 +59,7 @@ Worker: TypeAlias = "_Process | _Actor"
 
 
 class ProcessEnvironment(Environment, Wrapper[Environment]):
-    """Another environment whose worlds are played in processes; all else is the other's."""
+    """Another environment whose worlds run in processes; all else is the other's."""
 
     blocking = True
 
@@ -75,7 +75,7 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
 
         Args:
             inner: the same environment in this process, for everything but its worlds.
-            begin: starts a process that plays its worlds, without waiting until it is ready.
+            begin: starts a process that runs its worlds, without waiting until it is ready.
             processes: worlds at once.
             seconds: of one call; then the process is ended.
             starting: processes that start at once, where they share this machine's cores; 0: all.
@@ -138,7 +138,7 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
         return self._opened(task, left - 1)
 
     def _end(self, worker: Worker) -> None:
-        """The world is closed; its process may play another."""
+        """The world is closed; its process may run another."""
         try:
             if worker.alive:
                 worker.ask({"close": True}, self._seconds)
@@ -180,7 +180,7 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self._line, theirs = context.Pipe()
         self._process = context.Process(
-            target=_play, args=(theirs, name, dict(arguments)), name="world", daemon=True
+            target=_serve, args=(theirs, name, dict(arguments)), name="world", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -212,7 +212,7 @@ class _Process:
 
 
 class WorldRunner:
-    """What a process does: it plays one world after the other."""
+    """What a process does: it runs one world after the other."""
 
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
         """Make the environment, and warm it up."""
@@ -238,13 +238,13 @@ class WorldRunner:
             return failed(error)
 
 
-def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
+def _serve(line: Connection, name: str, arguments: dict[str, Json]) -> None:
     """Answer until the line is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
-    player = WorldRunner(name, arguments)
+    runner = WorldRunner(name, arguments)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            line.send(player.answer(line.recv()))
+            line.send(runner.answer(line.recv()))
 
 
 def on(
@@ -255,7 +255,7 @@ def on(
 
 
 class _Actor:
-    """An actor that plays worlds."""
+    """An actor that runs worlds."""
 
     def __init__(
         self, cluster: Cluster, name: str, arguments: Mapping[str, Json], cpus: float
@@ -277,10 +277,10 @@ class _Actor:
         self._cluster.end(self._actor)
 
 
-def environment_of(config: RunConfig, players: int = 1) -> Any:
+def environment_of(config: RunConfig, ranks: int = 1) -> Any:
     """The environment that `env.name` means, warmed up where that takes long.
 
-    Of several `players`, processes that each play a part of the run, each gets its share of
+    Of several `ranks`, processes that each roll out a part of the run, each gets its share of
     `ray.worlds` or `rollout.worlds.processes`; at least one.
 
     Raises:
@@ -292,9 +292,9 @@ def environment_of(config: RunConfig, players: int = 1) -> Any:
     seconds = worlds.call_seconds or config.rollout.seconds
     if ray.worlds:
         begin = on(Cluster.at(ray.address), *made_of, ray.cpus)
-        environment = ProcessEnvironment(environment, begin, -(-ray.worlds // players), seconds)
+        environment = ProcessEnvironment(environment, begin, -(-ray.worlds // ranks), seconds)
     elif worlds.processes:
-        share, begin = -(-worlds.processes // players), local(*made_of)
+        share, begin = -(-worlds.processes // ranks), local(*made_of)
         environment = ProcessEnvironment(environment, begin, share, seconds, STARTING)
     environment.warm_up()  # here, not within a trajectory's deadline
     return environment

@@ -1,6 +1,6 @@
 """An environment behind HTTP: reset, step and state, as OpenEnv calls them.
 
-Owns the routes, the sessions and their limits. A session is one world, played by one owner; the
+Owns the routes, the sessions and their limits. A session is one world, used by one owner; the
 answer to its last step is kept, so that a step whose answer was lost can be asked for again.
 
     app = environment_app(environment, ServerLimits(), token="secret")

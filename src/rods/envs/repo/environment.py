@@ -7,7 +7,7 @@ or wrote beside its patch is near, and no expected value is (`checks.py`).
     environment = RepoEnvironment(count=50)
     world = environment.open(environment.tasks(held_out=0.25)[0])
 
-Rows of SWE-Gym (`env.tasks`) are played in containers of their images instead (`container.py`).
+Rows of SWE-Gym (`env.tasks`) run in containers of their images instead (`container.py`).
 """
 
 from __future__ import annotations

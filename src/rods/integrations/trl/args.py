@@ -43,7 +43,7 @@ HOST = HostTrainer(
     # Only the local trainer knows them; TRL's optimizer is `optim`.
     unread={"train.local": ("optimizer_memory", "memory_gib")},
 )
-PLAYED_BY_US = (
+ROLLED_OUT_BY_US = (
     *("top_k", "min_p", "repetition_penalty", "generation_kwargs", "chat_template_kwargs"),
     *("cache_implementation", "use_transformers_paged", "use_transformers_continuous_batching"),
     *("transformers_continuous_batching_config", "max_tool_calling_iterations"),
@@ -185,8 +185,8 @@ def _refuse(config: RunConfig, given: Mapping[str, Any], free: Mapping[str, Any]
         "use_vllm": ('engine.name = "vllm" or "openai" takes vLLM', False),
         "scale_rewards": ("advantages are those of train.advantage", "group"),
     }
-    played = [name for name in given if name in PLAYED_BY_US or name.startswith("vllm_")]
-    expected |= {name: (ours, free.get(name)) for name in played}
+    ours_only = [name for name in given if name in ROLLED_OUT_BY_US or name.startswith("vllm_")]
+    expected |= {name: (ours, free.get(name)) for name in ours_only}
     wrong = [
         f"{name} ({why}): {given[name]!r}, expected {value!r}"
         for name, (why, value) in expected.items()

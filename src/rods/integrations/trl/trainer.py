@@ -88,7 +88,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             )
         self._run = run
         self.rows: list[HostRow] = []
-        """What this process has of the batch that was played last."""
+        """What this process has of the batch that was rolled out last."""
         self._over = False
         groups = args.generation_batch_size // args.num_generations
         super().__init__(
@@ -99,7 +99,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             train_dataset=_datasets.Dataset.from_list([{"prompt": ""}] * groups),
             **others,
         )
-        self.rollout_func = _played
+        self.rollout_func = _rolled_out
         self.add_callback(_Stages(self))
 
     # -- generation -------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         rank, local = self.accelerator.process_index, len(inputs)
         version = self.state.global_step
         drawn = self._by_first(lambda: self._run.draw(local * ranks // size, version))
-        groups = self._play(drawn, version)
+        groups = self._roll_out(drawn, version)
         scores = self._by_first(lambda: self._run.judge(drawn, groups))
         self._over = self._by_first(lambda: self._run.over)
         batch = self._run.collect(groups, scores)
@@ -143,23 +143,23 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             broadcast_object_list(made)
         return made[0]
 
-    def _play(self, drawn: Sequence[Drawn], version: int) -> list[Group]:
+    def _roll_out(self, drawn: Sequence[Drawn], version: int) -> list[Group]:
         """Roll out all groups: each process its share, or the first one all of them by a server."""
         served = self._run.config.engine.traits.server
-        players = 1 if served else self.accelerator.num_processes
+        ranks = 1 if served else self.accelerator.num_processes
         rank, mine = self.accelerator.process_index, list[Group]()
         whole = self.args.ds3_gather_for_generation
         with _models.unwrap_model_for_generation(
             self.model_wrapped, self.accelerator, gather_deepspeed3_params=whole
         ) as model:
-            if rank < players:
+            if rank < ranks:
                 if not self._run.begun:
-                    self._run.begin(*_engine_of(self._run.config, self, model), players)
-                adapters = hasattr(model, "peft_config")
-                mine = self._run.play(drawn[rank::players], ModelWeights(model, adapters), version)
-        played = gather_object(mine)
-        order = [i for other in range(players) for i in range(other, len(drawn), players)]
-        return [group for _, group in sorted(zip(order, played, strict=True), key=lambda p: p[0])]
+                    self._run.begin(*_engine_of(self._run.config, self, model), ranks)
+                weights = ModelWeights(model, hasattr(model, "peft_config"))
+                mine = self._run.roll_out(drawn[rank::ranks], weights, version)
+        gathered = gather_object(mine)
+        order = [i for other in range(ranks) for i in range(other, len(drawn), ranks)]
+        return [group for _, group in sorted(zip(order, gathered, strict=True), key=lambda p: p[0])]
 
     def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
         """TRL's batch, with the masks and advantages of our samples."""
@@ -204,7 +204,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
 
 
 def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, ChatTemplate]:
-    """What plays beside a trainer, with a copy of the weights, and the template of its model.
+    """What rolls out beside a trainer, with a copy of the weights, and the template of its model.
 
     Raises:
         ConfigError: nothing can be learned from it.
@@ -228,8 +228,8 @@ def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
     return found.to(like.device)
 
 
-def _played(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
-    """What was played already, as TRL's rollout function gives it."""
+def _rolled_out(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
+    """What was rolled out already, as TRL's rollout function gives it."""
     rows = trainer.rows
     return {
         "prompt_ids": [row.prompt for row in rows],

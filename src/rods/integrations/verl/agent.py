@@ -1,7 +1,7 @@
 """An agent loop of verl over our rollout and worlds: token ids in, token ids out.
 
-Owns how one trajectory is played in one of verl's agent workers, by whatever server verl samples
-from (vLLM, SGLang, ...). What is sampled is never encoded again; the masks are those of
+Owns how one trajectory is rolled out in one of verl's agent workers, by the server from which verl
+samples (vLLM, SGLang, ...). What is sampled is never encoded again; the masks are those of
 `trainers/samples.py`. It scores nothing: the driver does, where the curriculum is.
 
 verl makes the loop by its name and calls `run` for each trajectory of a group.
@@ -45,7 +45,7 @@ BROKEN_OFF = ("abort", "aborted")
 
 @_loops.register(AGENT)
 class CurriculumAgentLoop(_AgentLoopBase):
-    """Plays tasks that the curriculum drew."""
+    """Rolls out tasks that the curriculum drew."""
 
     def __init__(self, trainer_config: Any, server_manager: Any, tokenizer: Any, **_: Any) -> None:
         """Keep what is needed; as verl makes one.
@@ -70,14 +70,14 @@ class CurriculumAgentLoop(_AgentLoopBase):
             nothing = HostRow([filler], [filler], [0], [0.0], [0], [0.0])
             return _output(nothing, [int(row["global_steps"]) - 1], {})
         drawn = drawn_of(row[DRAW])
-        player = _seat(self.config, self.tokenizer).player(
+        runner = _seat(self.config, self.tokenizer).runner(
             self.server_manager,
             int(row["global_steps"]) - 1,
             float(sampling_params["temperature"]),
             float(sampling_params["top_p"]),
         )
         layer = hinted if drawn.hinted else None
-        trajectory = await player.member(drawn.task, int(row["session_id"]), drawn.visit, layer)
+        trajectory = await runner.member(drawn.task, int(row["session_id"]), drawn.visit, layer)
         return output_of(trajectory, filler)
 
 
@@ -111,7 +111,7 @@ def _output(row: HostRow, of: Sequence[int], extra: Mapping[str, str], turns: in
 
 
 class _Seat:
-    """What all trajectories that one worker plays share."""
+    """What all trajectories that one worker rolls out share."""
 
     def __init__(self, settings: str, source: str, tokenizer: Any, workers: int) -> None:
         self._config = parse_config(json.loads(settings), "rods.settings")
@@ -120,12 +120,12 @@ class _Seat:
         model: ModelSettings = self._config.model.model_copy(update={"name": source})
         self._template = ChatTemplate(tokenizer, load_stops(model))
         self._key: tuple[object, ...] = ()
-        self._player: RolloutRunner | None = None
+        self._runner: RolloutRunner | None = None
 
-    def player(self, client: Any, version: int, temperature: float, top_p: float) -> RolloutRunner:
-        """The player of a policy version; worlds and prompts are shared by what it plays."""
+    def runner(self, client: Any, version: int, temperature: float, top_p: float) -> RolloutRunner:
+        """The runner of a policy version; its trajectories share worlds and prompts."""
         key = (version, temperature, top_p)
-        if self._player is None or key != self._key:
+        if self._runner is None or key != self._key:
             rollout = self._config.rollout
             # How many may be invalid is counted in the driver, which sees all workers' share.
             sampling = {"temperature": temperature, "top_p": top_p}
@@ -139,8 +139,8 @@ class _Seat:
                 self._config.seed,
             )
             self._key = key
-            self._player = RolloutRunner(context, rollout.k * rollout.tasks_per_step)
-        return self._player
+            self._runner = RolloutRunner(context, rollout.k * rollout.tasks_per_step)
+        return self._runner
 
 
 _seats: dict[str, _Seat] = {}

@@ -2,7 +2,7 @@
 
 Owns when a draw happens and that the curriculum's state stands in verl's own `data.pt`. It lives in
 the process of verl's trainer, where `trainer.py` binds it to the run. It also registers our agent
-loop: each of verl's agent workers looks at the data set's class before it plays.
+loop: each of verl's agent workers looks at the data set's class before it rolls out.
 
     dataset = CurriculumDataset([], None, None)
     dataset.bind(run, folder, version=lambda: trainer.global_steps - 1)
@@ -42,7 +42,7 @@ class CurriculumDataset(Dataset[dict[str, Any]]):
     def bind(self, run: HostedRun, folder: Path, version: Callable[[], int]) -> None:
         """Draw from this run, which is opened with the first row, or from verl's checkpoint.
 
-        `folder` is that of the live files, `version` of the policy that plays what is drawn now.
+        `folder` is that of the live files, `version` of the policy that rolls out this draw.
         """
         self._run, self._folder, self._version = run, folder, version
 

@@ -30,7 +30,7 @@ AGENT = "rods"
 ESTIMATOR = "rods"
 """Name of the recipe's own advantages among verl's estimators."""
 TICKET, DRAW = "ticket", "rods"
-"""Fields of a row: what the draw is known by, and everything that its players need."""
+"""Fields of a row: what the draw is known by, and everything that its rollout needs."""
 TRAJECTORY = "trajectory"
 """Field of what verl calls extra fields: the trajectory as JSON text."""
 ATTEMPTS = 3

@@ -111,7 +111,7 @@ class CurriculumTrainer(_PPOTrainer):
             self._run.curriculum.release([lost.task.id], lost.epoch)
 
     def _submit_batch_to_rollout(self, batch: Any) -> int:
-        """Have rows played; those that stand for no draw only where a step would not be full."""
+        """Roll out rows; those that stand for no draw only where a step would not be full."""
         if self._waits:
             return super()._submit_batch_to_rollout(batch)
         tickets = _plain(batch[TICKET])
@@ -137,17 +137,17 @@ class CurriculumTrainer(_PPOTrainer):
         """
         flying: dict[str, Drawn] = self.train_dataset.out
         self._flight.landed(batch.keys)
-        played = self._played(batch)
-        out = {t: d for t, d in flying.items() if self._waits or played[t]}
+        rolled = self._rolled_out(batch)
+        out = {t: d for t, d in flying.items() if self._waits or rolled[t]}
         size = self._run.config.rollout.k
-        lost = [f"{t} ({len(played[t])})" for t in out if len(played[t]) != size]
+        lost = [f"{t} ({len(rolled[t])})" for t in out if len(rolled[t]) != size]
         if lost:
             raise TrainError(
                 f"of these draws not all {size} trajectories came back: {', '.join(lost)}. The "
                 "agent workers' log has the failure; nothing of this step was judged."
             )
         drawn = list(out.values())
-        groups = [_group(d, [one for _, one in played[t]]) for t, d in out.items()]
+        groups = [_group(d, [one for _, one in rolled[t]]) for t, d in out.items()]
         trajectories = [t for group in groups for t in group.trajectories]
         share = InvalidShare(self._run.config.rollout.max_invalid, len(trajectories))
         for trajectory in trajectories:
@@ -161,7 +161,7 @@ class CurriculumTrainer(_PPOTrainer):
         self._rows = {}
         filler = int(self.tokenizer.pad_token_id or 0)
         for number, (ticket, row) in enumerate(zip(out, scores, strict=True)):
-            for (key, trajectory), score in zip(played[ticket], row, strict=True):
+            for (key, trajectory), score in zip(rolled[ticket], row, strict=True):
                 if score.valid and trajectory.valid and trajectory.ledger.generated:
                     sample = samples.get((number, trajectory.member))
                     self._rows[key] = host_row(trajectory, sample, filler)
@@ -171,7 +171,7 @@ class CurriculumTrainer(_PPOTrainer):
         metrics |= {f"rods/{name}": float(value) for name, value in figures.items()}
         return self._kept(batch, rewards)
 
-    def _played(self, batch: Any) -> dict[str, list[tuple[str, Trajectory]]]:
+    def _rolled_out(self, batch: Any) -> dict[str, list[tuple[str, Trajectory]]]:
         """What came back of all that is out, with verl's keys, by ticket in the order of the draws;
         members in their order.
         """

@@ -159,7 +159,7 @@ class Tau2(SuiteRules):
         return self._tasks
 
     def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
-        """Refuse where nobody plays the user, or judges what has to be judged."""
+        """Refuse where nobody simulates the user, or judges what has to be judged."""
         key = "(OpenAI-compatible; .model NAME; the key in RODS_WRITER_KEY)"
         if rollouts and not self._user.url:
             raise PrerequisiteError(
@@ -251,7 +251,7 @@ class Tau2Airline(Tau2):
 
 
 class Tau2Environment(Environment):
-    """Worlds of one domain; each waits for who plays its user."""
+    """Worlds of one domain; each waits for its user simulator."""
 
     blocking = True
     gives_up = True

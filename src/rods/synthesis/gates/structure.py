@@ -1,6 +1,6 @@
 """Gates on structure and execution: what is called, from where, with what outcome.
 
-Owns the conditions that need no wording, and those that play the ground truth again without a call.
+Owns the conditions that need no wording, and those that replay the ground truth without a call.
 What the seed has as well is tolerated: the benchmark's own tasks are not perfect.
 """
 
@@ -244,12 +244,12 @@ def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
 
 def changes(facts: Facts, left_out: Collection[int]) -> bool:
     """Tell whether a state or another call's result differs without these steps."""
-    played = trace(facts.environment, facts.task, left_out)
-    if not all(verdict.state for verdict in played.verdicts):
+    traced = trace(facts.environment, facts.task, left_out)
+    if not all(verdict.state for verdict in traced.verdicts):
         return True
     kept = (step for number, step in enumerate(facts.steps) if number not in left_out)
     return any(
-        a.result.content != b.result.content for a, b in zip(kept, played.steps, strict=True)
+        a.result.content != b.result.content for a, b in zip(kept, traced.steps, strict=True)
     )
 
 

@@ -1,6 +1,6 @@
 """A ground truth as an agent would speak it: which calls go together, what is said without calls.
 
-Owns the parting of a turn's calls into generations and three fixed answers. Plays nothing.
+Owns the parting of a turn's calls into generations and three fixed answers. Executes nothing.
 """
 
 from __future__ import annotations

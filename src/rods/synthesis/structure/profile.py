@@ -58,7 +58,7 @@ class Ablation(NamedTuple):
 def ablate(environment: Environment, task: Task) -> Ablation:
     """Leave out each ground-truth call in turn; it costs one run for each call, and one more.
 
-    All calls are played in one turn that offers every tool, so a gap in the conversation or a
+    All calls are made in one turn that offers every tool, so a gap in the conversation or a
     withheld tool makes no edge. Raises `TaskError` where the world cannot be made.
     """
     calls = flattened(task)

@@ -126,7 +126,7 @@ def _is_failure(leaf: Leaf) -> bool:
 
 
 class Trace(NamedTuple):
-    """A ground truth played in one fresh world."""
+    """A ground truth executed in one fresh world."""
 
     steps: tuple[TraceStep, ...]
     verdicts: tuple[TurnVerdict, ...]

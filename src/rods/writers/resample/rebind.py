@@ -155,10 +155,10 @@ def rebind(
         return Rejection("execute", ErrorClass.VM_EXEC_FAILED, str(error))
     with closing(world):
         world.begin_turn(0)
-        return _Player(world, draft, knowledge, numbers).play()
+        return _Rebound(world, draft, knowledge, numbers).task()
 
 
-class _Player:
+class _Rebound:
     def __init__(
         self, world: World, draft: Task, knowledge: Knowledge, numbers: Mapping[float, float]
     ):
@@ -169,7 +169,7 @@ class _Player:
         self._results: list[Json] = []
         self._texts = [turn.user for turn in draft.turns]
 
-    def play(self) -> Task | Rejection:
+    def task(self) -> Task | Rejection:
         done: list[tuple[ToolCall, ...]] = []
         for index, turn in enumerate(self._draft.turns):
             calls: list[ToolCall] = []
