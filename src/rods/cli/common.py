@@ -23,7 +23,7 @@ from rods.config import FULL, SMALL, SynthesisSettings, keys
 from rods.config.bundled import ENDINGS, is_missing_path, local_path
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PolicyError, TaskError
-from rods.infra.dotted import flat, nearest, override, within
+from rods.infra.dotted import flat, override, within
 from rods.infra.shards import HUB
 from rods.registry import load, read_recipe, recipe_file, recipe_names
 from rods.writers import LOCAL, resampled
@@ -148,9 +148,8 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
         key, equals, value = word[2:].partition("=")
         name = key.replace("-", "_")
         if not equals:
-            hinted = name not in keys() and nearest(name, keys())
-            why = f"option {word}: a value is missing."
-            raise ConfigError(no_setting(name) if hinted else why)
+            known = within(name, (*keys(), "stages"))
+            raise ConfigError(f"option {word}: a value is missing." if known else no_setting(name))
         found.append(f"{name}={value}")
     return found + given({"model.name": model})
 
