@@ -108,6 +108,7 @@ def test_resume_lists_the_settings_that_differ(run):
             "track.project=p",
         ),
         *('env.tasks=["moved.jsonl"]', "engine.folder=moved"),
+        *("engine.vllm.command=/opt/vllm", "engine.vllm.memory=0.3", "engine.vllm.sleep=true"),
     ],
 )
 def test_length_evaluation_and_paths_are_no_drift(run, setting):
@@ -125,7 +126,7 @@ def test_places_that_an_environment_declares_are_no_drift(tmp_path):
     assert RunDirectory.resume(run.path, moved).config == moved
     with pytest.raises(StoreError, match=r"env\.search\.results: 3 -> 4"):
         RunDirectory.resume(run.path, with_overrides(moved, ["env.search.results=4"]))
-    assert {"env.search.corpus", "env.bfcl.wheel"} <= may_change()
+    assert {"env.search.corpus", "env.bfcl.wheel", "env.mcp.url", "env.mcp.command"} <= may_change()
     assert "env.bfcl.wheel" in may_change(compared=True)
     assert "env.search.corpus" not in may_change(compared=True)
 

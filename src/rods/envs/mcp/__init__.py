@@ -20,7 +20,7 @@ class McpSettings(Settings):
     """Read-only tool without arguments, or URI of a resource, that shows the state to the judge;
     empty: results alone are judged."""
 
-    places = ("url",)
+    places = ("command", "url")
 
 
 SECTIONS = {"mcp": McpSettings}
