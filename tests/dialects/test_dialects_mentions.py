@@ -37,6 +37,8 @@ def written(name: str, *calls: ToolCall) -> str:
     return text.partition("</think>")[2].lstrip() if "</think>" in text else text
 
 
+MARKS = ["**.**", "*.*", "__.__", "_._", "~~.~~", "«.»", "‘.’", "„.“", "”.”", "「.」", "[.]", "{.}"]  # noqa: RUF001
+"""What stands around a tag that is named."""
 MENTIONS = [
     "I use the <tool_call> tag.",
     "Calls go between <tool_call> and </tool_call> tags.",
@@ -47,6 +49,12 @@ MENTIONS = [
     "The tag “<tool_call>” comes first.",
     "Write `<tool_call>{...}</tool_call>` to call.",
     "After the </tool_call> tag I wait.",
+    "Between <tool_call>/</tool_call> I write it.",
+    "A <tool_call>-tag opens it.",
+    *(f"The {pair.replace('.', '<tool_call>')} opens it." for pair in MARKS),
+    *(f"{pair.replace('.', '</tool_call>')} closes it." for pair in MARKS),
+    "**<tool_call>** and **</tool_call>**",
+    "| <tool_call> | opens it |",
 ]
 
 
@@ -57,6 +65,16 @@ def test_a_mentioned_tag_swallows_no_call(name: str, mention: str) -> None:
     for text in (f"{mention}\n{call}", f"<think>{mention}</think>\n{mention}\n\n{call}"):
         assert parse(name, text) == (ParseVerdict.CALLS, (LS,)), text
     assert parse(name, mention) == (ParseVerdict.ANSWER, ())
+
+
+@pytest.mark.parametrize(
+    "mention",
+    ["I use <tool_call>", "<tool_call> opens a call.", "1. <tool_call>", "```\n<tool_call>\n```"],
+)
+@pytest.mark.parametrize("name", TAGGED)
+def test_a_tag_without_an_end_before_the_call_is_a_mention(name: str, mention: str) -> None:
+    assert parse(name, f"{mention}\n{written(name, LS)}") == (ParseVerdict.CALLS, (LS,))
+    assert parse(name, mention) in ((ParseVerdict.MALFORMED, ()), (ParseVerdict.ANSWER, ()))
 
 
 @pytest.mark.parametrize("name", TAGGED)
@@ -152,7 +170,9 @@ BOX = r"The answer is \boxed{5}."
 
 @pytest.mark.parametrize("tag", ["code", "tool_call", "python", "search"])
 def test_a_mentioned_tag_hides_no_answer(tag: str) -> None:
-    for mention in (f"I used the <{tag}> tag.", f"`<{tag}>` is a tag,", f"<{tag}> and </{tag}>:"):
+    mentions = [f"I used the <{tag}> tag.", f"`<{tag}>` is a tag,", f"<{tag}> and </{tag}>:"]
+    mentions += [f"{pair.replace('.', f'<{tag}>')} is a tag." for pair in MARKS]
+    for mention in mentions:
         words = f"First {mention} {BOX}"
         assert last_boxed(without_calls(words)) == "5", words
         assert call_offset(words) == 0

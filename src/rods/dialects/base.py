@@ -208,9 +208,11 @@ def check_calls(
     """The verdict on well-formed calls: within the bound, tools offered, required arguments there,
     none unknown.
 
-    There is at least one. `faults` is what a parser found wrong with a tool's arguments, by its
-    name.
+    `faults` is what a parser found wrong with a tool's arguments, by its name. Raises
+    `CallSyntaxError` where there is no call.
     """
+    if not calls:
+        raise CallSyntaxError("the list of calls is empty")
     if fault := calls_fault(calls):
         return malformed(fault, "Call with smaller, flatter arguments of plain text and numbers.")
     every = [inner for call in calls for inner in nested(call)]

@@ -211,8 +211,6 @@ class Hermes(PlainDialect):
             calls = self._bare(body)
         if calls is None:
             return Parsed(ParseVerdict.ANSWER, answer=body)
-        if not calls:
-            raise CallSyntaxError("the list of calls is empty")
         return check_calls(calls, offered)
 
     def _bare(self, body: str) -> list[ToolCall] | None:

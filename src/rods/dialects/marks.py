@@ -13,7 +13,9 @@ from functools import cache
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*\w*[ \t\r]*(?=[\n\[{<])")
-_WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<]")
+_WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<…/]|-\w|'s ")
+_PAIRS = ("**", "__", "~~", "||", "[]", "{}", "<>", "«»", "‘’", "„“", "””", "「」")  # noqa: RUF001
+"""What stands on both sides of a tag that is named."""
 _HELD = re.compile(r"\s*(?:```[ \t]*\w*\s*)?[{\[<]")
 _JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\.\.\.|…)?\s*")
 _WINDOW = 200
@@ -55,27 +57,32 @@ def mention_end(found: re.Match[str], tag: str) -> int:
     """
     text, start, end = found.string, found.start(), found.end()
     opens = not closes(found)
-    if opens and _HELD.match(text, end) and not _form(tag).match(text, end):
+    if opens and _holds(found, tag):
         return 0
-    if quoted(text, start, end):
-        return end
     before = _line_before(text, start).rstrip(" \t")[-1:]
+    if before + text[end : end + _WINDOW].lstrip(" \t")[:1] in _PAIRS or quoted(text, start, end):
+        return end
+    following = _form(tag).search(text, end) if opens else None
+    if following and not closes(following) and _holds(following, tag):
+        return end  # that one begins the call
     if not (before.isalnum() or before in ("(", ",")) or not _WORD_AFTER.match(text, end):
         return 0
-    following = _form(tag).search(text, end) if opens else None
     if following is None or not closes(following):
         return end
     joined = _JOINED.fullmatch(text, end, min(following.start(), end + _WINDOW))
     return following.end() if joined and joined.end() == following.start() else 0
 
 
+def _holds(found: re.Match[str], tag: str) -> bool:
+    held = _HELD.match(found.string, found.end())
+    return held is not None and not _form(tag).match(found.string, held.end() - 1)
+
+
 def quoted(text: str, start: int, end: int) -> bool:
     """Whether a part of a text stands in quotation marks or backticks that it does not hold."""
     before = _line_before(text, start)
     after = text[end : end + _WINDOW].partition("\n")[0]
-    if before[-1:] == after[:1] == "'":
-        return True
-    if before.rfind("“") > before.rfind("”") and "”" in after:
+    if before[-1:] == after[:1] == "'" or ("“" in before.rpartition("”")[2] and "”" in after):
         return True
     before, after = before.replace("```", ""), after.replace("```", "")
     return any(before.count(mark) % 2 == 1 and mark in after for mark in '`"')

@@ -65,13 +65,10 @@ def last_block(text: str) -> str | None:
 def _bare(text: str) -> list[int]:
     """Where the blocks without a language begin."""
     starts: list[int] = []
-    opened = None
+    opened = False
     for fence in _LINE_START.finditer(text):
-        if opened is None:
-            opened = fence
-            starts += [] if fence[1] else [fence.end()]
-        elif not fence[1]:
-            opened = None
+        starts += [] if opened or fence[1] else [fence.end()]
+        opened = not opened or bool(fence[1])
     return starts
 
 

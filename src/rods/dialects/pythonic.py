@@ -17,7 +17,7 @@ from rods.dialects.base import Parsed, PlainDialect, check_calls, mapped, signat
 from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import unfence
 from rods.errors import TaskError
-from rods.infra.pycall import CallSyntaxError, PyCall, parse_python_calls
+from rods.infra.pycall import PyCall, parse_python_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
 
@@ -44,8 +44,6 @@ class Pythonic(PlainDialect):
         if not inside.startswith("["):
             return Parsed(ParseVerdict.ANSWER, answer=body)
         written = parse_python_calls(inside, dotted=True)
-        if not written:
-            raise CallSyntaxError("the list of calls is empty")
         faults: dict[str, str] = {}
         calls = [_named(call, offered, faults) for call in written]
         return check_calls(calls, offered, faults)

@@ -73,8 +73,6 @@ class Think(Reasoned):
                 raise CallSyntaxError("text follows the JSON; put several calls into one list")
         except CallSyntaxError as error:
             raise CallSyntaxError(f"within <tool_call></tool_call>: {error}") from error
-        if not calls:
-            raise CallSyntaxError("the list of calls is empty")
         return check_calls(calls, offered)
 
     def write(self, calls: Sequence[ToolCall]) -> str:
