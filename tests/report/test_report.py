@@ -19,12 +19,21 @@ from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
-from rods.report.build import build_report, interval, span
+from rods.report.build import build_report, forests, interval, span
 from rods.report.compare import compare_runs
-from rods.report.heldout import WRITERS_NOTE, TaskSubset, result_rows, shown
+from rods.report.heldout import (
+    WRITERS_NOTE,
+    MetricCell,
+    ResultRow,
+    TaskSubset,
+    result_rows,
+    shown,
+)
 from rods.report.panels import (
+    REJECTED,
     boundary_without_variance,
     first_visits,
+    held_out_curves,
     learning_curves,
     mechanism_figures,
     pool_figures,
@@ -36,6 +45,8 @@ from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatt
 from rods.report.results import evaluation_table, reach, suite_table, summary
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
+from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
+from rods.synthesis.rejection import ErrorClass
 from rods.trajectory_codec import write_parquet
 from verbs import rods
 
@@ -94,10 +105,12 @@ def charts_of(page: Page) -> list[Any]:
 
 def is_alone(page: Page, text: str) -> None:
     """Nothing in a page asks for anything outside, and the browser would refuse it."""
-    assert not [t for t, a in page.tags if t in ("link", "img", "iframe") or {"src", "href"} & {*a}]
+    assert not [t for t, a in page.tags if t in ("link", "img", "iframe") or "src" in a]
+    ids = {f"#{a['id']}" for _, a in page.tags if "id" in a}
+    assert {a["href"] for _, a in page.tags if "href" in a} <= ids | {"checkpoint"}
     assert "url(" not in text and "@import" not in text
     assert not re.findall(r"https?:", text)
-    policy = next(a["content"] or "" for t, a in page.tags if "http-equiv" in a)
+    policy = next(a["content"] or "" for _, a in page.tags if "http-equiv" in a)
     assert policy.startswith("default-src 'none'")
     assert set(re.findall(r"-src ([^;]+)", policy)) <= {"'none'", "'unsafe-inline'", "data:"}
     assert gzip.decompress(base64.b64decode(page.packed)).decode() == get_plotlyjs()
@@ -118,6 +131,7 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(built: str) -> None:
     for part in (
         "RODS run finished",
         "4be1c7a09d2f6e13",
+        "All settings, versions and hashes",
         "Held-out variants",
         "Progress, greedy",
         "Conversations solved, sampled",
@@ -132,7 +146,7 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(built: str) -> None:
     ):
         assert part in words, part
     is_alone(page, built)
-    assert "<h2>Schedule</h2>" not in built
+    assert 'id="schedule"' not in built
     assert [t for t, _ in page.tags].count("figure") == len(charts_of(page)) == 22
     for chart in charts_of(page):
         assert chart.data and all(len(trace.x) == len(trace.y) > 0 for trace in chart.data)
@@ -342,7 +356,7 @@ def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Pat
     path = with_meters(path, still)
     assert [f.title for f in schedule_curves(load_run(path))] == ["Idle share"]
     page = build_report(path, tmp_path / "a.html").read_text()
-    assert "<h2>Schedule</h2>" in page and "Trainer idle" not in page and "trainer idle" in page
+    assert 'id="schedule"' in page and "Trainer idle" not in page and "trainer idle" in page
 
 
 def test_groups_that_no_update_took_are_noted(tmp_path: Path) -> None:
@@ -709,7 +723,8 @@ def test_the_legend_of_writers_holds_for_any_tasks(word: str) -> None:
     ("solved", "expected"),
     [
         (1.0, ["greedy_progress", "progress"]),  # one turn: nothing but progress
-        (0.0, ["greedy_progress", "progress", "greedy_solved", "solved"]),
+        (0.5, ["greedy_progress", "progress", "greedy_solved", "solved"]),
+        (0.0, ["greedy_progress", "progress"]),  # no column of zeros: a sentence
     ],
 )
 def test_conversations_solved_are_shown_where_they_are_not_progress(
@@ -717,4 +732,106 @@ def test_conversations_solved_are_shown_where_they_are_not_progress(
 ) -> None:
     values = {"greedy_progress": 1.0, "progress": 1.0, "greedy_solved": solved, "solved": solved}
     rows = tuple(EvalRow(f"t{n}", "add", "original", f"s{n}", "", values, 1) for n in range(2))
-    assert shown(result_rows(None, EvaluationPass("after", rows))) == expected
+    found = EvaluationPass("after", rows)
+    assert shown(result_rows(None, found)) == expected
+    console = Console(file=io.StringIO(), width=200)
+    console.print(evaluation_table(found))
+    assert isinstance(console.file, io.StringIO)
+    note = "Conversations solved, greedy and sampled: 0 everywhere."
+    assert (note in " ".join(console.file.getvalue().split())) == (solved == 0)
+
+
+# -- what a reader of the page needs -------------------------------------------------------------
+
+
+def with_manifest(path: Path, **more: Any) -> Path:
+    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8")) | more
+    (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_a_page_names_recipe_command_checkpoint_and_how_to_serve_it(tmp_path: Path) -> None:
+    command = "rods train --recipe rods --seed 3"
+    path = with_manifest(write_run(tmp_path / "a run"), recipe="rods", command=command)
+    before = read(build_report(path))
+    assert "checkpoint" not in [a.get("href") for _, a in before.tags]
+    (path / "checkpoint").mkdir()
+    (path / "checkpoint" / "latest").write_text("step-000001")
+    page = read(build_report(path))
+    words = " ".join(" ".join(page.words).split())
+    assert "Recipe rods" in words and f"Command: {command}" in words
+    assert "checkpoint" in [a.get("href") for _, a in page.tags]
+    for part in (f"rods eval '{path}'", f"rods export '{path}' --out agent", "vllm serve ./agent"):
+        assert part in words, part
+    assert "Split hash" not in words, "hashes are among the settings"
+
+
+@pytest.mark.slow
+def test_a_page_has_contents_and_a_glossary_of_its_words(built: str) -> None:
+    page = Page(built)
+    heads = [a.get("id") for t, a in page.tags if t == "h2"]
+    assert None not in heads
+    assert [a["href"] for _, a in page.tags if (a.get("href") or "").startswith("#")] == [
+        f"#{name}" for name in heads
+    ]
+    words = [word.strip() for word in page.words]
+    for term in ("progress", "boundary", "retired", "judgements"):
+        assert term in words, term
+    assert 'document.createElement("abbr")' in built
+
+
+@pytest.mark.slow
+def test_a_run_without_variants_has_no_section_about_them(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", curriculum="static")
+    run = load_run(path)
+    assert not run.injected and not run.made.tried
+    text = build_report(path).read_text()
+    assert 'id="pool"' not in text and "Nothing was synthesized" not in text
+    assert "variants injected" not in text and "RODS writes variants" not in text
+
+
+def test_intervals_of_differences_end_where_differences_do() -> None:
+    cells = {"greedy_progress": MetricCell(of(0.0, 0.0), of(0.95, 0.1), of(0.95, 0.1), 9)}
+    row = ResultRow(TaskSubset("original"), 9, 9, cells)
+    chart = forests([row], ["greedy_progress"])[0].chart
+    assert chart and chart["data"][0]["error_x"]["array"] == [pytest.approx(0.05)]
+    assert chart["data"][0]["customdata"] == [[pytest.approx(0.85), 1.0]]
+
+
+def test_what_is_0_in_every_update_is_said_and_not_drawn(tmp_path: Path) -> None:
+    steps = [
+        {"kind": "step", "step": n, "kl": 0.0, "entropy": 0.5, "clip_high": 0.0, "clip_low": 0.0}
+        for n in range(3)
+    ]
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    note_lines(tmp_path, [json.dumps(step) + "\n" for step in steps])
+    figures = {f.title: f for f in learning_curves(load_run(tmp_path))}
+    clipped, entropy = figures["Clipped tokens"], figures["Entropy and KL"]
+    assert clipped.chart is None and clipped.caption == "0 in every update."
+    assert entropy.chart and [line["name"] for line in entropy.chart["data"]] == ["entropy"]
+    assert entropy.caption.endswith("0 in every update: KL.")
+
+
+def test_the_held_out_curve_has_a_point_for_each_evaluation(tmp_path: Path) -> None:
+    evaluations = [("before", 0.1), ("update 2", 0.3), ("after", 0.6)]
+    lines = [{"kind": "step", "step": n + 1, "trajectories": 8} for n in range(4)]
+    lines += [
+        {
+            **{"kind": "eval", "when": when},
+            "rows": [{"task_id": "t", "set": "original", "progress": [v], "greedy_progress": [v]}],
+        }
+        for when, v in evaluations
+    ]
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    note_lines(tmp_path, [json.dumps(line) + "\n" for line in lines[:-1]])
+    assert held_out_curves(load_run(tmp_path)) == [], "two points are no curve"
+    note_lines(tmp_path, [json.dumps(lines[-1]) + "\n"])
+    (figure,) = held_out_curves(load_run(tmp_path))
+    assert figure.chart and [line["x"] for line in figure.chart["data"]] == [[0, 2, 4]] * 2
+    assert figure.chart["data"][0]["y"] == [0.1, 0.3, 0.6]
+
+
+def test_every_reason_of_a_rejection_has_words() -> None:
+    gates = {*GATES, *QUESTION_GATES, *SEED_GATES, "retold", "templates"}
+    assert not {*map(str, ErrorClass), *gates} - REJECTED.keys()

@@ -76,15 +76,9 @@ class TemplateReport:
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON, for `--json` and the manifest."""
-        return {
-            "ok": self.ok,
-            "tools": self.tools.usable,
-            "tools_text": self.tools.text,
-            "digest": self.digest,
-            "end_of_turn": self.end_of_turn,
-            "compared": self.compared,
-            "findings": [asdict(finding) for finding in self.findings],
-        }
+        findings: list[Json] = [asdict(finding) for finding in self.findings]
+        tools: dict[str, Json] = {"tools": self.tools.usable, "tools_text": self.tools.text}
+        return {"ok": self.ok, **asdict(self), **tools, "findings": findings}
 
     def text(self) -> str:
         """A verdict in one line, one about tools, then a line for each kind of finding."""

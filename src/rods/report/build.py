@@ -10,6 +10,7 @@ text is data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +21,7 @@ from rods.errors import StoreError
 from rods.evaluation.stats import Interval
 from rods.infra.dotted import flat
 from rods.infra.files import replacing
+from rods.infra.text import quoted
 from rods.report import heldout, panels
 from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
 from rods.report.panels import Figure, Tile, facts
@@ -59,7 +61,7 @@ def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path
         lstrip_blocks=True,
     )
     helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
-    helpers |= {"plotly_script": plotly_script}
+    helpers |= {"plotly_script": plotly_script, "quoted": quoted}
     page = environment.get_template(template).render({**helpers, **context})
     try:
         with replacing(path) as part:
@@ -88,6 +90,7 @@ def _context(run: RunData) -> dict[str, object]:
         "after_label": when,
         "leading": heldout.shown(rows),
         "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
+        "unsolved": heldout.unsolved_note(rows),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
         "writers_said": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
@@ -100,13 +103,12 @@ def identity(run: RunData) -> list[tuple[str, str]]:
     """The run in a few words: what was trained on what, when and for how long."""
     manifest = run.manifest
     pairs: list[tuple[str, Json]] = [
+        ("Recipe", manifest.get("recipe")),
         ("Curriculum", run.setting("curriculum")),
         ("Model", run.setting("model.name")),
         ("Profile", manifest.get("profile")),
         ("Seed", manifest.get("seed", run.setting("seed"))),
         ("Split", run.split),
-        ("Split hash", manifest.get("split_hash")),
-        ("Settings digest", manifest.get("digest")),
         ("Started", _clock(manifest.get("started"))),
         ("Skipped tasks", len(cast("list[Json]", manifest.get("skipped") or [])) or None),
         ("Finished", _clock(manifest.get("finished"))),
@@ -146,7 +148,7 @@ def _change_tile(label: str, cell: MetricCell) -> Tile:
 
 def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
     """For each metric with differences: those of all parts, all metrics on one scale."""
-    known = {m: [(r, d) for r in rows if (d := r.cells[m].difference)] for m in metrics}
+    known = {m: [(r, _possible(d)) for r in rows if (d := r.cells[m].difference)] for m in metrics}
     ends = [end for pairs in known.values() for _, d in pairs for end in (d.low, d.high)]
     reach = 1.1 * min([*ends, -0.02]), 1.1 * max([*ends, 0.02])
     return [
@@ -169,6 +171,11 @@ def _verdict(found: Interval) -> str:
     return "s-grey" if not found.excludes_zero else "s-mastered" if found.mean > 0 else "s-hard"
 
 
+def _possible(found: Interval) -> Interval:
+    """An interval of a difference of shares, cut to what such a difference can be."""
+    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
+
+
 def interval(found: Interval | None) -> str:
     """`[+0.01, +0.08]` of a difference of shares; a dash where there is none."""
     if found is None:
@@ -177,7 +184,7 @@ def interval(found: Interval | None) -> str:
     why = "too few scenarios" if wide else "all changed alike" if found.low == found.high else ""
     if why:
         return f"[no interval: {why}]"
-    return f"[{max(found.low, -1):+.3f}, {min(found.high, 1):+.3f}]"
+    return f"[{_possible(found).low:+.3f}, {_possible(found).high:+.3f}]"
 
 
 def span(seconds: float) -> str:

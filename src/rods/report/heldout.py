@@ -142,9 +142,25 @@ def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> lis
 
 
 def shown(rows: Sequence[ResultRow]) -> list[str]:
-    """What the tables of one run lead with: conversations solved only where it is not progress."""
-    twice = {m for m, of in OF_TURNS.items() if all(r.cells[m] == r.cells[of] for r in rows)}
-    return [metric for metric in measured(rows) if metric not in twice]
+    """What tables lead with: conversations solved only where it is neither progress nor 0."""
+    return [m for m in measured(rows) if m not in {*_twice(rows), *unsolved(rows)}]
+
+
+def unsolved(rows: Sequence[ResultRow]) -> list[str]:
+    """Metrics of conversations solved that are measured, and are 0 in all rows."""
+    twice, cells = _twice(rows), [row.cells for row in rows]
+    ends = {m: [i for c in cells for i in (c[m].before, c[m].after) if i] for m in OF_TURNS}
+    return [m for m, of in ends.items() if of and m not in twice and not any(i.mean for i in of)]
+
+
+def unsolved_note(rows: Sequence[ResultRow]) -> str:
+    """A sentence in place of columns that hold nothing but 0."""
+    ways = " and ".join(METRICS[metric][1] for metric in unsolved(rows))
+    return f"Conversations solved, {ways}: 0 everywhere." if ways else ""
+
+
+def _twice(rows: Sequence[ResultRow]) -> set[str]:
+    return {m for m, of in OF_TURNS.items() if all(r.cells[m] == r.cells[of] for r in rows)}
 
 
 Key = tuple[str, str]
@@ -214,6 +230,7 @@ class Point(NamedTuple):
     trajectories: float
     """Sampled for training until then."""
     value: float
+    update: float = 0.0  # the last one before it
 
 
 def held_out_curve(runs: Sequence[RunData], of: str, metric: str) -> list[Point]:
@@ -244,5 +261,6 @@ def _point(run: RunData, when: str, of: str, metric: str) -> Point | None:
         return None
     ends = {"before": -math.inf, "after": math.inf}
     last = ends[when] if when in ends else int(when.split()[-1])
-    spent = [row.numbers.get("trajectories", 0.0) for row in run.steps if row.step <= last]
-    return Point(sum(spent), fmean(values))
+    steps = [row for row in run.steps if row.step <= last]
+    spent = sum(row.numbers.get("trajectories", 0.0) for row in steps)
+    return Point(spent, fmean(values), steps[-1].step if steps else 0)

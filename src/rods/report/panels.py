@@ -16,22 +16,20 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
 from rods.report import plots
-from rods.report.heldout import CATEGORIES
+from rods.report.heldout import CATEGORIES, METRICS, SETS, held_out_curve
 from rods.report.plots import Axes, Layer, Plot, Series
 from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
 
-RETIRED: Mapping[str, str] = {
-    "mastered": "s-mastered",
-    "too_hard": "s-hard",
-    "burn_in": "s-3",
-    "stale": "s-grey",
-    "pruned": "s-4",
-}
+TABLES = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))
+RETIRED: Mapping[str, str] = TABLES["retired"]
+"""Reasons for which variants leave the pool, with color classes."""
+REJECTED: Mapping[str, str] = TABLES["rejected"]
+"""Why candidates are rejected, in words."""
 COLORS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
@@ -70,8 +68,7 @@ class Chart(NamedTuple):
 
 
 def _charts(table: str) -> tuple[Chart, ...]:
-    rows = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))[table]
-    charts = [Chart(**row) for row in rows]
+    charts = [Chart(**row) for row in TABLES[table]]
     return tuple(c._replace(curves=[Curve(*curve) for curve in c.curves]) for c in charts)
 
 
@@ -84,6 +81,18 @@ SCHEDULE_CURVES = _charts("schedule")
 def learning_curves(run: RunData) -> list[Figure]:
     """One figure for each curve; those that were not measured say so."""
     return _curves(run, CURVES)
+
+
+def held_out_curves(run: RunData) -> list[Figure]:
+    """Held-out progress over updates; empty without an evaluation on the way."""
+    lines: list[Series] = []
+    for of, metric in product(SETS, ("greedy_progress", "progress")):
+        if len(points := held_out_curve([run], of, metric)) > 2:
+            name = f"{SETS[of].removeprefix('Held-out ')}, {METRICS[metric][1]}"
+            xs, ys = [point.update for point in points], [point.value for point in points]
+            lines.append(Series(name, xs, ys, COLORS[len(lines) + 1]))
+    said = "Held-out progress", "Mean share of turns solved in each evaluation."
+    return [overlay(*said, lines, Axes("update", (0.0, 1.0)))] if lines else []
 
 
 def tool_curves(run: RunData) -> list[Figure]:
@@ -107,10 +116,14 @@ def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
     changes = [now for last, now in pairwise(run.steps) if now.stage != last.stage]
     stages = [(float(row.step), row.stage) for row in (*run.steps[:1], *changes) if changes]
     for title, caption, curves, share, _ in chosen:
-        series = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
+        found = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
+        series = [s for s in found if any(s.faint or s.ys)]
         if not series:
-            figures.append(Figure(title, "Not recorded in this run.", None))
+            why = "0 in every update." if found else "Not recorded in this run."
+            figures.append(Figure(title, why, None))
             continue
+        zero = ", ".join(s.name for s in found if s not in series)
+        caption += f" 0 in every update: {zero}." * bool(zero)
         caption += " Thin: each update; thick: average." * any(s.faint for s in series)
         axes = Axes("update", (0.0, 1.0) if share else None)
         legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
@@ -173,6 +186,7 @@ def pool_figures(run: RunData) -> list[Figure]:
 def _stacked(
     title: str, caption: str, xs: Sequence[float], layers: Sequence[Layer], axes: Axes
 ) -> Figure:
+    layers = [layer for layer in layers if any(layer[1])]
     chart = plots.stacked_bars(xs, layers, axes) if layers else None
     return Figure(title, caption, chart, [(name, css) for name, _, css in layers])
 
@@ -249,7 +263,6 @@ def _variance(run: RunData) -> Figure:
         mine = [(round(j.rbar, 3), round(j.variance, 4)) for j in judged if j.origin == name]
         groups.append((name, [(*at, n) for at, n in sorted(Counter(mine).items())], css))
     curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
-    axes = Axes("mean progress")
     on, without = boundary_without_variance(run)
     caption = (
         f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
@@ -258,7 +271,7 @@ def _variance(run: RunData) -> Figure:
         "the mean progress says boundary, yet they give no gradient."
     )
     legend = [(n, c) for n, g, c in groups if g]
-    return Figure(title, caption, plots.scatter(groups, axes, band, curve), legend)
+    return Figure(title, caption, plots.scatter(groups, Axes("mean progress"), band, curve), legend)
 
 
 def boundary_without_variance(run: RunData) -> tuple[int, int]:
@@ -279,8 +292,7 @@ def _regions(run: RunData) -> Figure:
     layers = [(name, [c[name] / c.total() for c in sums], f"s-{name}") for name in REGIONS]
     each = "each update" if size == 1 else f"each {size} updates"
     caption = f"Share of judged tasks in each region, for {each}."
-    axes = Axes("update", (0.0, 1.0))
-    return _stacked(title, caption, xs, layers, axes)
+    return _stacked(title, caption, xs, layers, Axes("update", (0.0, 1.0)))
 
 
 def synthesis_figure(run: RunData) -> Figure:
@@ -291,7 +303,7 @@ def synthesis_figure(run: RunData) -> Figure:
         return Figure(title, "Nothing was synthesized in this run.", None)
     parts = [("accepted", made.accepted, "s-mastered")]
     rejected = sorted(made.rejected.items(), key=lambda item: -item[1])
-    parts += [(words(reason), n, "s-hard") for reason, n in rejected]
+    parts += [(REJECTED.get(reason, words(reason)), n, "s-hard") for reason, n in rejected]
     other = made.tried - sum(n for _, n, _ in parts)
     parts += [("not accounted for", other, "s-grey")] if other > 0 else []
     rows = [(name, float(n), f"{n} ({n / made.tried:.0%})", css) for name, n, css in parts]
@@ -331,7 +343,7 @@ def facts(run: RunData) -> list[Tile]:
     if made.tried:
         of = f"{made.accepted} accepted of {made.tried} tried"
         found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", of))
-    if run.epochs:
+    if run.epochs and (run.injected or made.tried):
         gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())
         over = f"over {len(run.epochs)} epochs{f' ({reasons})' if reasons else ''}"

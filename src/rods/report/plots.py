@@ -146,19 +146,12 @@ def scatter(
 
 def bars(rows: Sequence[tuple[str, float, str, str]]) -> Plot:
     """Horizontal bars: (name, value, text at its end, css class)."""
-    trace: Plot = {
-        "type": "bar",
-        "orientation": "h",
-        "x": [value for _, value, _, _ in rows],
-        "text": [escape(text) for _, _, text, _ in rows],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "marker": {"color": [color(css) for _, _, _, css in rows]},
-    }
+    trace: Plot = {"type": "bar", "orientation": "h", "textposition": "outside"}
+    trace |= {"x": [row[1] for row in rows], "text": [escape(row[2]) for row in rows]}
+    trace |= {"marker": {"color": [color(row[3]) for row in rows]}, "hoverinfo": "skip"}
     most = max([value for _, value, _, _ in rows] + [1e-9])
     axis = {"visible": False, "range": [0, 1.35 * most]}
-    return _rows(trace, [name for name, _, _, _ in rows], axis)
+    return _rows(trace | {"cliponaxis": False}, [name for name, *_ in rows], axis)
 
 
 def forest(
@@ -170,20 +163,12 @@ def forest(
         rows: from the top; a name may be markup.
         reach: range of x, common to charts that are read side by side.
     """
+    whiskers: Plot = {"type": "data", "symmetric": False, "color": "var(--soft)", "width": 3}
+    whiskers |= {"array": [high - mean for _, mean, _, high, _ in rows], "thickness": 1.6}
     trace: Plot = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [mean for _, mean, _, _, _ in rows],
+        **{"type": "scatter", "mode": "markers", "x": [mean for _, mean, *_ in rows]},
         "marker": {"color": [color(css) for *_, css in rows], "size": 9},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - mean for _, mean, _, high, _ in rows],
-            "arrayminus": [mean - low for _, mean, low, _, _ in rows],
-            "color": "var(--soft)",
-            "thickness": 1.6,
-            "width": 3,
-        },
+        "error_x": whiskers | {"arrayminus": [mean - low for _, mean, low, *_ in rows]},
         "customdata": [[low, high] for _, _, low, high, _ in rows],
         "hovertemplate": "%{x:+.3f} [%{customdata[0]:+.3f}, %{customdata[1]:+.3f}]<extra></extra>",
     }
@@ -216,13 +201,9 @@ def _line(series: Series, ys: Sequence[float], width: float) -> Plot:
 
 
 def _points(name: str, points: Sequence[tuple[float, float]], mode: str) -> Plot:
-    return {
-        "type": "scatter",
-        "mode": mode,
-        "name": str(escape(name)),
-        "x": [x for x, _ in points],
-        "y": [round(y, 6) if math.isfinite(y) else None for _, y in points],
-    }
+    ys = [round(y, 6) if math.isfinite(y) else None for _, y in points]
+    named: Plot = {"type": "scatter", "mode": mode, "name": str(escape(name))}
+    return named | {"x": [x for x, _ in points], "y": ys}
 
 
 def _bar(name: str, xs: Sequence[float], ys: Sequence[float], css: str) -> Plot:

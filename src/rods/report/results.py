@@ -84,6 +84,7 @@ def _table(
     rows, metrics = measured, heldout.shown(rows)
     if any("solved" in metric for metric in metrics):
         notes.insert(0, "Solved: conversations whose turns are all solved.")
+    notes += [note] if (note := heldout.unsolved_note(rows)) else []
     if any(row.part.by == "writer" for row in rows):
         notes.append(f"\n{heldout.WRITERS_NOTE}")
     table = plain_table(
@@ -120,15 +121,9 @@ def _change(cell: MetricCell) -> Text:
 
 def plain_table(title: str, caption: str, *columns: Column | str) -> Table:
     """A table without borders; the box's own blank parts columns: six of them fit 80 columns."""
-    return Table(
-        *columns,
-        title=title,
-        caption=caption,
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
-    )
+    table = Table(*columns, title=title, caption=caption, box=box.SIMPLE_HEAD, padding=0)
+    table.show_edge = table.pad_edge = False
+    return table
 
 
 def numbers(names: Iterable[str]) -> list[Column]:

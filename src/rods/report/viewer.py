@@ -29,6 +29,7 @@ Decode: TypeAlias = Callable[[Sequence[int]], str]
 
 MAX_FILES, GROUPS_PER_FILE, MAX_MEMBERS, MAX_CHARS = 8, 4, 16, 20_000
 FOLDER = "trajectories"
+TAKEN = ("member", "solved", "official", "failure", "temperature", "n_turns")
 
 
 def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Json]:
@@ -121,17 +122,10 @@ def _group(
 def member_view(t: Trajectory, decode: Decode | None) -> dict[str, Json]:
     """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
     return {
-        "member": t.member,
-        "progress": progress(t),
-        "solved": t.solved,
-        "official": t.official,
-        "stop": t.stop.value,
-        "failure": t.failure,
-        "seconds": round(t.seconds, 3),
-        "temperature": t.temperature,
-        "cut": t.cut_results,
+        **{key: getattr(t, key) for key in TAKEN},
+        **{"progress": progress(t), "stop": t.stop.value},
+        **{"seconds": round(t.seconds, 3), "cut": t.cut_results},
         "turns": [{**asdict(v), "solved": v.solved} for v in t.verdicts],
-        "n_turns": t.n_turns,
         "messages": _messages(t.messages, t.steps),
         "spans": _spans(t, decode),
     }
@@ -160,14 +154,10 @@ def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:
             "calls": [str(c) for c in (step.calls if step else message.calls)],
         }
         if step:
-            row |= {
-                "verdict": step.verdict.value,
-                "bad": step.verdict.is_error,
-                "finish": step.finish.value,
-                "tokens": step.tokens,
-                "failed": [r.failed for r in step.results],
-                "results": [] if told else [_clip(r.content) for r in step.results],
-            }
+            row |= {"verdict": step.verdict.value, "bad": step.verdict.is_error}
+            row |= {"finish": step.finish.value, "tokens": step.tokens}
+            row["failed"] = [r.failed for r in step.results]
+            row["results"] = [] if told else [_clip(r.content) for r in step.results]
         rows.append(row)
     return rows
 

@@ -5,6 +5,7 @@
   const nav = document.getElementById("tasks");
   const pane = document.getElementById("pane");
   if (!nav || !data.groups.length) return;
+  const official = pane.dataset.official;  // whether the environment has such a verdict
   let group = 0, member = 0, tokens = false;
 
   const make = (tag, css, ...children) => {
@@ -45,7 +46,7 @@
     else {
       row.append(badge(v.solved, v.solved ? "reward 1: solved" : "reward 0: not solved"));
       row.append(v.expects_calls ? `state ${v.state ? "right" : "wrong"}, results ${v.executed ? "right" : "wrong"}`
-        : "no call expected", `, ${v.calls} call${v.calls === 1 ? "" : "s"}, official verdict ${v.official ? "passes" : "fails"}`);
+        : "no call expected", `, ${v.calls} call${v.calls === 1 ? "" : "s"}${official ? `, official verdict ${v.official ? "passes" : "fails"}` : ""}`);
     }
     return row;
   }
@@ -94,7 +95,7 @@
     const members = make("div", "members", ...g.members.map((other, i) =>
       button(i === member, () => { member = i; draw(); }, `#${other.member} · ${other.failure ? "invalid" : other.progress.toFixed(2)}`)));
     const facts = make("div", "facts", fact("progress", m.progress.toFixed(3)), badge(m.solved, m.solved ? "solved" : "not solved"),
-      badge(m.official, m.official ? "official verdict passes" : "official verdict fails"), fact("stopped:", m.stop), fact("policy tokens", sampled),
+      official ? badge(m.official, m.official ? "official verdict passes" : "official verdict fails") : "", fact("stopped:", m.stop), fact("policy tokens", sampled),
       fact("environment tokens", total - sampled), fact("seconds", m.seconds), fact("temperature", m.temperature));
     if (m.cut) facts.append(fact("shortened results", m.cut));
     if (m.failure) facts.append(badge(false, `invalid: ${m.failure}`));
