@@ -92,6 +92,18 @@ def test_the_lines_of_a_long_run_fit_120_characters_and_say_what_changed() -> No
     assert "| progress 0.022 → 0.583 |" in lines[-1] and lines[-1].endswith("| 2:13:20 left")
 
 
+def test_a_line_with_every_fact_is_wrapped_and_loses_nothing() -> None:
+    shown = console(terminal=False)
+    stages = {f"stage_of_a_writer_{n}": 1000 + n for n in range(8)}
+    path = "runs/" + "long/" * 40
+    with TrainDisplay("run", console=shown) as display:
+        display.record({**EPOCH, "synthesis": {"tried": 9000, "accepted": 64, "stages": stages}})
+        display.message(f"see {path}")
+    lines = text(shown).splitlines()
+    assert max(len(line) for line in lines if path not in line) <= 120
+    assert all(stage in text(shown) for stage in stages) and path in lines[-1]
+
+
 def test_nothing_is_said_of_what_there_is_not_yet() -> None:
     """A fixed pool has no variants and no synthesis; a run that starts has no step."""
     fixed = {"generated": 0, "injected": 0, "retired": {}, "synthesis": {}}

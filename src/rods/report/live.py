@@ -1,7 +1,7 @@
 """Training as it goes on, on standard error. Owns the display, never writes to standard output.
 
 On a terminal a panel that is redrawn in place; otherwise a plain line for each record, of at most
-120 characters in usual runs, and one after each `QUIET` seconds without any. It takes the records
+120 characters, and one after each `QUIET` seconds without any. It takes the records
 that go to `metrics.jsonl`.
 
     with TrainDisplay(title="small-rods-seed0", total_steps=60) as display:
@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from statistics import fmean
+from textwrap import TextWrapper
 from typing import Any
 
 from rich.console import Console, Group
@@ -32,6 +33,8 @@ RECENT = 8
 """Steps that the estimate of the time left looks back on, and that a mean of the trend holds."""
 STEP_FACTS = ("progress", "no variance", "boundary")
 """Facts that stand on the plain line of a step, beside the speed."""
+PLAIN = TextWrapper(120, "", "  ", break_long_words=False, break_on_hyphens=False)
+"""Wraps plain lines; a longer word, such as a path, stays whole."""
 QUIET = 15.0
 """Seconds after which a plain log says where it stands."""
 
@@ -133,7 +136,7 @@ class TrainDisplay:
 
     def _print(self, text: str) -> None:
         self._printed = self._clock()
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.print(Text(text if self._live else PLAIN.fill(text)), soft_wrap=True)
 
     def _watch(self) -> None:
         """Say that work goes on where nothing else does, such as during an update."""
