@@ -395,6 +395,23 @@ def test_help_lists_every_verb_once_in_a_group_on_one_line(
     assert capsys.readouterr().out == f"rods {VERSION}\n"
 
 
+def test_an_option_has_one_meaning_and_a_summary_one_line() -> None:
+    """`--tasks` names a file in each verb, `--seeds` are numbers; no type is Python's."""
+    group: Any = get_command(program.app)
+    kinds: dict[str, set[str]] = {}
+    for name, verb in group.commands.items():
+        assert len(verb.help.partition("\n\n")[0]) <= 78, name
+        context = verb.make_context(name, [], resilient_parsing=True)
+        records = [p.get_help_record(context) for p in verb.get_params(context)]
+        for named in (named for named, _ in filter(None, records) if named.startswith("--")):
+            option, _, kind = named.rpartition(" ") if named.endswith(">") else (named, "", "flag")
+            kinds.setdefault(option, set()).add(kind)
+    assert {option: found for option, found in kinds.items() if len(found) > 1} == {}
+    assert kinds["--tasks"] == {"<path>"} and kinds["--seeds"] == {"<text>"}
+    types = set.union(*kinds.values()) - {"flag"}
+    assert {kind for kind in types if "|" not in kind} == {"<text>", "<path>", "<number>"}
+
+
 def test_a_broken_task_row_is_named_by_file_and_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

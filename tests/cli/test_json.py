@@ -110,6 +110,9 @@ def test_a_verb_prints_one_document(
     printed = capsys.readouterr()
     assert status == 0, printed.err
     assert holds(json.loads(printed.out)), printed.out
+    if verb == "train":  # what comes next
+        for step in ("open the report", "rods view run", "rods eval run", "rods export run --out"):
+            assert step in printed.err, step
 
 
 @pytest.mark.usefixtures("place")

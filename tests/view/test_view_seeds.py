@@ -1,4 +1,4 @@
-"""`rods view --seeds`: a person accepts, edits and rejects seed tasks, and loses nothing."""
+"""`rods view --tasks`: a person accepts, edits and rejects seed tasks, and loses nothing."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ def test_what_is_shown_names_results_and_the_gate(file: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--env.name", ADDRESS], "--env.name has no effect without --seeds"),
-        (["--seeds", "FILE", "run", "--env.name", ADDRESS], "Leave out one of them"),
-        (["--seeds", "FILE"], "has tasks of environment 'vet_clinic'"),
-        (["--seeds", "FILE", "--env.name", ADDRESS, "--train.lr", "1"], "--train.lr has no effect"),
+        (["--env.name", ADDRESS], "--env.name has no effect without --tasks"),
+        (["--tasks", "FILE", "run", "--env.name", ADDRESS], "Leave out one of them"),
+        (["--tasks", "FILE"], "has tasks of environment 'vet_clinic'"),
+        (["--tasks", "FILE", "--env.name", ADDRESS, "--train.lr", "1"], "--train.lr has no effect"),
     ],
 )
 def test_the_command_line_is_checked(
@@ -140,7 +140,7 @@ def test_in_a_browser(file: Path) -> None:
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    words = ["view", "--seeds", str(file), "--env.name", ADDRESS, "--port", "0"]
+    words = ["view", "--tasks", str(file), "--env.name", ADDRESS, "--port", "0"]
     command = [sys.executable, "-m", "rods.cli.main", *words]
     faults: list[str] = []
     with (

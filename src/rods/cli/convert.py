@@ -40,10 +40,11 @@ def convert(
     dialect: PromptDialect = "hermes",
     as_json: AsJson = False,
 ) -> None:
-    """Write tasks or trajectories in another format. That of a file is detected from its rows.
+    """Write tasks or trajectories in another format.
 
-    --env.name names the environment of the tasks (bfcl). It decides which published formats can be
-    read: see docs/guides/data-formats.md. Any setting of the environment: --env.key VALUE.
+    The format of a file is detected from its rows. --env.name names the environment of the tasks
+    (bfcl). It decides which published formats can be read: see docs/guides/data-formats.md. Any
+    setting of the environment: --env.key VALUE.
     """
     from rods.integrations.formats.exports import export, export_run, require_format
 

@@ -52,8 +52,7 @@ def demonstrate(
     dialect: Dialect = "",
     writer: Writers = "",
     variants: Annotated[
-        int,
-        typer.Option(min=0, help="Tasks: number of variants; 0: one for each conversation."),
+        int, typer.Option(min=0, help="Tasks: number of variants; 0: one for each conversation.")
     ] = 0,
     originals: Annotated[float, share("Tasks: share of originals among variants.")] = 0.25,
     families: Annotated[

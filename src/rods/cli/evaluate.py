@@ -166,11 +166,7 @@ def _held_out(config: RunConfig, run: Path | None) -> None:
 
 
 def _suite(
-    config: RunConfig,
-    name: str,
-    run: Path | None,
-    trajectories: Path | None,
-    save: Path | None,
+    config: RunConfig, name: str, run: Path | None, trajectories: Path | None, save: Path | None
 ) -> None:
     from rods.evaluation.suites import accuracies, chosen_tasks, saved_groups, suite_rows
     from rods.report.results import suite_table

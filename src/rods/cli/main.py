@@ -140,7 +140,7 @@ class _Verb(TyperCommand):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         for option in cast("list[Any]", self.params):
-            option.display_type = partial(_plain, option.display_type)
+            option.display_type = partial(_plain, option.display_type, option.opts)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for before, word in pairwise(["", *args]):
@@ -208,8 +208,9 @@ class _Verb(TyperCommand):
         return rest
 
 
-def _plain(usual: Callable[[Any], str], context: Any) -> str:
-    return KINDS.get(words := usual(context), words)
+def _plain(usual: Callable[[Any], str], names: Sequence[str], context: Any) -> str:
+    words = usual(context)
+    return "<path>" if "--out" in names else KINDS.get(words, words)
 
 
 for _name, _verb in _VERBS.items():

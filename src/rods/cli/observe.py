@@ -26,12 +26,13 @@ def observe(
     span: Annotated[
         str, typer.Option("--range", help="Reward of a failure and of a success, such as -1,1.")
     ] = "0,1",
-    show: Annotated[int, typer.Option(min=0, help="Number of boundary tasks to print.")] = 20,
+    n: Annotated[int, typer.Option(min=0, help="Number of boundary tasks to print.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show which tasks are hard, at the boundary or mastered. Edges: --boundary.low VALUE.
+    """Show which tasks are hard, at the boundary or mastered.
 
     Reads verl's rollout_data_dir, TRL's completions, runs of rods, or rows of task_id and reward.
+    The edges of the boundary: --boundary.low VALUE, --boundary.high VALUE.
     """
     from rods.integrations.formats.logged import LogFormat, read_rewards
     from rods.integrations.observe import observe as judged
@@ -53,7 +54,7 @@ def observe(
     tables = [Table("region", "tasks", "share")]
     for region in ("hard", "boundary", "mastered", "unjudged"):
         tables[0].add_row(region, str(counts[region]), f"{counts[region] / len(observed):.1%}")
-    urgent = [task for task in observed if task.region == "boundary"][:show]
+    urgent = [task for task in observed if task.region == "boundary"][:n]
     if urgent:
         rows = Table("at the boundary", "mean reward", "95 %", "trajectories", "step")
         for task in urgent:

@@ -113,7 +113,7 @@ def view(
         list[Path] | None, typer.Argument(help="Folders of runs. [default: all in ./runs]")
     ] = None,
     port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8020,
-    seeds: Annotated[
+    tasks: Annotated[
         Path | None, typer.Option(help="Accept, edit or reject the seed tasks of this file.")
     ] = None,
     recipe: Recipe = "rods",
@@ -121,11 +121,11 @@ def view(
     """Show runs in a browser, or seed tasks to review.
 
     A run in training grows as you look. Only this machine can open the printed address.
-    With --seeds: --env.name NAME, as in rods synth.
+    With --tasks: --env.name NAME, as in rods synth.
     """
     asked = overrides_of(context.args, "view", "env")
-    if seeds is None and asked:
-        raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --seeds FILE.")
+    if tasks is None and asked:
+        raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --tasks FILE.")
     try:
         from rods.infra.listen import address, bound
         from rods.view.pages import add_pages
@@ -134,12 +134,12 @@ def view(
         from rods.view.server import serve_view
     except ImportError as error:
         raise PrerequisiteError(f"rods view needs {error.name}: {install_line('view')}.") from error
-    if seeds is not None:
+    if tasks is not None:
         if runs:
-            raise ConfigError("--seeds shows tasks, not runs. Leave out one of them.")
+            raise ConfigError("--tasks shows tasks, not runs. Leave out one of them.")
         settings = load_config(recipe, overrides=asked).env
-        file = SeedFile(seeds, make_environment(settings.name, settings.arguments))
-        require_own(file.tasks(), settings, file.environment, seeds)
+        file = SeedFile(tasks, make_environment(settings.name, settings.arguments))
+        require_own(file.tasks(), settings, file.environment, tasks)
         add, what = partial(add_seed_page, file), f"{len(file.tasks())} seed tasks"
     else:
         folders = runs or sorted(path.parent for path in Path("runs").glob(f"*/{MANIFEST}"))

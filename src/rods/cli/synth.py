@@ -83,7 +83,10 @@ def synth(
     profile: common.Profile = SMALL,
     as_json: common.AsJson = False,
 ) -> None:
-    """Make verified variants, or seed tasks from nothing. Any setting: --section.key VALUE."""
+    """Make verified variants, or seed tasks from nothing.
+
+    Any setting: --section.key VALUE.
+    """
     from rods.integrations.formats.exports import export, require_format
     from rods.synthesis.collect import not_held_out
 
@@ -138,7 +141,7 @@ def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
-    hint = f". Accept, edit or reject them: rods view --seeds {quoted(target)}" * (what == SEEDS)
+    hint = f". Accept, edit or reject them: rods view --tasks {quoted(target)}" * (what == SEEDS)
     common.say(f"{made} {what} in {target}{hint}")
 
 

@@ -38,8 +38,7 @@ def train(
     resume: common.Resume = None,
     drift: common.Drift = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show tasks and planned memory, then stop."),
+        bool, typer.Option("--dry-run", help="Show tasks and planned memory, then stop.")
     ] = False,
     memory: common.Memory = None,
     track: Annotated[
@@ -167,6 +166,6 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     common.print_results(results_of(load_run(run.path)), summary(run.path))
     common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
     at = quoted(run.path)
-    look = f"rods view {at}"
-    look += "" if installed("nicegui") else f" (after {install_line('view')})"
-    common.say(f"Next: {look}, or rods export {at} --out FOLDER for the model.")
+    after = "" if installed("nicegui") else f" (after {install_line('view')})"
+    steps = f"view {at}{after}", f"eval {at}", f"export {at} --out FOLDER"
+    common.say("\n  rods ".join(["Next: open the report in a browser, or", *steps]))

@@ -1,4 +1,4 @@
-"""The page of `rods view --seeds`: proposed seed tasks, to be accepted, edited or rejected.
+"""The page of `rods view --tasks`: proposed seed tasks, to be accepted, edited or rejected.
 
 Owns the file while a person reviews it: each verdict is written at once, atomically, into a file
 that is read again before. An edit that does not replay is refused; nothing else changes a task.

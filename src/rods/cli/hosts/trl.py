@@ -37,9 +37,9 @@ def trl(
         typer.Option(help="GiB of each device, to plan for. [default: what is free here]"),
     ] = None,
 ) -> None:
-    """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE.
+    """Train in TRL's GRPOTrainer.
 
-    `rods settings` lists all settings, such as --updates, --seed and --curriculum static.
+    Any setting of `rods settings` is an option, such as --seed 1; TRL's own: --trl.key VALUE.
     """
     folder = str(common.resumed(target, resume, drift) or "runs/trl")
     saved = _saved(folder)

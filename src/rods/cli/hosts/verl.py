@@ -34,9 +34,9 @@ def verl(
         typer.Option("--dry-run", help="Print verl's configuration after verl's checks; stop."),
     ] = False,
 ) -> None:
-    """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
+    """Train in verl's trainer.
 
-    `rods settings` lists all settings, such as --updates, --seed and --curriculum static.
+    Any setting of `rods settings` is an option, such as --seed 1; verl's own: key=value.
     """
     folder = str(resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
