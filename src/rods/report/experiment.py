@@ -164,7 +164,7 @@ class Experiment:
         for metric, _, _ in self.reached:
             lines: list[Series] = []
             for arm, css in zip(self.arms, colors_of(self.arms), strict=True):
-                spent, values = zip(*self._curve(arm, metric), strict=True)
+                spent, values, _ = zip(*self._curve(arm, metric), strict=True)
                 lines.append(Series(arm.name, spent, values, css))
             title = f"Held out: {' '.join(METRICS[metric]).lower()}"
             caption = "Means over the seeds." if self.several else ""

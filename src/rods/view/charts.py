@@ -64,7 +64,7 @@ def _pool(data: RunData) -> Sequence[tuple[float, float]]:
 
 
 def _held_out(of: str, data: RunData) -> Sequence[tuple[float, float]]:
-    return held_out_curve([data], of, "progress")
+    return [point[:2] for point in held_out_curve([data], of, "progress")]
 
 
 def _yield(data: RunData) -> list[tuple[float, float]]:
