@@ -1,4 +1,4 @@
-"""Your class, model and adapters inside TRL: `python examples/trl/own_model.py`."""
+"""Your class, reward, model and adapters inside TRL: `python examples/trl/own_model.py`."""
 
 from pathlib import Path
 
@@ -10,10 +10,12 @@ from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
 
 MODEL = "Qwen/Qwen3-0.6B"
 LIBRARY = Path(__file__).parents[1] / "library_loans"  # a class of tools, and tasks for it
+REWARD = f"{Path(__file__).with_name('reward.py')}:brief"  # a function of a task and a trajectory
 SETTINGS = [
     *(f"env.name={LIBRARY}/service.py:library", f"env.tasks=['{LIBRARY}/tasks.jsonl']"),
     *(f"model.name={MODEL}", "synthesis.writer=graph", "train.lr=2e-5", "updates=200"),
-    *("rollout.k=8", "rollout.tasks_per_step=8", "stages.2.epochs=1000"),
+    *("rollout.k=8", "rollout.tasks_per_step=8"),
+    f"stages=[{{name='all', reward='{REWARD}', epochs=1000, expand=true}}]",
 ]
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import json
 import signal
 import subprocess
 import sys
@@ -97,19 +98,32 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         return train(tmp_path_factory.mktemp("trl") / "out", small())
 
 
-def test_the_example_with_an_own_model_trains(tmp_path: Path) -> None:
-    """With the bundled policy, on the benchmark that it knows, in small."""
-    text = (ROOT / "examples" / "trl" / "own_model.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["train", "own_model"])
+def test_the_examples_inside_trl_train(name: str, tmp_path: Path) -> None:
+    """`examples/trl` in small, both with the bundled policy on the benchmark that it knows."""
+    folder = ROOT / "examples" / "trl"
+    text = (folder / f"{name}.py").read_text(encoding="utf-8")
     text = text.replace("Qwen/Qwen3-0.6B", path_or_name("tiny"))
-    words = [*SMALL, "updates=1", "env.name=bfcl", "env.tasks=[]", "model.dialect=compact"]
-    words += ["rollout.context_tokens=2048", "train.local.gradient_checkpointing=false"]
+    words = [*SMALL, "updates=1"]
+    if name == "own_model":
+        words += ["env.name=bfcl", "env.tasks=[]", "model.dialect=compact"]
+        words += ["rollout.context_tokens=2048", "train.local.gradient_checkpointing=false"]
+        words += ["stages=[{name='all', reward='reward.py:brief', expand=true}]"]
+        reward = (folder / "reward.py").read_text(encoding="utf-8")
+        paid = reward.replace("max(0.0, progress - 0.05 * failed)", "0.625")
+        (tmp_path / "reward.py").write_text(paid)
     text = text.replace('"full", SETTINGS', '"full", [*SETTINGS, *SMALL]')
-    script = tmp_path / "own_model.py"
-    script.write_text(text.replace("if __name__", f"SMALL = {words!r}\n\nif __name__"))
+    text = text.replace('"rods", "small")', '"rods", "small", SMALL)')
+    text = text.replace("import rods\n", f"import rods\n\nSMALL = {words!r}\n", 1)
+    script = tmp_path / f"{name}.py"
+    script.write_text(text.replace("logging_steps=5", "logging_steps=1"))
     command = [sys.executable, script.name]
     subprocess.run(command, cwd=tmp_path, env=environment(), check=True)
-    saved = tmp_path / "runs" / "trl-own" / "checkpoint-1"
+    runs = {"train": "trl", "own_model": "trl-own"}
+    saved = tmp_path / "runs" / runs[name] / "checkpoint-1"
     assert (saved / "rods.pt").is_file() and (saved / "adapter_config.json").is_file()
+    log = json.loads((saved / "trainer_state.json").read_text())["log_history"]
+    assert (log[0]["reward"] == 0.625) == (name == "own_model"), "TRL has the reward of the file"
 
 
 def require_injection(trained: Trained) -> None:

@@ -6,7 +6,6 @@ import ast
 import functools
 import re
 import shlex
-import textwrap
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +15,8 @@ import pytest
 from typer.main import get_command
 
 from import_rows import RANK, ROWS
+from page_blocks import blocks_of
 from places import ROOT, SOURCE
-from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
@@ -102,23 +101,6 @@ def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PARSED_PAGES = [
-    ROOT / "docs" / "index.md",
-    ROOT / "docs" / "research" / "reproduce.md",
-    *(
-        path
-        for name in ("start", "guides", "recipes")
-        for path in (ROOT / "docs" / name).glob("*.md")
-    ),
-    *(ROOT / "examples" / name / "README.md" for name in ("verl", "one_gpu", "own_reward")),
-]
-PARSED = "\n".join([README, *(path.read_text(encoding="utf-8") for path in PARSED_PAGES)])
-PARSED = PARSED.replace("\\\n", "").replace("$recipe", "torl").replace("$seed", "0")
-COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n…]+)(?:#|$)", PARSED, re.M)
-BLOCKS = "\n".join(re.findall(r"^```sh\n(.*?)^```", PARSED, re.M | re.S))
-COMMANDS += re.findall(r"^(?: {0,3}| {5,})rods ([^#\n]+)$", BLOCKS, re.M)
-SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
-COMMANDS += sorted(f"train {words}" for words in SETTINGS)
 
 
 def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
@@ -134,19 +116,17 @@ def program() -> Any:
     return get_command(app)
 
 
-@pytest.mark.slow
-def test_commands_of_the_readme_and_of_the_guides_can_be_parsed() -> None:
-    known = {*keys(), "stages"}
-    for command in COMMANDS:
-        verb, *words = shlex.split(command.partition(" > ")[0])
-        if words[-1:] in (["--profile"], ["--model"]):
-            words.append("x")
-        context = program().commands[verb].make_context(verb, words, resilient_parsing=False)
-        if verb == "verl":  # its own keys are words without dashes, and verl checks them
-            context.args = [word for word in context.args if not re.match(r"\w[\w.]*=", word)]
-        path = verb in ("eval", "chat") and context.args[:1] and context.args[0][:2] != "--"
-        named = [text.partition("=")[0] for text in overrides(context.args[bool(path) :])]
-        assert {re.sub(r"^stages\.\d+", "stages.0", name) for name in named} <= known, command
+def test_settings_within_sentences_exist() -> None:
+    """Those of ours: `--trl.KEY` is TRL's, verifiers has `--env.taskset`; options are free."""
+    named = {
+        name
+        for guide in GUIDES
+        for name in re.findall(r"`--([a-z_]+(?:\.\w+)+)", guide.read_text(encoding="utf-8"))
+        if not name.startswith(("trl.", "env.taskset.", "env.options.", "section.key"))
+    }
+    known = {*keys(), *(key.rpartition(".")[0] for key in keys())}
+    assert len(named) > 50
+    assert not {re.sub(r"^stages\.[\dN]+\b", "stages.0", name) for name in named} - known
 
 
 INLINE = re.compile(r"`rods ([a-z-]+)([^`]*)`")
@@ -209,7 +189,7 @@ def test_python_of_the_first_pages_works_and_keeps_the_profile_s_rate(
     assert configs[0].train.lr == load_config("torl").train.lr
 
 
-DESK = textwrap.dedent(README.partition("Write `desk.py`:\n\n")[2].partition("\n\nA task has")[0])
+DESK = next(block.text for block in blocks_of(ROOT / "README.md") if "class Desk" in block.text)
 """README's class."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import runpy
@@ -17,6 +18,7 @@ import forked
 from page_commands import commands
 from places import ROOT
 from rods.config import load_config
+from rods.env import TurnVerdict
 from rods.integrations.trl.args import given_to
 from rods.rewards import get_reward
 from rods.task import read_tasks
@@ -106,7 +108,18 @@ def test_the_example_with_an_own_model_inside_trl_has_valid_settings(
     assert given_to(config, "out", logging_steps=5)["max_steps"] == 200
     assert config.env.name == f"{GALLERY}/library_loans/service.py:library"
     assert len(list(read_tasks(Path(config.env.tasks[0])))) == 16
-    assert config.model.name == found["MODEL"] and config.stages[2].epochs == 1000
+    assert config.model.name == found["MODEL"]
+    [stage] = config.stages
+    assert stage.expand and stage.reward.endswith("examples/trl/reward.py:brief")
+
+
+def test_the_reward_inside_trl_pays_for_solved_turns_and_not_for_calls_that_failed() -> None:
+    reward: Any = get_reward(f"{GALLERY / 'trl' / 'reward.py'}:brief")
+    solved = play(code("", False, True, True), RIGHT)
+    tried = dataclasses.replace(solved, verdicts=(TurnVerdict(False, 0, False, False, False),))
+    assert solved.solved and reward(question(), solved).value == pytest.approx(0.9)
+    assert not tried.solved and reward(question(), tried).value == 0.0
+    assert reward(question(), tried).parts == {"progress": 0.0, "failed": 2.0}
 
 
 @pytest.mark.slow

@@ -59,6 +59,8 @@ SELF_EVIDENT: Mapping[str, Mapping[str, str]] = {
 }
 """Meanings that no docstring of the source has to state."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+MARK = "<!-- blocks: test test_the_python_of_the_api_pages_runs -->"
+"""What tests do with the examples of a page."""
 WIDTH = 96
 """A longer signature has a line for each argument."""
 
@@ -69,7 +71,7 @@ def page(purpose: str) -> str:
     names = [f"[`{SHORT.findall(name)[0]}`](#{name})" for name, _ in entries(text)]
     links = " · ".join([*names, "[all names](index.md)"])
     text = DIRECTIVE.sub(lambda found: _block(*found.groups()), text)
-    return f"{title}\n\n{links}\n\n{text}"
+    return f"{title}\n\n{links}\n\n{MARK}\n\n{text}"
 
 
 def index() -> str:

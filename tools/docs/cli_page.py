@@ -14,6 +14,8 @@ from rods.cli.main import app
 
 START = """# Commands
 
+<!-- blocks: shown -->
+
 This page lists every command of `rods` with its arguments and options. In a terminal,
 `rods VERB --help` prints the same.
 
