@@ -116,7 +116,7 @@ def test_the_example_with_an_own_model_inside_trl_has_valid_settings(
 def test_the_reward_inside_trl_pays_for_solved_turns_and_not_for_calls_that_failed() -> None:
     reward: Any = get_reward(f"{GALLERY / 'trl' / 'reward.py'}:brief")
     solved = play(code("", False, True, True), RIGHT)
-    tried = dataclasses.replace(solved, verdicts=(TurnVerdict(False, 0, False, False, False),))
+    tried = dataclasses.replace(solved, verdicts=(TurnVerdict(True, 3, False, False, False),))
     assert solved.solved and reward(question(), solved).value == pytest.approx(0.9)
     assert not tried.solved and reward(question(), tried).value == 0.0
     assert reward(question(), tried).parts == {"progress": 0.0, "failed": 2.0}
