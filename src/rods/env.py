@@ -241,7 +241,7 @@ class Environment(ABC):
         """
 
     def tasks(self, held_out: float) -> Sequence[Task]:
-        """Its own original tasks, of both sides; empty: `env.tasks` names files of them.
+        """Its own original tasks, of both splits; empty: `env.tasks` names files of them.
 
         Args:
             held_out: share of tasks that it makes itself which are to be held out.

@@ -22,12 +22,12 @@ TUNING_SHARE = 0.2
 
 
 class Split(NamedTuple):
-    """Two sides of a set of tasks."""
+    """The training and the held-out split of a set of tasks."""
 
     train: tuple[Task, ...]
     held_out: tuple[Task, ...]
     digest: str
-    """First 16 hex digits of the SHA-256 of what tells the two sides from any others."""
+    """First 16 hex digits of the SHA-256 of what tells this split from any other."""
 
 
 def split(
@@ -39,8 +39,8 @@ def split(
         tasks: Original tasks, or any tasks with provenance.
         kind: `grouped`: whole scenarios, so that nothing leaks (the four categories of a scenario
             share texts and ground truth). `paper`: half of each category at random, as the papers
-            do; scenarios then stand on both sides. `tuning`: the training side of `grouped` alone,
-            split once more, so that the held-out side is not touched while settings are chosen.
+            do; scenarios are then in both splits. `tuning`: the training split of `grouped` alone,
+            split once more, so that the held-out split is not touched while settings are chosen.
         seed: Same seed, same split, whatever the order of `tasks`.
         held_out_share: Share of the scenarios (or of a category's tasks) that is held out.
     """
@@ -77,7 +77,7 @@ def untrained_tools(train: Sequence[Task], held_out: Sequence[Task]) -> str:
     return f"Only held-out tasks call {names}: add training tasks that do." if names else ""
 
 
-def sides(train: Sequence[Task], held_out: Sequence[Task]) -> Split:
-    """Two sides that were split elsewhere."""
+def given_split(train: Sequence[Task], held_out: Sequence[Task]) -> Split:
+    """Tasks that were split elsewhere."""
     ids = json.dumps([[task.id for task in side] for side in (train, held_out)])
     return Split(tuple(train), tuple(held_out), hashlib.sha256(ids.encode()).hexdigest()[:16])

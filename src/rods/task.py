@@ -1,7 +1,7 @@
 """Tasks: one conversation to be solved, with its ground truth, as frozen data.
 
 A `Task` is identified by the hash of its content, so equal tasks have equal ids wherever they were
-made. `scenario` is the unit of every split: tasks of one scenario never stand on both sides.
+made. `scenario` is the unit of every split: tasks of one scenario are never in both splits.
 
     task = Task.from_json(json.loads(line))
     task.id, task.category, [turn.user for turn in task.turns]

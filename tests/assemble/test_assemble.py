@@ -79,7 +79,7 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     environment = Mock()
     rows = AsyncMock(return_value=[{"task_id": "a"}], side_effect=fault)
     monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)
-    monkeypatch.setattr(evaluated, "sides_of", Mock())
+    monkeypatch.setattr(evaluated, "splits_of", Mock())
     monkeypatch.setattr(evaluated, "_evaluated", lambda *_: (None, None))
     monkeypatch.setattr(evaluated, "held_out_tasks", Mock())
     monkeypatch.setattr(evaluated, "engine_of", lambda *_: AsyncMock())

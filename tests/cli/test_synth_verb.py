@@ -300,13 +300,13 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rods.assemble import worker_of
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
 
     made_with = ["env.tasks=pool.jsonl", "synthesis.writer=graph", "synthesis.resample.share=0.3"]
     asked = ["seed=7", "rollout.k=4", "boundary.seeds=6", "synthesis.drain_seconds=100"]
     grow = "stages=[{name='grow', epochs=6, expand=true}]"
     config = load_config("rods", "small", [*made_with, *asked, grow, "env.train_tasks=0"])
-    originals = sides_of(config, ENVIRONMENT)
+    originals = splits_of(config, ENVIRONMENT)
     (folder / "run").mkdir()
     with worker_of(config, originals, folder / "run") as worker:
         pool = OnlineCurriculum(config, originals.originals, worker)
@@ -385,7 +385,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     from rods.assemble import assemble, start_run
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
 
     good = list(read_tasks(folder / SEED_FILE))
     broken = with_calls(good[0], 0, (ToolCall("cd", {"folder": "no such folder"}),))
@@ -402,7 +402,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     assert f"none of 1 tasks replays, the first: task {broken.id}" in capsys.readouterr().err
     write_tasks(folder / "all.jsonl", [*read_tasks(folder / POOL), broken])
     config = load_config("rods", "small", ["env.tasks=all.jsonl", "env.train_tasks=0"])
-    sides = sides_of(config, ENVIRONMENT)
+    sides = splits_of(config, ENVIRONMENT)
     assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
     assert f"env.tasks, training split: task {broken.id}" in caplog.text
     run = start_run(config, "new")

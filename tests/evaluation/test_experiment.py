@@ -315,9 +315,9 @@ def questions(*overrides: str) -> RunConfig:
 def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
     tmp_path: Path,
 ) -> None:
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
 
-    sides = sides_of(questions())
+    sides = splits_of(questions())
     parent = sides.originals[0]
     made = [
         replace(task, provenance=replace(task.provenance, ancestors=(parent.id,), recipe="family"))
@@ -327,9 +327,9 @@ def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
     write_tasks(ours, made[:1])
     write_tasks(theirs, made)
     fixed = ["curriculum=static", f"static.variants=[{json.dumps(str(ours))}]"]
-    assert [*sides_of(questions(*fixed)).originals] == [*sides.originals, made[0]]
+    assert [*splits_of(questions(*fixed)).originals] == [*sides.originals, made[0]]
     with pytest.raises(ConfigError, match=r"static\.variants.*held out"):
-        sides_of(questions(fixed[0], f"static.variants=[{json.dumps(str(theirs))}]"))
+        splits_of(questions(fixed[0], f"static.variants=[{json.dumps(str(theirs))}]"))
     # `rods synth` keeps away from held-out questions, whatever seeds it is given.
     assert _sources(questions(), ours, None, stages=False)[1].held_out == sides.held_out
     with pytest.raises(ConfigError, match="fixed pool"):

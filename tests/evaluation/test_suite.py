@@ -120,12 +120,12 @@ def test_samples_at_temperature_0_are_refused() -> None:
 
 @pytest.mark.slow
 def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -> None:
-    from rods.assemble.tasks import held_out_tasks, sides_of
+    from rods.assemble.tasks import held_out_tasks, splits_of
     from rods.envs.remote.processes import ProcessEnvironment, environment_of, local
 
     small = ["evaluation.tasks=1", "evaluation.variants=3"]
     config = load_config("rods", "small", small)
-    environment, sides = environment_of(config), sides_of(config)
+    environment, sides = environment_of(config), splits_of(config)
     plain = held_out_tasks(config, environment, sides)
     alone = ["synthesis.resample.share=0.0", 'synthesis.writer="llm"']
     other = load_config("rods", "small", [*small, *alone])
@@ -137,10 +137,10 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
 
 
 def test_the_tuning_side_is_cut_out_of_the_training_side() -> None:
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
 
-    whole = sides_of(load_config("rods", "small"))
-    cut = sides_of(load_config("rods", "small", ["env.bfcl.split=tuning"]))
+    whole = splits_of(load_config("rods", "small"))
+    cut = splits_of(load_config("rods", "small", ["env.bfcl.split=tuning"]))
     of = {t.id for t in whole.train}
     assert {t.id for t in cut.train} | {t.id for t in cut.held_out} == of
     assert not {t.id for t in whole.held_out} & {t.id for t in cut.held_out}

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rods.envs.remote.server import SIDES, ServerLimits, environment_app
+from rods.envs.remote.server import SPLITS, ServerLimits, environment_app
 from rods.errors import ConfigError, EnvError
 from rods.infra.guard import DEEPEST, LOCAL, Guard
 from rods.infra.listen import YOUNG, address, bound, protocol, server
@@ -414,14 +414,14 @@ def test_tasks_of_too_many_shares_at_once_are_refused_for_now() -> None:
         return httpx.post(f"{url}/tasks", json=body, headers=BEARER, timeout=60)
 
     with serving(environment_app(own, ServerLimits(), TOKEN)) as url:
-        with ThreadPoolExecutor(2 * SIDES) as pool:
-            asked = [pool.submit(get, number / 10) for number in range(2 * SIDES)]
-            assert until(lambda: sum(one.done() for one in asked) == SIDES)
+        with ThreadPoolExecutor(2 * SPLITS) as pool:
+            asked = [pool.submit(get, number / 10) for number in range(2 * SPLITS)]
+            assert until(lambda: sum(one.done() for one in asked) == SPLITS)
             refused = [one.result() for one in asked if one.done()]
             own.goes_on.set()
             statuses = [one.result().status_code for one in asked]
         assert {(one.status_code, one.headers["retry-after"]) for one in refused} == {(503, "5")}
-        assert sorted(statuses) == [200] * SIDES + [503] * SIDES
+        assert sorted(statuses) == [200] * SPLITS + [503] * SPLITS
         assert get(0.9).status_code == get(0.0).status_code == 200
         own.fails = True
         assert get(0.8).status_code == get(0.8).status_code == 422

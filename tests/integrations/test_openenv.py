@@ -36,9 +36,9 @@ class OwnTasks(NotesEnvironment):
         return TASKS
 
     def part(self, tasks: Any, held_out: float | None) -> Any:
-        from rods.split import sides
+        from rods.split import given_split
 
-        return sides(tasks[:3], tasks[3:])
+        return given_split(tasks[:3], tasks[3:])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 import template_families as families
 from fake_tokenizer import FakeTokenizer
-from rods.assemble.tasks import demonstrations_of, sides_of
+from rods.assemble.tasks import demonstrations_of, splits_of
 from rods.config import RunConfig, load_config
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.envs.remote.processes import environment_of
@@ -69,7 +69,7 @@ def test_what_is_demonstrated_was_judged_solved(shown: list[Trajectory]) -> None
 @pytest.mark.slow
 def test_no_held_out_scenario_is_shown(config: RunConfig) -> None:
     made, _ = demonstrations_of(config, ["resample"], 0, originals=0.5, several=0.5)
-    sides = sides_of(config, environment_of(config))
+    sides = splits_of(config, environment_of(config))
     theirs = {task.provenance.scenario for task in sides.held_out}
     assert theirs
     tasks = [made._task(n, random.Random(n)) for n in range(30)]  # pyright: ignore
@@ -159,7 +159,7 @@ def test_a_turn_may_end_early_for_agents_of_other_habits() -> None:
 @pytest.mark.slow
 def test_a_tool_is_withheld_where_no_task_shows_what_is_said_then(config: RunConfig) -> None:
     environment = environment_of(config)
-    base = [t for t in sides_of(config, environment).train if t.category == "base"][:40]
+    base = [t for t in splits_of(config, environment).train if t.category == "base"][:40]
     plan = DemonstrationPlan(base, COMPACT, config.rollout)
     from rods.trainers.loading import load_tokenizer
 

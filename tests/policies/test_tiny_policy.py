@@ -46,7 +46,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
 
     from pool_cases import judge
     from rods.assemble.engines import engine_of
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
     from rods.dialects import get_dialect
     from rods.envs.remote.processes import environment_of
     from rods.reward import score_group
@@ -58,7 +58,7 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     config = load_config("rods", "small", ["env.train_tasks=4"])
     model, tokenizer = load_model(config.model)
     template = ChatTemplate(tokenizer)
-    tasks = sides_of(config).originals
+    tasks = splits_of(config).originals
 
     async def roll_out():
         context = RolloutContext(

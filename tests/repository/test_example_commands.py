@@ -19,7 +19,7 @@ import forked
 from page_commands import commands
 from places import ROOT
 from rods.assemble.refusals import require_named, require_tasks
-from rods.assemble.tasks import sides_of
+from rods.assemble.tasks import splits_of
 from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import load_config
@@ -72,7 +72,7 @@ def trained(words: list[str]) -> None:
     config = load_config("rods", "small", overrides(context.args))
     require_named(config)
     environment = make_environment(config.env.name)
-    sides = sides_of(config, environment)
+    sides = splits_of(config, environment)
     assert sides.originals and sides.held_out
     require_tasks(config, environment, sides.originals)
     require_known_tools(config, environment, sides.originals)

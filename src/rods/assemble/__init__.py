@@ -15,7 +15,7 @@ from pathlib import Path
 from rods.abilities import CallBound, ability
 from rods.assemble.engines import engine_within, settle, template_of
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
-from rods.assemble.tasks import Splits, held_out_tasks, sides_of, with_objects
+from rods.assemble.tasks import Splits, held_out_tasks, splits_of, with_objects
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
 from rods.config.checks import require
@@ -25,7 +25,7 @@ from rods.engines import require_trainable
 from rods.engines.threads import set_threads
 from rods.env import Environment
 from rods.envs.hints import hinted
-from rods.envs.originals import require_sides
+from rods.envs.originals import require_splits
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Progress, evaluate_tasks
@@ -113,10 +113,10 @@ def train(
 def start_run(config: RunConfig, folder: str, start: Start | None = None) -> RunDirectory:
     """A new run directory with its manifest; see `train`."""
     template = ChatTemplate(load_tokenizer(config.model))
-    sides = sides_of(config)
+    splits = splits_of(config)
     path = new_run_dir(Path(folder).parent, Path(folder).name) if folder else new_run_dir()
     return RunDirectory.create(
-        path, config, template_hash=template.digest(), split_hash=sides.digest, start=start
+        path, config, template_hash=template.digest(), split_hash=splits.digest, start=start
     )
 
 
@@ -125,29 +125,29 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     """Everything that the loop drives; the worker is stopped at the end."""
     set_threads(config.model.threads)
     environment = environment_of(config)
-    sides = sides_of(config, environment)
-    require_sides(sides.train, sides.held_out, config.env)
-    require_tasks(config, environment, sides.originals)
-    require_known_tools(config, environment, sides.originals)
-    run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
+    splits = splits_of(config, environment)
+    require_splits(splits.train, splits.held_out, config.env)
+    require_tasks(config, environment, splits.originals)
+    require_known_tools(config, environment, splits.originals)
+    run.update_manifest(skipped=[dict(row._asdict()) for row in splits.skipped])
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
-    how = (config.train, config.model, total_steps(config, sides.originals), config.seed)
+    how = (config.train, config.model, total_steps(config, splits.originals), config.seed)
     trainer = LocalTrainer(model, tokenizer, *how, config.rollout.generated_tokens)
     policy = engine_within(config, trainer.model, template, cache)
     require_trainable(config, policy)
-    held_out = held_out_tasks(config, environment, sides)
+    held_out = held_out_tasks(config, environment, splits)
 
     async def evaluate(policy: Engine, progress: Progress) -> Sequence[Mapping[str, Json]]:
         context = RolloutContext(environment, policy, dialect, template, config.rollout)
         return await evaluate_tasks(held_out, config.evaluation, context, progress)
 
     bound = ability(environment, CallBound)
-    with closing(environment), worker_of(config, sides, run.path) as synthesis:
+    with closing(environment), worker_of(config, splits, run.path) as synthesis:
         yield Components(
             environment=environment,
-            originals=sides.originals,
+            originals=splits.originals,
             policy=policy,
             trainer=trainer,
             dialect=dialect,
@@ -180,11 +180,11 @@ def _stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
     return [s.epochs * math.ceil(n / size) for s, n in zip(config.stages, pools, strict=True)]
 
 
-def outlook(config: RunConfig, sides: Splits) -> str:
+def outlook(config: RunConfig, splits: Splits) -> str:
     """What a run does with these tasks: how many it trains on, and when variants enter."""
-    scenarios = len({task.provenance.scenario for task in sides.held_out})
-    steps = _stage_updates(config, sides.originals)
-    text = f"Training tasks: {len(sides.originals)}. Held-out scenarios: {scenarios}. "
+    scenarios = len({task.provenance.scenario for task in splits.held_out})
+    steps = _stage_updates(config, splits.originals)
+    text = f"Training tasks: {len(splits.originals)}. Held-out scenarios: {scenarios}. "
     if config.grows:
         growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
         first = sum(steps[:growing])
@@ -199,17 +199,17 @@ def outlook(config: RunConfig, sides: Splits) -> str:
     if scenarios < ENOUGH and not config.evaluation.files:
         text += f"Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
         text += "tasks, or raise env.held_out. "
-    return f"{text}{untrained_tools(sides.originals, sides.held_out)}".rstrip()
+    return f"{text}{untrained_tools(splits.originals, splits.held_out)}".rstrip()
 
 
-def _warn(config: RunConfig, sides: Splits) -> None:
+def _warn(config: RunConfig, splits: Splits) -> None:
     """Log what is easily overlooked: rewards that differ by stage, an end before `updates`."""
     rewards = {stage.name: stage.reward for stage in config.stages}
     if len({*rewards.values()}) > 1 and any(":" in reward for reward in rewards.values()):
         _LOG.warning("the stages have different rewards (stages.N.reward): %s", rewards)
     if config.env.tasks:
-        _LOG.warning(outlook(config, sides))
-    if not config.grows and (steps := total_steps(config, sides.originals)) < config.updates:
+        _LOG.warning(outlook(config, splits))
+    if not config.grows and (steps := total_steps(config, splits.originals)) < config.updates:
         _LOG.warning(
             f"the stages of this fixed pool end after at most {counted(steps, 'update')}, updates "
             f"= {config.updates}: to train as long, raise stages.{len(config.stages) - 1}.epochs"
@@ -225,11 +225,11 @@ def _filter(train: TrainSettings) -> GroupFilter | None:
 
 
 def worker_of(
-    config: RunConfig, sides: Splits, folder: Path
+    config: RunConfig, splits: Splits, folder: Path
 ) -> AbstractContextManager[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
-    _warn(config, sides)  # here, because only the process that draws has a worker
+    _warn(config, splits)  # here, because only the process that draws has a worker
     if not config.grows:
         return nullcontext()
-    settings = worker_settings(config, sides.train, sides.held_out)
+    settings = worker_settings(config, splits.train, splits.held_out)
     return SynthesisWorker(folder / "synthesis.sqlite", settings)

@@ -13,7 +13,7 @@ from typing import Any
 
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.refusals import require_whole
-from rods.assemble.tasks import held_out_tasks, sides_of
+from rods.assemble.tasks import held_out_tasks, splits_of
 from rods.config import RunConfig
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
@@ -40,8 +40,8 @@ def evaluation_of(
     """
     require_found(config.model.name)
     with closing(environment_of(config)) as environment:
-        sides = sides_of(config, environment)
-        what = (held_out_tasks(config, environment, sides), config.evaluation)
+        splits = splits_of(config, environment)
+        what = (held_out_tasks(config, environment, splits), config.evaluation)
         dialect = get_dialect(config.model.dialect)
 
         async def evaluate(progress: Progress) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
 from rods.assemble.refusals import require_named, require_tasks
-from rods.assemble.tasks import sides_of, with_objects
+from rods.assemble.tasks import splits_of, with_objects
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
 from rods.env import Environment
@@ -93,12 +93,12 @@ def synthesize(
     config = with_objects(config, environment, tasks)
     require_named(config)
     with closing(environment_of(config)) as environment:
-        sides = sides_of(config, environment)
-    chosen = list(sides.train) if seeds is None else list(seeds)
+        splits = splits_of(config, environment)
+    chosen = list(splits.train) if seeds is None else list(seeds)
     if seeds is None:
         random.Random(f"{seed}/order").shuffle(chosen)
-    free = not_held_out(chosen, sides.train, sides.held_out)
-    settings = replace(worker_settings(config, sides.train, sides.held_out), rng_seed=seed)
+    free = not_held_out(chosen, splits.train, splits.held_out)
+    settings = replace(worker_settings(config, splits.train, splits.held_out), rng_seed=seed)
     with TemporaryDirectory() as folder:
         queue = Path(folder) / "synthesis.sqlite"
         with SynthesisWorker(queue, settings, {"seeds": ids(free)}) as worker:
@@ -123,8 +123,8 @@ def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)
     environment = make_environment(config.env.name, config.env.arguments)
-    sides = sides_of(config, environment)
-    require_tasks(config, environment, sides.originals)
-    worker, worlds = partial(worker_of, config, sides), partial(environment_of, config)
-    with HostedRun(config, worlds, sides.originals, worker, hints, drift) as run:
+    splits = splits_of(config, environment)
+    require_tasks(config, environment, splits.originals)
+    worker, worlds = partial(worker_of, config, splits), partial(environment_of, config)
+    with HostedRun(config, worlds, splits.originals, worker, hints, drift) as run:
         yield run

@@ -17,7 +17,7 @@ from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings, with_overrides
 from rods.dialects import structured
 from rods.env import Environment
-from rods.envs.originals import require_sides, split_tasks, tasks_of_files
+from rods.envs.originals import require_splits, split_tasks, tasks_of_files
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
@@ -38,7 +38,7 @@ EVALUATION_SHARE = 0.25
 
 
 class Splits(NamedTuple):
-    """Original tasks of both sides of the split."""
+    """Original tasks of both splits."""
 
     train: Sequence[Task]
     """All of the training side: words and turns of variants may come from here."""
@@ -89,7 +89,7 @@ def _address(environment: Environment) -> str:
     )
 
 
-def sides_of(config: RunConfig, environment: Any = None) -> Splits:
+def splits_of(config: RunConfig, environment: Any = None) -> Splits:
     """Split the original tasks; those that `environment` cannot replay are left out and counted."""
     split = split_tasks(config.env, config.evaluation.files)
     train, held_out = split.train, split.held_out
@@ -111,12 +111,12 @@ def sides_of(config: RunConfig, environment: Any = None) -> Splits:
     return Splits(train, originals, held_out, split.digest, skipped)
 
 
-def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[Task]:
+def held_out_tasks(config: RunConfig, environment: Any, splits: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
-    if not sides.held_out:  # an evaluation needs no training side
-        require_sides(sides.train, (), config.env)
-    originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
+    if not splits.held_out:  # an evaluation needs no training side
+        require_splits(splits.train, (), config.env)
+    originals = stratified(splits.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:
         return originals
     # Without a model, so that every run is evaluated on the same tasks.
@@ -124,8 +124,8 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[T
     made_with = SynthesisSettings.model_validate(
         {"writer": writer, "resample": {"share": EVALUATION_SHARE}}
     )
-    pipeline = make_pipeline(made_with, in_process(environment), sides.held_out, sides.train)
-    seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
+    pipeline = make_pipeline(made_with, in_process(environment), splits.held_out, splits.train)
+    seeds = stratified(splits.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []
     for number in range(4 * settings.variants):
         if len(variants) == settings.variants:
@@ -147,13 +147,13 @@ def demonstrations_of(
     dialect = structured(config.model.dialect)
     template = ChatTemplate(load_tokenizer(config.model), load_stops(config.model))
     environment = environment_of(config)
-    sides = sides_of(config, environment)
+    splits = splits_of(config, environment)
     alone = {"resample": ResampleSettings()}
-    what = (in_process(environment), sides.train, sides.held_out)
+    what = (in_process(environment), splits.train, splits.held_out)
     made = {
         name: make_pipeline(config.synthesis.model_copy(update={"writer": name, **alone}), *what)
         for name in dict.fromkeys(writers)
     }
     writing, mixture = [made[name] for name in writers], (variants, originals, several)
-    plan = DemonstrationPlan(sides.originals, dialect, config.rollout, writing, *mixture)
+    plan = DemonstrationPlan(splits.originals, dialect, config.rollout, writing, *mixture)
     return Demonstrations(environment, template, plan, config.seed), template.digest()

@@ -63,12 +63,12 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
     say(f"loading {run or config.model.name} and the world ...")
     from rods.assemble.evaluated import ready_policy
     from rods.assemble.refusals import require_known_tools
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
     from rods.envs.remote.processes import environment_of
 
     with closing(environment_of(config)) as environment:
-        sides = sides_of(config, environment)
-        tasks = [NumberedTask(0, task) for task in (*sides.held_out, *sides.train)]
+        splits = splits_of(config, environment)
+        tasks = [NumberedTask(0, task) for task in (*splits.held_out, *splits.train)]
         task = find(name, tasks, config.env.name) if name else tasks[0].task
         require_known_tools(config, environment, [task])
         budgets = {"generated_tokens": config.rollout.context_tokens, "concurrency": 1}

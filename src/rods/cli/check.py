@@ -16,7 +16,7 @@ from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.cli.structure import read_rows
 from rods.config import ModelSettings, load_config
 from rods.envs import make_environment
-from rods.envs.originals import original_tasks, own_tasks, require_sides, split_tasks
+from rods.envs.originals import original_tasks, own_tasks, require_splits, split_tasks
 from rods.errors import ConfigError, RodsError
 from rods.evaluation.check import CheckReport, check_tasks
 from rods.infra.text import counted
@@ -71,10 +71,10 @@ def check(
         if unable:
             say(f"note: {', '.join(unable)} cannot write {call}; {', '.join(able)} can.")
     if tasks is None:  # else they may be variants, or seed tasks beside others
-        sides = split_tasks(settings, config.evaluation.files)
-        require_sides(sides.train, sides.held_out, settings)
+        splits = split_tasks(settings, config.evaluation.files)
+        require_splits(splits.train, splits.held_out, settings)
         faulty = {row.task for row in report.rows if row.finding == "unreachable"}  # as in a run
-        sound = ([task for task in side if task.id not in faulty] for side in sides[:2])
+        sound = ([task for task in side if task.id not in faulty] for side in splits[:2])
         if note := untrained_tools(*sound):
             say(note)
     if not report.ok:

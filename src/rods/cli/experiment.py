@@ -150,12 +150,12 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
 
 def _synthesize(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
     """Make variants of the run's original tasks once, by `rods synth`."""
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
 
     target, seeds = _variants(cell, where), where / f"{cell.name}.originals.jsonl"
     if target.exists():
         return 0
-    originals = sides_of(grid.config(cell)).originals
+    originals = splits_of(grid.config(cell)).originals
     write_tasks(seeds, originals)
     number = max(1, round(cell.arm.static_variants * len(originals)))
     how = "--resume" if queue_of(target).exists() else "--out"

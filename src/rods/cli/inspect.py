@@ -104,8 +104,8 @@ def inspect(
     if given and not brings_tasks(config.env, environment):
         training, held_out = given, []
     else:
-        sides = split_tasks(config.env, config.evaluation.files)
-        training, held_out = list(sides.train), list(sides.held_out)
+        splits = split_tasks(config.env, config.evaluation.files)
+        training, held_out = list(splits.train), list(splits.held_out)
     keeper = keeper_of(environment, training, held_out)
     known = {t.id: t for t in (*training, *given, *variants)}
     findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))

@@ -26,8 +26,7 @@ from rods.errors import ConfigError, Interrupted, RodsError, StoreError, Synthes
 from rods.evaluation.check import without_broken
 from rods.infra.files import disk
 from rods.infra.text import quoted
-from rods.split import Split, untrained_tools
-from rods.split import sides as both
+from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
 from rods.task import Task
@@ -103,18 +102,18 @@ def synth(
     config = load_config(recipe, profile, asked)
     _require_writer(config, from_scratch=scratch is not None)
     common.say(f"{what} are written by: {common.writers_of(config.synthesis)}")
-    environment, sides, given = _sources(config, tasks, states, stages=scratch is not None)
+    environment, splits, given = _sources(config, tasks, states, stages=scratch is not None)
     require_format(form, environment)
     chosen = given
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, given, config, seed)
     elif tasks is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(given, len(given))
-    free = not_held_out(chosen, sides.train, sides.held_out)
+    free = not_held_out(chosen, splits.train, splits.held_out)
     if len(free) < len(chosen):
         common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     with _claimed(folder):
-        made, counted = _make(config, sides, free, (scratch or number, what), seed, target)
+        made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
@@ -221,19 +220,19 @@ def _sources(
         own = own_tasks(seeds, config.env, environment)
         given, _ = without_broken(own, environment, str(seeds))
     if given and not brings_tasks(config.env, environment):
-        return environment, both(given, ()), given
+        return environment, given_split(given, ()), given
     brings = not stages or brings_tasks(config.env, environment)
-    sides = split_tasks(config.env, config.evaluation.files) if brings else both((), ())
-    train = sides.train
+    splits = split_tasks(config.env, config.evaluation.files) if brings else given_split((), ())
+    train = splits.train
     if stages:
         found = stages_of(environment, train, states)
-        return environment, both(found, sides.held_out), found
+        return environment, given_split(found, splits.held_out), found
     if config.env.tasks:
         train, _ = without_broken(train, environment, "env.tasks, training split")
-        sound, _ = without_broken(sides.held_out, environment, "env.tasks, held-out split")
+        sound, _ = without_broken(splits.held_out, environment, "env.tasks, held-out split")
         if note := untrained_tools(train, sound):
             common.say(note)
-    return environment, both(train, sides.held_out), given or train
+    return environment, given_split(train, splits.held_out), given or train
 
 
 def _boundary_seeds(
@@ -272,7 +271,7 @@ def _boundary_seeds(
 
 def _make(
     config: RunConfig,
-    sides: Split,
+    splits: Split,
     chosen: Sequence[Task],
     asked: tuple[int, str],
     seed: int,
@@ -283,7 +282,7 @@ def _make(
     from rods.synthesis.worker.settings import ids
     from rods.writers.assembly import worker_settings
 
-    settings = replace(worker_settings(config, sides.train, sides.held_out), rng_seed=seed)
+    settings = replace(worker_settings(config, splits.train, splits.held_out), rng_seed=seed)
     (number, what), folder = asked, queue_of(target).parent
     keep = (folder / QUEUE).exists()
     try:

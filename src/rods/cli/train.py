@@ -82,16 +82,16 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     """Print the settings and the planned memory; raises what training would raise at its start."""
     from rods.assemble import outlook
     from rods.assemble.refusals import require_known_tools, require_named, require_variants
-    from rods.assemble.tasks import sides_of
+    from rods.assemble.tasks import splits_of
 
     require_named(config)
     require(config, "training")
     if config.env.tasks:  # a bundled environment has its own, or fetches them
         environment = make_environment(config.env.name, config.env.arguments)
-        sides = sides_of(config, environment)
-        require_known_tools(config, environment, sides.originals)
-        require_variants(config, environment, sides.originals)
-        common.say(outlook(config, sides))
+        splits = splits_of(config, environment)
+        require_known_tools(config, environment, splits.originals)
+        require_variants(config, environment, splits.originals)
+        common.say(outlook(config, splits))
     try:
         _plan_memory(config, folder, resume)
     finally:  # behind the answer, and only for a file or another program

@@ -1,4 +1,4 @@
-"""The original tasks that settings mean, and their two sides.
+"""The original tasks that settings mean, and their two splits.
 
 Owns the choice between the environment's own tasks and files of them. What an environment's own
 are, which files it reads and how both are split is the environment's business.
@@ -18,7 +18,7 @@ from rods.config import EnvSettings
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, TaskError
-from rods.split import Split, sides
+from rods.split import Split, given_split
 from rods.task import Task, read_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -139,10 +139,10 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
         _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
     if not train:
         raise ConfigError("evaluation.files: they hold all tasks of the training split.")
-    return sides(train, held_out)
+    return given_split(train, held_out)
 
 
-def require_sides(train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings) -> None:
+def require_splits(train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings) -> None:
     """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
     if train and held_out:
         return
@@ -162,7 +162,7 @@ def _split(settings: EnvSettings) -> Split:
     if not settings.tasks:
         return environment.part(tasks, None)
     if not settings.held_out:
-        return sides(tasks, ())
+        return given_split(tasks, ())
     split = environment.part(tasks, settings.held_out)
-    require_sides(split.train, split.held_out, settings)
+    require_splits(split.train, split.held_out, settings)
     return split

@@ -75,7 +75,7 @@ def openenv_app(
     """
 
     @cache
-    def sides() -> Mapping[str, Sequence[Task]]:
+    def splits() -> Mapping[str, Sequence[Task]]:
         split = environment.part(list(environment.tasks(held_out)), None)
         return {"train": split.train, "test": split.held_out}
 
@@ -83,7 +83,7 @@ def openenv_app(
     kind: Any = type("RodsEnvironment", (_Worlds,), single)
 
     def made() -> Any:
-        return kind(lambda task: TextEpisode(environment, task, dialect, steps), sides)
+        return kind(lambda task: TextEpisode(environment, task, dialect, steps), splits)
 
     app = create_fastapi_app(
         cast("Any", made),
@@ -104,11 +104,11 @@ class _Worlds(OpenEnvironment):
     def __init__(
         self,
         begin: Callable[[Task], TextEpisode],
-        sides: Callable[[], Mapping[str, Sequence[Task]]],
+        splits: Callable[[], Mapping[str, Sequence[Task]]],
     ) -> None:
-        """`sides` makes the environment's own tasks by side ready when they are asked for."""
+        """`splits` makes the environment's own tasks by split ready when they are asked for."""
         super().__init__()
-        self._begin, self._sides = begin, sides
+        self._begin, self._splits = begin, splits
         self._talk: TextEpisode | None = None
         self._state = Standing()
 
@@ -161,12 +161,12 @@ class _Worlds(OpenEnvironment):
     # OpenEnv's list of tasks; ground truths stay here.
 
     def list_splits(self) -> list[str]:
-        """Both sides."""
-        return list(self._sides())
+        """Both splits."""
+        return list(self._splits())
 
     def num_tasks(self, split: str) -> int:
         """How many a side has."""
-        return len(self._sides().get(split, ()))
+        return len(self._splits().get(split, ()))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """What may be told of one."""
@@ -188,7 +188,7 @@ class _Worlds(OpenEnvironment):
         count = self.num_tasks(split)
         if not 0 <= index < count:
             raise IndexError(f"{split!r} has {count} tasks, so {index} is not among them.")
-        return self._sides()[split][index]
+        return self._splits()[split][index]
 
 
 def _plain(messages: Sequence[Message]) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The environment of single steps: its tasks, their two sides, and worlds that execute nothing.
+"""The environment of single steps: its tasks, their two splits, and worlds that execute nothing.
 
 Owns the choice between files and tasks of another environment that are split, and which steps are
 masked. Masked names (Hammer, arXiv 2410.04587) say nothing, so that a tool's description must be
@@ -30,7 +30,7 @@ from rods.errors import ConfigError, TaskError
 from rods.infra.rows import file_rows
 from rods.infra.text import encoded, require_whole
 from rods.rollout.episode import MORE_TOOLS, shortened
-from rods.split import Split, sides
+from rods.split import Split, given_split
 from rods.synthesis.structure.oracle import DONE, abstention, steps
 from rods.task import COLUMNS as OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
@@ -267,7 +267,7 @@ class FunctionCallEnvironment(Environment):
         theirs = source.part(source.tasks(0.0), None)
         out = {task.provenance.scenario for task in theirs.held_out}
         train = [task for task in tasks if task.provenance.scenario not in out]
-        return sides(train, [task for task in tasks if task.provenance.scenario in out])
+        return given_split(train, [task for task in tasks if task.provenance.scenario in out])
 
     def _ours(self, path: Path) -> list[Task]:
         made: list[Task] = []

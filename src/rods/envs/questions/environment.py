@@ -26,7 +26,7 @@ from rods.envs.questions.files import load_question_tasks
 from rods.envs.turns import TurnWorld, require_env
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, leniently, references, require_judges
-from rods.split import Split, sides
+from rods.split import Split, given_split
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
@@ -43,7 +43,7 @@ class QuestionEnvironment(Environment):
 
     @abstractmethod
     def generate(self, settings: QuestionSettings, count: int, held_out: bool) -> Sequence[Task]:
-        """So many questions of one side, the same in every run; no text stands on both sides."""
+        """So many questions of one split, the same in every run; no text is in both splits."""
 
     @abstractmethod
     def make(self, like: Task, seed: int) -> Task:
@@ -126,7 +126,7 @@ class QuestionEnvironment(Environment):
         if held_out is not None:
             return super().part(tasks, held_out)
         out = [task for task in tasks if self.is_held_out(task)]
-        return sides([task for task in tasks if not self.is_held_out(task)], out)
+        return given_split([task for task in tasks if not self.is_held_out(task)], out)
 
     def _marked(self, tasks: Iterable[Task]) -> list[Task]:
         """Questions, marked where their answers may stand anywhere."""

@@ -1,6 +1,6 @@
 """Families of generated questions with a dial of difficulty, and tasks made from them.
 
-Owns which families there are (arithmetic and word problems) and the two sides. A question is fixed
+Owns which families there are (arithmetic and word problems) and the two splits. A question is fixed
 by (family, difficulty, seed). Seeds from `HELD_OUT` on are the held-out side; the text itself
 decides which side it may stand on, so no text stands on both, however few questions a family has.
 

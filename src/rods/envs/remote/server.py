@@ -10,7 +10,7 @@ answer to its last step is kept, so that a step whose answer was lost can be ask
 "done": false}. `POST /step` {"episode_id", "number", "action": {"type": "call", ...}} gives
 "observation", "reward" and "done"; actions stand in `messages.py`. `GET /state?episode_id=` says
 how many steps there were. `POST /close` ends a session, `POST /tasks` gives the environment's own
-tasks of both sides, `GET /health` needs no token.
+tasks of both splits, `GET /health` needs no token.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rods.infra.guard import LOCAL, Guard
 from rods.rollout.owner import Owner
 from rods.task import Task
 
-SIDES = 4
+SPLITS = 4
 """Shares held out whose tasks are kept as texts, or are being made."""
 
 
@@ -82,7 +82,7 @@ class _Routes:
         self._environment, self._limits = environment, limits
         self._open: dict[str, _Session] = {}
         self._thread = ThreadPoolExecutor(1)
-        self._sides: dict[float, asyncio.Future[str]] = {}
+        self._splits: dict[float, asyncio.Future[str]] = {}
         """By share held out, oldest first; a text of megabytes each."""
 
     async def reset(self, request: Request) -> Any:
@@ -134,23 +134,23 @@ class _Routes:
         if type(held_out) not in (int, float) or not 0 <= held_out < 1:
             raise HTTPException(422, f"held_out is {held_out!r}, expected a share below 1")
         share = float(held_out)
-        made = self._sides.get(share) or self._make_sides(share)
+        made = self._splits.get(share) or self._make_splits(share)
         try:
             return Response(await asyncio.shield(made), media_type="application/json")
         except RodsError as error:
-            self._sides.pop(share, None)
+            self._splits.pop(share, None)
             raise HTTPException(422, str(error)) from error
 
-    def _make_sides(self, held_out: float) -> asyncio.Future[str]:
-        """Let a thread make the tasks of both sides; the latest few stay for who asks again."""
-        if len(self._sides) == SIDES:
-            oldest = next(iter(self._sides))
-            if not self._sides[oldest].done():
-                why = f"tasks of {SIDES} other shares are being made: ask again"
+    def _make_splits(self, held_out: float) -> asyncio.Future[str]:
+        """Let a thread make the tasks of both splits; the latest few stay for who asks again."""
+        if len(self._splits) == SPLITS:
+            oldest = next(iter(self._splits))
+            if not self._splits[oldest].done():
+                why = f"tasks of {SPLITS} other shares are being made: ask again"
                 raise HTTPException(503, why, {"Retry-After": "5"})
-            del self._sides[oldest]
+            del self._splits[oldest]
         loop = asyncio.get_running_loop()
-        made = self._sides[held_out] = loop.run_in_executor(self._thread, self._tasks, held_out)
+        made = self._splits[held_out] = loop.run_in_executor(self._thread, self._tasks, held_out)
         return made
 
     def _tasks(self, held_out: float) -> str:

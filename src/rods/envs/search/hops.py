@@ -1,6 +1,6 @@
 """Questions over the generated world: chains of one, two or three facts.
 
-Owns how a chain becomes a question, which questions there are, and the two sides. Every fact has
+Owns how a chain becomes a question, which questions there are, and the two splits. Every fact has
 one value, so every chain has one answer. A seed from `HELD_OUT` on asks about held-out provinces,
 whose people and places no training question names.
 

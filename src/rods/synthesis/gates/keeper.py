@@ -63,9 +63,9 @@ def is_on_its_side(case: Case) -> str | None:
     if case.variant.prints.text in case.corpus.texts:
         return "a held-out task has this text"
     if (source := ability(case.variant.environment, QuestionSource)) is not None:
-        sides = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
-        if sides[0] is not sides[1]:
-            return f"it is of the {'held-out' if sides[1] else 'training'} split, its seed is not"
+        splits = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
+        if splits[0] is not splits[1]:
+            return f"it is of the {'held-out' if splits[1] else 'training'} split, its seed is not"
     return None
 
 

@@ -100,7 +100,7 @@ class Corpus:
     """Phrases, calls and scenarios that only held-out tasks have."""
 
     def __init__(self, training: Iterable[Task], held_out: Iterable[Task]):
-        """Phrases and ground truths that both sides have are common property, not overlap."""
+        """Phrases and ground truths that both splits have are common property, not overlap."""
         ours = [(task.provenance.scenario, prints(task)) for task in training]
         theirs = [(task.provenance.scenario, prints(task)) for task in held_out]
         held = {shingle for _, mine in theirs for shingle in mine.shingles}

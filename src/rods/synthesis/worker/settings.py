@@ -27,7 +27,7 @@ NOT_DECIDING: Mapping[str, Any] = {
     **{"variants_per_seed": True, "drain_seconds": True},
 }
 """Settings of synthesis that do not change what comes out."""
-SIDES = ("training", "held_out")
+SPLITS = ("training", "held_out")
 SECTIONS: Mapping[str, type[Settings]] = {"synthesis": SynthesisSettings, "ray": RaySettings}
 
 
@@ -73,7 +73,7 @@ class WorkerSettings:
             "seed": self.rng_seed,
             "env": self.environment,
             **{f"synthesis.{key}": value for key, value in plain.items()},
-            **{side: ids(getattr(self, side)) for side in SIDES},
+            **{side: ids(getattr(self, side)) for side in SPLITS},
         }
 
     def make_pipeline(self, cache: Path | None = None) -> Pipeline:
@@ -90,7 +90,7 @@ class WorkerSettings:
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for section in SECTIONS:
             plain[section] = getattr(self, section).model_dump(mode="json")
-        for side in SIDES:
+        for side in SPLITS:
             file = _file(path, side)
             with disk(file, "writing"):
                 write_tasks(file, plain.pop(side))
@@ -102,7 +102,7 @@ class WorkerSettings:
         plain: dict[str, Any] = json.loads(queue.get("settings"))
         for section, kind in SECTIONS.items():
             plain[section] = kind.model_validate(plain[section])
-        plain |= {side: tuple(read_tasks(_file(path, side))) for side in SIDES}
+        plain |= {side: tuple(read_tasks(_file(path, side))) for side in SPLITS}
         return cls(**plain)
 
 
