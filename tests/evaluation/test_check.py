@@ -11,6 +11,7 @@ from rods.env import TurnVerdict
 from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.envs.questions.files import load_question_tasks
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import TaskError
 from rods.evaluation.check import TaskFault, check_tasks, replaying
@@ -87,6 +88,17 @@ def test_same_words_with_other_calls_are_ambiguous():
     other = math_task("Add 1 and 2", ToolCall("add", {"a": 2, "b": 1}))
     assert [kind for kind, _ in findings(one, other)] == [TaskFault.AMBIGUOUS]
     assert findings(one, one) == []
+
+
+@pytest.mark.parametrize("name", ["python_tool", "search"])
+def test_same_question_with_another_answer_is_ambiguous(name, tmp_path):
+    path = tmp_path / "q.jsonl"
+    pairs = [("Who?", "Ada"), ("Who?", "Ada"), ("Who?", "Alan"), ("When?", "1843")]
+    path.write_text("".join(json.dumps({"question": q, "answer": a}) + "\n" for q, a in pairs))
+    one, other, _ = tasks = load_question_tasks(path, name)
+    rows = check_tasks(tasks, make_environment(name, {})).rows
+    found = [(row.task, row.detail) for row in rows if row.finding == TaskFault.AMBIGUOUS]
+    assert found == [(other.id, f"same words as {one.provenance.origin}, another answer")]
 
 
 class _Flaky:

@@ -238,9 +238,7 @@ def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
             if not world.judge_answer(said):
                 what = f"its judge does not accept its own answer {answer!r}"
                 yield TaskFault.UNREACHABLE, 0, what
-    source = ability(environment, QuestionSource)
-    problem = source.replay(task) if source else None
-    if problem:
+    if (source := ability(environment, QuestionSource)) and (problem := source.replay(task)):
         yield TaskFault.UNREACHABLE, 0, problem
 
 
@@ -255,16 +253,18 @@ def _unstable(task: Task, *replays: Sequence[_Replayed]) -> Iterator[Finding]:
 
 
 def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[Finding]:
-    """Same words, tools and world up to a turn, but other calls, in this or an earlier task."""
+    """Same words, tools and world up to a turn, but other calls or another answer than before."""
     dialogue = [[m.role, m.content, str(m.calls)] for m in task.dialogue]
-    heard: list[object] = [task.env, json.dumps(task.world, sort_keys=True), dialogue]
+    answer, named = task.world.get("answer"), task.provenance.origin
+    world = {k: v for k, v in task.world.items() if k != "answer" and v != named}
+    heard: list[object] = [task.env, json.dumps(world, sort_keys=True), dialogue]
     for index, turn in enumerate(task.turns):
         heard.append([turn.user, sorted(turn.withheld)])
-        calls = json.dumps([call_to_json(call) for call in turn.ground_truth], sort_keys=True)
+        calls = json.dumps([answer, *map(call_to_json, turn.ground_truth)], sort_keys=True)
         known, other = spoken.setdefault(json.dumps(heard), (calls, task))
         if known != calls:
-            name = other.provenance.origin or other.id
-            yield TaskFault.AMBIGUOUS, index, f"same words as {name}, other calls"
+            what = "other calls" if turn.ground_truth else "another answer"
+            yield TaskFault.AMBIGUOUS, index, f"same words as {other.provenance.origin}, {what}"
         heard.append(calls)
 
 
