@@ -200,7 +200,7 @@ class TrainDisplay:
         stage = row.get("stage", self._epoch.get("stage", "starting"))
         epoch = row.get("epoch", self._epoch.get("epoch", "-"))
         done, total = _number(row, "step"), self._total
-        bar = ProgressBar(total=total or None, completed=done, width=32, pulse=not total)
+        bar = ProgressBar(total=total or None, completed=done, width=20, pulse=not total)
         place = (
             f"update {done}{f' of {total}' if total else ''}, left "
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
