@@ -124,7 +124,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     """The token limit of the step, of the trajectory or of the context was reached."""
     ABORT = "abort"
-    """The engine broke it off, as servers do when weights come in; it can be gone on with."""
+    """The engine broke it off, as servers do when weights come in; it can be continued."""
 
 
 class StopReason(StrEnum):

@@ -23,6 +23,7 @@ import rods
 from places import ROOT, SOURCE
 from rods import errors
 from rods.config import RunConfig, load_config
+from rods.curriculum.draws import Lease
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.replay import METRICS as POOL
 from rods.dialects import DIALECTS
@@ -44,6 +45,8 @@ from rods.rewards.filters import FILTERS
 from rods.store import MANIFEST, METRICS
 from rods.synthesis.rejection import Rejection
 from rods.task import Task, Turn
+from rods.trainers.collect import Batch
+from rods.trainers.hosted import Drawn
 from rods.trajectory import Group
 from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
@@ -185,8 +188,17 @@ def test_the_python_of_the_api_pages_runs(
     called = '{"room_id": "R-3", "hours": 2} True'
     rooms = "{'rooms': {'R-3': {}}}"
     written = names["dialect"].write([names["book"]]).splitlines()
-    assert shown == [f"['{task.id}']", called, "1 True", rooms, "True 1.0", "ok 42", *written]
-    assert "book_room" in shown[-2]
+    types = ["calls (book_room(room_id='R-3'),)", "0 ('Desk',) True no call"]
+    first = [f"['{task.id}']", called, "1 True", rooms, "True 1.0", "ok 42", *written]
+    assert shown == [*first, *types]
+    assert "book_room" in shown[-4]
+    faults = {"malformed": 0, "cut": 0, "failed": 0, "unfinished": 0}
+    assert names["faults"](short) == faults
+    assert names["sampled_tokens"](short) == sum(step.tokens for step in short.steps)
+    judged = [SimpleNamespace(task_id=name, phi=phi) for name, phi in (("a", 0.2), ("b", 1.0))]
+    assert names["by_priority"](judged) == ["b", "a"]
+    assert names["epochs"]([Lease(task, 2), Drawn(task, 3, 0, False)]) == {2, 3}
+    assert names["trained_tokens"](Batch(1, 0, 2, 0)) == 0
     (tmp_path / MANIFEST).write_text('{"rods": "0.1.0", "digest": "", "config": {}}')
     LineLog(tmp_path / METRICS).append({"kind": "step", "reward_mean": 0.25})
     assert names["last_reward"](str(tmp_path)) == 0.25
@@ -261,6 +273,28 @@ def test_the_index_has_a_line_for_each_name_and_begins_with_those_of_the_package
     assert sorted(index) == sorted(there)
     public = {f"rods.{name}" for name in rods.__all__} - {"rods.__version__"}
     assert {name for name, _ in index[: len(public)]} == public
+
+
+WITHOUT_ENTRY = {
+    *("ABC", "Any", "False", "Generator", "Iterable", "Iterator", "Literal", "Mapping", "None"),
+    *("Path", "Protocol", "Self", "Sequence", "StrEnum", "True"),
+    *("Bools", "Floats", "Ints", "Json", "Limit", "Progress", "Region", "Role", "Status"),
+    *("Value", "Wrap", "MIB", "Estimates", "RolloutSettings", "Start"),
+    *("ChatTemplate", "Policy", "SynthesisQueue", "ToolWorld", "Weights"),
+}
+"""Names of Python; aliases and constants; settings; what RODS makes and a caller only passes on."""
+
+
+KINDS = re.compile(r"^\| `\w+` \| `(.*?)` \||^\*\*Returns:\*\* `(.*?)`|^\* `(\w.*?)`:", re.M)
+"""Types of arguments, of results and of methods."""
+
+
+def test_types_in_signatures_have_an_entry() -> None:
+    entered = {name.rpartition(".")[2] for text in api() for name, _ in entries(text)}
+    shown = ["".join(row) for text in api() for row in KINDS.findall(text)]
+    shown += [entry for text in api() for _, entry, _ in SHOWN.findall(text)]
+    named = set(re.findall(r"\b[A-Z][A-Za-z]+\b(?<!Error)", "\n".join(shown)))
+    assert len(named & entered) > 20 and named - entered <= WITHOUT_ENTRY
 
 
 def test_a_page_of_the_api_is_short() -> None:

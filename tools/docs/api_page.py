@@ -19,7 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 API = Path(__file__).with_name("api")
-PURPOSES = ("train", "tasks", "environments", "rewards", "runs", "loops", "sandbox", "extend")
+PURPOSES = (
+    *("train", "tasks", "environments", "rewards", "runs", "loops", "sandbox"),
+    *("extend", "types", "batches"),
+)
 """Pages in the order of the index."""
 DIRECTIVE = re.compile(r"^::: (\S+)\n((?: .+\n)*)", re.M)
 ENTRY = re.compile(r"<!-- (::: \S+\n(?: [^\n]+\n)*)-->\n.*?<!-- end of the entry -->\n", re.S)
@@ -55,6 +58,26 @@ SELF_EVIDENT: Mapping[str, Mapping[str, str]] = {
     },
     "Engine": {"capabilities": "what the engine can do, such as taking weights"},
     "EngineOptions": {"config": "settings of the run"},
+    "ToolSpec": {"name": "name of the tool", "description": "what it does, as the policy reads it"},
+    "ToolResult": {"content": "text of the result, or why the call failed"},
+    "Message": {"role": "who speaks", "content": "the text"},
+    "Step": {"verdict": "what the dialect read", "finish": "why the generation ended"},
+    "Span": {"ids": "the token ids"},
+    "Lease": {"task": "the task"},
+    "Drawn": {"task": "the task"},
+    "Judgement": {
+        "task_id": "id of the task",
+        "category": "category of the task",
+        "n_valid": "members of the group that count",
+        "region": "`hard`, `boundary` or `mastered`",
+        "policy_version": "version of the policy that rolled it out",
+        "step": "update of the judgement",
+    },
+    "Batch": {"groups": "groups of the update", "trajectories": "members of all groups"},
+    "Sample": {"task_id": "id of the task"},
+    "Parsed": {"verdict": "whether the text is a call, an answer or an error"},
+    "RuleOutcome": {"right": "whether the trajectory is right"},
+    "Split": {"train": "tasks to train on", "held_out": "tasks to evaluate on"},
     "SuiteRules": {"name": "name of the benchmark", "environment": "what opens its tasks"},
 }
 """Meanings that no docstring of the source has to state."""
@@ -162,7 +185,19 @@ def _entry(name: str, options: str) -> list[str]:
     shown = re.findall(r"[a-z_]+", options.partition("members: [")[2].partition("]")[0])
     methods = [f for f in node.body if isinstance(f, Function) and not f.name.startswith("_")]
     methods = [f for f in methods if f.name in shown or "members: [" not in options]
-    return [*blocks, "\n".join(_method(function) for function in methods)]
+    return [*blocks, _members(node), "\n".join(_method(function) for function in methods)]
+
+
+def _members(node: ast.ClassDef) -> str:
+    """Return the values of an enumeration as a list, with the text behind each."""
+    if "StrEnum" not in map(ast.unparse, node.bases):
+        return ""
+    rows = [
+        f"* `{ast.literal_eval(value.value)}`: {' '.join(ast.literal_eval(after.value).split())}"
+        for value, after in pairwise(node.body)
+        if isinstance(value, ast.Assign) and isinstance(after, ast.Expr)
+    ]
+    return "\n".join(rows)
 
 
 def meanings(*nodes: ast.AST) -> dict[str, str]:

@@ -52,13 +52,13 @@ STATE = "rods.pt"
 
 
 class Drawn(NamedTuple):
-    """A task that was drawn, as it goes to the process that rolls it out."""
+    """A task that was drawn, as it goes to its rollout."""
 
     task: Task
     epoch: int
-    """The one that drew it."""
+    """The epoch that drew it."""
     visit: int
-    """How often the same policy version rolled it out before: other noise."""
+    """How often the same policy version tried it before: other noise."""
     hinted: bool
     """Whether failed calls are answered with hints."""
 

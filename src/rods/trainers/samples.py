@@ -50,24 +50,24 @@ class Sample:
     """Natural log-probability at sampling, 0 elsewhere; shape (T,). NaN: not sampled, but carries
     loss (`mask_env_tokens=False`)."""
     advantage: float
-    """The same for every sampled token; `estimates`, where there are any, stand in its place."""
+    """Advantage of every sampled token, unless `credit` or `estimates` are set."""
     task_id: str
     member: int
     """Index within its group."""
     temperature: float = 1.0
-    """What the logits were divided by at sampling; above 0."""
+    """Temperature at sampling, which divided the logits; above 0."""
     reference: Floats | None = None
     """Log-probability of the sampled tokens under the frozen reference; shape (`sampled`,)."""
     reward: float = 0.0
-    """What the whole trajectory earned."""
+    """Reward of the whole trajectory."""
     group: int = 0
     """Index of its group among those of the update."""
     estimates: Estimates | None = None
-    """Those of a critic, under `gae`."""
+    """Estimates of a critic, under `gae`."""
     credit: Floats | None = None
     """Advantage of each sampled token, in the place of `advantage`; shape (`sampled`,)."""
     old_logprobs: Floats | None = None
-    """Those of the sampled tokens, recomputed before the update; shape (`sampled`,)."""
+    """Log-probabilities, recomputed before the update; shape (`sampled`,)."""
 
     def __len__(self) -> int:
         return len(self.ids)
