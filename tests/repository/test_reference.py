@@ -280,7 +280,8 @@ WITHOUT_ENTRY = {
     *("Path", "Protocol", "Self", "Sequence", "StrEnum", "True"),
     *("Bools", "Floats", "Ints", "Json", "Limit", "Progress", "Region", "Role", "Status"),
     *("Value", "Wrap", "MIB", "Estimates", "RolloutSettings", "Start"),
-    *("ChatTemplate", "Policy", "SynthesisQueue", "ToolWorld", "Weights"),
+    *("ChatTemplate", "Policy", "SynthesisQueue", "ToolWorld", "Weights", "Ledger"),
+    *("Interrupted", "NDArray"),
 }
 """Names of Python; aliases and constants; settings; what RODS makes and a caller only passes on."""
 
