@@ -77,9 +77,9 @@ class Stops:
         if key not in self._known:
             if self._decode is None or "" in key:
                 raise PolicyError(
-                    f"stop strings {key} were asked for; expected a policy that was made with "
-                    "`decode` (ChatTemplate.raw_decode, or the tokenizer's decode with special "
-                    "tokens), and no empty stop string."
+                    f"stop strings {key} are given; expected no empty one, and a policy that was "
+                    "made with `decode`: ChatTemplate.raw_decode, or the tokenizer's decode with "
+                    "special tokens."
                 )
             self._known[key] = StopStrings(key, self._decode)
         return self._known[key]

@@ -207,6 +207,37 @@ def test_help_and_settings_are_plain() -> None:
     assert not [name for name, text in texts if OPENINGS.match(text)]
 
 
+SPOKEN = {"say", "warning", "warn"}
+"""Functions whose argument a user reads."""
+
+
+def messages(path: Path) -> Iterator[str]:
+    """Texts of errors and of lines that are printed; a value in them counts as one word."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in SPOKEN or name.endswith("Error"):
+                yield from map(_joined, filter(_is_text, node.args))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str)
+
+
+def _joined(node: Any) -> str:
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(str(getattr(part, "value", "")) if _is_text(part) else "X" for part in parts)
+
+
+@pytest.mark.slow
+def test_messages_are_plain() -> None:
+    """A room is what a context has left, in five of them."""
+    found = [(path, text) for path in FILES for text in messages(path)]
+    assert len(found) > 500
+    for path, text in found:
+        assert not [fault for fault in faults(text) if fault != "room"], f"{path}: {text}"
+
+
 @pytest.mark.slow
 def test_docstrings_can_be_read_alone() -> None:
     for path in PLAIN:
@@ -219,6 +250,13 @@ def test_docstrings_can_be_read_alone() -> None:
 )
 def test_a_fault_is_found(text: str) -> None:
     assert faults(f"A plain sentence.\n\n* {text}\n") and not faults("A plain sentence. `a …`")
+
+
+def test_a_fault_of_a_message_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text('raise TaskError(f"{x}: it goes on with" " nothing")\nsay("fine")\n', "utf-8")
+    assert [*messages(file)] == ["X: it goes on with nothing", "fine"]
+    assert [bool(faults(text)) for text in messages(file)] == [True, False]
 
 
 def test_an_opening_is_found(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     if now.cache_bytes is not None and now.cache_bytes < at_start:
         _LOG.warning(
             "this run's cache may grow to %.2f GiB, as at its start, so that its batches stay the "
-            "same; %.2f GiB are free for it now. Should they not suffice: --memory N, in GiB",
+            "same. Now %.2f GiB are free for it. If they do not suffice, use --memory N, in GiB",
             at_start / GIB,
             now.cache_bytes / GIB,
         )

@@ -66,7 +66,7 @@ def trl(
             common.out().print_json(data=given_to(config, folder, **theirs))
             for line in planned:
                 common.say(line)
-            common.say("TRL is not installed, so names and values of --trl.… are not checked.")
+            common.say("TRL is not installed, so names and values of --trl.KEY are not checked.")
             return
         raise
     args = grpo_args(config, folder, **theirs)

@@ -322,7 +322,7 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
     raise StateError(
         f"{where}: a {type(value).__name__} has no plain form, so it can be neither compared nor "
         "shown. Keep objects of your own classes with only public attributes, text, numbers, "
-        "lists, dictionaries, sets, dates or enumerations; other things belong in an attribute "
+        "lists, dictionaries, sets, dates or enumerations. Put other things into an attribute "
         "with a leading underscore."
     )
 
