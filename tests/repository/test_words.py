@@ -263,3 +263,31 @@ def test_an_opening_is_found(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text('def public() -> None:\n    """The same is done."""\n', encoding="utf-8")
     assert [name for name, text in docstrings(file) if OPENINGS.match(text)] == ["public"]
+
+
+# -- what user pages leave to docs/research ------------------------------------------------------
+
+USER_PAGES = [
+    path
+    for path in [*PAGES, ROOT / "CHANGELOG.md"]
+    if not {"research", "developers"} & {*path.relative_to(ROOT).parts}
+]
+HISTORY = re.compile(
+    r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\bcommit [0-9a-f]{7}"
+    r"|\bload(?:ed machine| average| of \d)|\b\d[\d,]* tests\b|\b(?:all|our) tests? pass(?:ed)?\b"
+    r"|\b(?:formerly|previously|used to (?:be|take|need)|before this change)\b"
+)
+"""Hashes of commits, loads of a machine, counts of tests, and how something was before."""
+
+
+def test_user_pages_have_no_hashes_loads_tallies_or_former_figures() -> None:
+    assert len(USER_PAGES) > 80
+    found = {str(path): HISTORY.findall(prose(path)) for path in USER_PAGES}
+    assert not {path: words for path, words in found.items() if words}
+
+
+@pytest.mark.parametrize(
+    "text", ["as of 93f0bfa7", "at a load of 3", "all 1,418 tests", "it used to take 90 s"]
+)
+def test_history_is_found(text: str) -> None:
+    assert HISTORY.search(text) and not HISTORY.search("2 of 10 seeds took 72 s; defaced facade")
