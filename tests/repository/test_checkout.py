@@ -75,6 +75,8 @@ def test_ci_runs_what_a_contributor_runs() -> None:
     assert "-c .ci/constraints.txt" in run
     for name in (".github/workflows/ci.yml", "Makefile"):
         assert "bash .ci/run" in (ROOT / name).read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert "bash .ci/hosts" in workflow, "the examples inside TRL run nowhere else"
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     for program in ("ruff check", "ruff format --check", "pyright --pythonpath"):
         assert program in run and program in hooks

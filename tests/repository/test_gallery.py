@@ -180,6 +180,20 @@ def test_the_settings_for_one_gpu_fit_the_memory_that_the_page_names(
 
 
 @pytest.mark.slow
+def test_the_example_inside_verl_plans_without_verl_and_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second command is the first one without `--dry-run`, then as it resumes."""
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3_4B))
+    plan, train, *_ = [words[1:] for words in commands(GALLERY / "verl" / "README.md")]
+    assert [*train, "--dry-run"] == plan
+    monkeypatch.chdir(tmp_path)
+    words = [str(tmp_path) if word.startswith("Qwen/") else word for word in plan]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    assert "total_training_steps" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_the_notebook_draws_the_run_of_the_first_example(
     hello: subprocess.CompletedProcess[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
