@@ -182,7 +182,7 @@ def test_a_mentioned_tag_hides_no_answer(tag: str) -> None:
     assert call_offset(f"the <{tag}> tag.\n{program}") == len(f"the <{tag}> tag.\nSo\n")
 
 
-@pytest.mark.parametrize("fence", ["```python", "```py", "```python3", "```json"])
+@pytest.mark.parametrize("fence", ["```python", "```py", "```python3", "```Python", "```json"])
 def test_a_mentioned_fence_hides_no_answer(fence: str) -> None:
     assert last_boxed(without_calls(f"I wrote a {fence} block. {BOX}")) == "5"
     inside = "print('\\boxed{7}', '```', '\\boxed{8}')"

@@ -23,7 +23,7 @@ from rods.types import FinishReason, ParseVerdict, StopReason, ToolResult
 Ending = Literal["finished", "truncated", "odd"]
 
 _FORMS = ("code", "tool_call", "python", "search")
-_LANGUAGE = r"```[ \t]*(?:py(?:thon3?)?|json)"
+_LANGUAGE = r"```[ \t]*(?i:py(?:thon3?)?|json)"
 _BEGIN = re.compile(
     # amid words a fence is a mention, but for a block in one line
     rf"^[ \t]*(?:(?:[-*+>]|\d+[.)])[ \t]*)?{_LANGUAGE}\b"
