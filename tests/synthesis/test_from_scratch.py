@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import random
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,11 +26,13 @@ from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.gates.keeper import SEED_GATES
 from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.stages import stage_of, stages_of
+from rods.synthesis.structure.trace import flattened
 from rods.task import REVIEWS, Task, Turn, read_tasks, write_tasks
 from rods.types import Json, ToolCall
 from rods.writers.assembly import keeper_of
 from rods.writers.graph.live import Live
 from rods.writers.graph.scratch import records_named
+from rods.writers.graph.writer import GraphWriter
 from scripted_author import ScriptedAuthor
 from scripted_chat import Reply
 from sweeps import slow
@@ -104,7 +107,6 @@ def test_equal_seeds_give_equal_tasks_and_others_do_not(
 def test_an_mcp_server_whose_state_is_given(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="needs the extra [mcp]")
     from rods.envs.mcp.world import McpEnvironment
-    from rods.writers.graph.writer import GraphWriter
 
     notes = {"N-1": {"title": "Milk", "lines": ["two litres"], "pinned": False}}
     states = tmp_path / "states.jsonl"
@@ -282,6 +284,49 @@ def test_a_plan_of_another_form_is_refused(plan: Sequence[Sequence[str]]) -> Non
     made = LlmWriter(clinic, chat, LlmWriterSettings()).propose(stage, random.Random(1))
     assert not isinstance(made, Task)
     assert made.stage == "plan"
+
+
+def seeds_of(
+    environment: Environment, states: Path | None = None, training: Sequence[Task] = ()
+) -> list[Task]:
+    """Candidates of the writer `graph`, from nothing."""
+    stages = stages_of(environment, training, states)
+    writer = GraphWriter(stages, environment)
+    made = [writer.propose(stages[n % len(stages)], random.Random(n)) for n in range(60)]
+    return [task for task in made if isinstance(task, Task)]
+
+
+def test_nobody_acts_on_what_is_done_with_or_ends_what_is_new() -> None:
+    for task in seeds_of(depot, STATES):
+        blocked: set[object] = set()
+        signed_up = False
+        for call in flattened(task):
+            given = set(call.arguments.values())
+            if call.name in ("top_up", "start_trip"):
+                assert not blocked & given, task
+            if call.name == "block_driver":
+                assert call.arguments["driver_id"] not in blocked, task
+                assert not (signed_up and call.arguments["driver_id"] in ("D041", "D208")), task
+                blocked.add(call.arguments["driver_id"])
+            signed_up |= call.name == "sign_up"
+
+
+def test_that_pet_is_none_of_a_list_and_a_new_one_has_its_name_beside_it() -> None:
+    for task in seeds_of(clinic):
+        for turn in task.turns:
+            names = [call.name for call in turn.ground_truth]
+            listed = names[:1] in (["find_pets"], ["list_appointments"])
+            assert not (listed and re.search("(that|the same) pet", turn.user)), turn
+            assert not re.search(r"owner (O-\d+ )?with the name", turn.user), turn
+
+
+def test_numbers_of_bfcl_are_those_that_people_say() -> None:
+    for task in seeds_of(ENVIRONMENT, training=sides().train):
+        for call in flattened(task):
+            if call.name in ("withdraw_funds", "fund_account", "set_budget_limit"):
+                assert all(v % 5 == 0 for v in call.arguments.values() if isinstance(v, float)), (
+                    call
+                )
 
 
 def reviewed(path: Path, *verdicts: str) -> list[Task]:

@@ -108,6 +108,7 @@ def test_a_birthday_is_not_in_the_future() -> None:
     assert "day" not in domains.fresh
 
 
+CHOICE = {"type": "string", "enum": ["dog", "sea_lion"]}
 TEXT, NUMBER, OBJECT = {"type": "string"}, {"type": "integer"}, {"type": "object"}
 
 
@@ -147,7 +148,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Searches the bookings made under a name.",
             {"guest": ("Haddad", about(TEXT, "Last name of the guest."))},
-            "search the bookings made under the name Haddad",
+            "search for the bookings made under the name Haddad",
         ),
         (
             "Finds the tables that are free at a given day and time.",
@@ -172,13 +173,13 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Register a new patient.",
             {"name": ("Ada Li", TEXT), "born": ("1990-01-02", about(TEXT, "Date of birth."))},
-            "register a new patient with the name Ada Li and the date of birth 1990-01-02",
+            "register a new patient called Ada Li with the date of birth 1990-01-02",
         ),
         ("", {"parcel_id": ("P1", TEXT), "station_id": ("S2", TEXT)}, None),
         (
             "Puts a repaired car back into service.",
             {"plate": ("B-CS 1", about(TEXT, "licence plate of the car"))},
-            "put a repaired car with the plate B-CS 1 back into service",
+            "put the repaired car with the plate B-CS 1 back into service",
         ),
         (
             "Reports a damage of a car and takes the car out of service.",
@@ -186,8 +187,8 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "plate": ("B-CS 1", about(TEXT, "licence plate of the car")),
                 "note": ("Handle with care", TEXT),
             },
-            "report a damage of a car with the plate B-CS 1 and take the car out of service"
-            ": note 'Handle with care'",
+            "report a damage of the car with the plate B-CS 1, note 'Handle with care', and take"
+            " the car out of service",
         ),
         (
             "Book an appointment for a pet.",
@@ -212,12 +213,12 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Ends a trip at a station.",
             {"trip_id": ("T1", TEXT), "station": ("Mill", TEXT), "km": (35, NUMBER)},
-            "end trip T1 at the station Mill with 35 km",
+            "end trip T1 at the station Mill after 35 km",
         ),
         (
             "Charges a car up to a percentage.",
             {"plate": ("B-1", about(TEXT, "plate of the car")), "percent": (70, NUMBER)},
-            "charge a car with the plate B-1 up to a percentage of 70",
+            "charge the car with the plate B-1 up to 70 percent",
         ),
         (
             "Shows the free cars at a station.",
@@ -249,6 +250,45 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "table": (4, about(NUMBER, "Number of the table to book.")),
             },
             "create a new booking under the name Haddad, table 4",
+        ),
+        (
+            "Register a new pet for an owner.",
+            {"owner_id": ("O1", TEXT), "name": ("Rex", TEXT), "kind": ("sea_lion", CHOICE)},
+            "register a new pet called Rex for owner O1, kind sea lion",
+        ),
+        (
+            "Book a lesson for a student.",
+            {
+                "student_id": ("S1", TEXT),
+                "date": ("2026-03-05", about(TEXT, "Day of the lesson, YYYY-MM-DD.")),
+                "start": ("15:30", about(TEXT, "When it starts, HH:MM.")),
+            },
+            "book a lesson for student S1 on 2026-03-05 at 15:30",
+        ),
+        (
+            "Postpone a lesson to a later day.",
+            {"lesson_id": ("L1", TEXT), "date": ("2026-03-05", TEXT)},
+            "postpone lesson L1 to 2026-03-05",
+        ),
+        (
+            "Get the status of a repair job.",
+            {"job_id": ("J1", about(TEXT, "number of the job"))},
+            "get the status of repair job J1",
+        ),
+        (
+            "Sell a number of lessons to a student.",
+            {"student_id": ("S1", TEXT), "lessons": (3, NUMBER)},
+            "sell 3 lessons to student S1",
+        ),
+        (
+            "Prescribe a medicine and bill its owner.",
+            {"medicine": ("ibuprofen", TEXT), "tablets": (3, NUMBER)},
+            "prescribe the medicine ibuprofen, 3 tablets, and bill its owner",
+        ),
+        (
+            "Order a part.",
+            {"part_id": ("P1", TEXT), "quantity": (3, about(NUMBER, "how many pieces"))},
+            "order part P1, 3 pieces",
         ),
         (
             "Give parcels to a courier",

@@ -34,12 +34,9 @@ WRITERS = Registry(
         "llm": "rods.synthesis.llm.writer:make_llm_writer",
     },
 )
-OF_CALLS = ("resample", "graph")
-"""They vary calls; questions have none, there `family` takes their place."""
-VARYING = ("resample", "family")
-"""They change what a seed says, so they make no seed task from nothing."""
-LOCAL = ("resample", "graph", "family")
-"""They ask nobody: waiting for them is short, and makes a run one that can be repeated."""
+OF_CALLS = ("resample", "graph")  # They vary calls; for questions, `family` takes their place
+VARYING = ("resample", "family")  # They change what a seed says, and make none from nothing
+LOCAL = ("resample", "graph", "family")  # They ask nobody: a short wait, and a run can be repeated
 
 
 def resampled(settings: SynthesisSettings) -> float:

@@ -26,8 +26,7 @@ _PERSON = re.compile(r"[A-Z][a-z]+(?:[ -][A-Z][a-z]+){1,2}")
 _people = "name author owner customer patient contact holder guest person user driver teacher"
 _PEOPLE = frozenset(_people.split())  # Last words of fields that may hold people's names
 _DIGIT = re.compile(r"\d")
-_CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")
-"""A code has no space, unless it is a number for the telephone."""
+_CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")  # It has no space, except in a phone number
 _MOMENT = re.compile(r"(?:\d{4}-\d\d-\d\d[T ](?=\d\d))?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
 
 
@@ -36,10 +35,8 @@ class _Fields(NamedTuple):
 
     keys: dict[str, set[str]]
     """Keys of each mapping whose values are alike, by the field that holds it."""
-    values: dict[str, set[str]]
-    """Texts of each field."""
-    people: set[str]
-    """Names of what can be phoned or written to."""
+    values: dict[str, set[str]]  # Texts of each field
+    people: set[str]  # Names of what can be phoned or written to
 
 
 def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:

@@ -16,12 +16,10 @@ from rods.task import Task
 from rods.types import Value
 
 USE = 0.4  # Exponent of a tool's frequency: rare tools are planned too
-FOLLOW = 20.0
-"""How much an edge of the graph counts beside `STRAY`: a conversation stays with its matter."""
+FOLLOW = 20.0  # How much an edge counts beside `STRAY`: one stays with one's matter
 STRAY = 0.1  # What a tool counts that never came next in the training tasks
 
-Place: TypeAlias = tuple[str, str]
-"""A tool, and its parameter or a field of its result."""
+Place: TypeAlias = tuple[str, str]  # A tool, and its parameter or a field of its result
 
 
 @dataclass
@@ -29,8 +27,7 @@ class ApiGraph:
     """Tools as nodes, calls in a row as edges."""
 
     uses: Counter[str] = field(default_factory=Counter[str])
-    starts: Counter[str] = field(default_factory=Counter[str])
-    """Tools that were called first of their class."""
+    starts: Counter[str] = field(default_factory=Counter[str])  # Called first of their class
     follows: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     exemplars: dict[Place, list[Value]] = field(default_factory=dict[Place, "list[Value]"])
     """Values given to (tool, parameter)."""

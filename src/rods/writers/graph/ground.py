@@ -17,22 +17,16 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
 from rods.writers.graph.api_graph import ApiGraph
-from rods.writers.graph.fresh import Texts, draws, listed, word_of
+from rods.writers.graph.fresh import Texts, draws, listed, lists, word_of
 from rods.writers.graph.live import PERSONAL, Live, typed
 from rods.writers.resample.assign import Materials
 
 OPTIONAL = 0.35  # How often an optional argument is given of a tool that no training task calls
-TOGETHER = 0.98
-"""How often a call goes on with all that an earlier one was about: a loan, its day, its place."""
+TOGETHER = 0.98  # How often a call is about all that an earlier one was: a loan, its day, its place
 SAME = 0.7  # How often a call is about what an earlier one was about
-PASSING = frozenset({"name", "body", "pattern", "id", ""})
-"""Kinds that say nothing about a matter when two calls share them."""
+PASSING = frozenset({"name", "body", "pattern", "id", ""})  # Kinds that say nothing of a matter
 FRESH_NAME = 0.35  # How often a name is new although names exist
 FROM_RESULT = 0.7  # How often a value that results show is preferred
-ENROLS = frozenset(
-    {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
-)
-"""First words of tools that bring in somebody who is not there yet."""
 JITTER = 0.7  # How often a number without a kind differs from those that training tasks give
 FROM_STATE = 0.7  # How often a text without a kind is taken from the state's field of that name
 FROM_LIST = 0.5  # How often a note, a reason or a problem is one of `scratch.toml`
@@ -45,8 +39,7 @@ class Grounder:
     """Fills in arguments."""
 
     _live: Live
-    _rng: random.Random
-    """What the call that is filled in is made from, set by `fill`."""
+    _rng: random.Random  # What the call that is filled in is made from, set by `fill`
 
     def __init__(
         self,
@@ -181,18 +174,14 @@ class Grounder:
             return self._items(tool, name, cast("Mapping[str, Any]", schema.get("items", {})))
         if declared in ("dict", "object"):
             return self._object(tool, self._exemplar(tool, name))
-        fellows = self._fellows(tool) if kind in PERSONAL else None
+        owner = self._owners.get(tool) if kind in PERSONAL else None
+        fellows = frozenset(t for t, o in self._owners.items() if o == owner) if owner else None
         held = self._domains.leaf("", name)  # an `amount` in a result may be of shares
         may_be_shown = kind != "body" and held in ("", kind)
         shown = self._live.shown(name, fellows) if may_be_shown else []
         if shown and self._rng.random() < FROM_RESULT:
             return typed(shown[0], declared)
         return self._scalar(tool, name, declared)
-
-    def _fellows(self, tool: str) -> frozenset[str] | None:
-        """Tools of the same class; None where the world names no classes."""
-        owner = self._owners.get(tool)
-        return frozenset(t for t, o in self._owners.items() if o == owner) if owner else None
 
     def _object(self, tool: str, model: Value) -> Value:
         """One of the state's lists that has the fields of a training task's, else other values."""
@@ -235,7 +224,7 @@ class Grounder:
         fresh = self._draws.get(domains.fresh.get(whole) or domains.fresh.get(name, kind))
         if kind == "body" or (places is not None and not existing):
             return None if fresh is None else fresh(rng)
-        if fresh is not None and domains.inferred and tool.split("_")[0] in ENROLS:
+        if fresh is not None and domains.inferred and tool.split("_")[0] in lists()["enrols"]:
             return fresh(rng)
         if kind in domains.numbers and kind != "id":
             return self._number(kind, declared)

@@ -16,8 +16,7 @@ from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves
 from rods.types import Json, Value
 from rods.writers.resample.entities import kind_map
 
-PERSONAL = frozenset({"user", "ident"})
-"""Kinds that say who somebody is: an account of one class means nothing to another one."""
+PERSONAL = frozenset({"user", "ident"})  # Kinds that say who somebody is, in one class
 
 Kinds: TypeAlias = dict[str, dict[str, list[Scalar]]]
 
@@ -26,16 +25,13 @@ Kinds: TypeAlias = dict[str, dict[str, list[Scalar]]]
 class Live:
     """What can be read of a world at one moment of a conversation."""
 
-    configuration: Mapping[str, Json]
-    """Public state of each class."""
-    steps: Sequence[TraceStep] = ()
-    """Calls that were executed, with their results."""
+    configuration: Mapping[str, Json]  # Public state of each class
+    steps: Sequence[TraceStep] = ()  # Calls that were executed, with their results
     kinds: Kinds = field(default_factory=dict[str, "dict[str, list[Scalar]]"])
     """Values that exist, by kind and by the field that holds them; filled by `look`."""
     owned: dict[str, Kinds] = field(default_factory=dict[str, "Kinds"])
     """The same for each class alone: what exists in one says nothing of another."""
-    inferred: bool = False
-    """Kinds are guesses: of values of a kind, those whose field fits the argument's name."""
+    inferred: bool = False  # Kinds are guesses: the field has to fit the argument's name, too
     places: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Fields that hold what exists for an argument, where its kind has several; by `look`."""
 

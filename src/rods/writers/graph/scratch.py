@@ -16,8 +16,8 @@ from typing import Any, cast
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import Scalar, field_of, leaves, stage_world
-from rods.synthesis.structure.words import noun, order_of, thing
+from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, stage_world
+from rods.synthesis.structure.words import noun, order_of, thing, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import Json, ToolCall, Value, json_choices, json_type
 from rods.writers.graph.fresh import listed, lists, word_of
@@ -31,9 +31,6 @@ SECOND = 0.25  # How often a turn asks for another call behind one that changed 
 STAY = 0.8  # How often a turn is about the class of the turn before
 GOES_ON = 20.0  # How much likelier a tool is that goes on with what earlier calls were about
 AGAIN = 0.02  # The same for each time that it was called before
-_said = "day date time reason note notes comment comments remark message body text description"
-SAID = frozenset([*_said.split(), "details", "subject"])
-"""Last words of parameters that people say at once: days, times, written texts."""
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}  # How often each category is planned
 GO_ON = 0.85  # How often an argument takes what an earlier call was about
 KNOWN_DAY = 0.5  # How often a day is one that the state holds
@@ -67,23 +64,27 @@ def records_named(name: str, description: str, live: Live) -> Records:
             return records
         if held and held <= records.keys():
             return records
+    coded = noun(name) != thing(name) or {"id", "code", "number", "plate", "key"} & {*words}
     alone = len(found) == 1 and noun(name) != thing(name)
-    spoken = (table for field, table in found if not held and (alone or singular(field) in words))
+    spoken = (t for f, t in found if not held and (alone or (coded and singular(f) in words)))
     return next(spoken, {})
 
 
 class Inventor(Grounder):
     """Fills in arguments without kinds and without tasks; where kinds are known, as `Grounder`."""
 
-    _record: Mapping[str, Json] = {}
-    """What the call that is filled in is about."""
-    _name = ""
-    """Who it brings in."""
+    _record: Mapping[str, Json] = {}  # What the call that is filled in is about
+    _name = ""  # Who it brings in
+    asked: Mapping[str, Value] = {}  # What was looked for since something was changed
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
         """A call with an argument for every required parameter and some of the others."""
         self._record, self._name = {}, ""
-        return super().fill(tool, live, rng)
+        call, spec = super().fill(tool, live, rng), self._specs[tool]
+        said = order_of(spec).split() if self._domains.inferred else ()
+        named = {n for n in spec.properties if n not in spec.required and thing(n) in said}
+        nowhere = named and call and not named & call.arguments.keys()  # nobody moves a thing so
+        return None if nowhere else call
 
     def _carried(self, tool: str) -> dict[str, Value]:
         """A moved appointment is not moved to its own day: nothing is taken over as it was."""
@@ -92,18 +93,27 @@ class Inventor(Grounder):
     def _share(self, tool: str, name: str) -> float:
         """An optional yes or no is left alone: nobody knows how one asks for it."""
         schema = self._specs[tool].properties[name]
-        quiet = self._domains.inferred and json_type(schema) in ("boolean", "array", "object")
-        return 0.0 if quiet else super()._share(tool, name)
+        quiet = json_type(schema) in ("boolean", "array", "object")
+        quiet |= name.rpartition("_")[2] in lists()["written"]  # it would fit nothing
+        return 0.0 if quiet and self._domains.inferred else super()._share(tool, name)
+
+    def _number(self, kind: str, declared: str) -> Scalar:
+        """A number that somebody says: 280 rather than 278.08."""
+        low, high = self._domains.numbers[kind].range
+        drawn = float(super()._number(kind, declared) or 0)
+        step = 10 if drawn >= 100 else 5 if drawn >= 20 else 1
+        value = min(max(round(drawn / step) * step, low), high)
+        return int(value) if declared == "integer" else float(value)
 
     def _value(self, tool: str, name: str, schema: Mapping[str, Any]) -> Value:
         declared = json_type(schema)
-        several = declared == "array"
-        inner = cast("Mapping[str, Any]", schema.get("items", {})) if several else schema
+        items = cast("Mapping[str, Any]", schema.get("items", {}))
+        inner = items if declared == "array" else schema
         known = not self._domains.inferred or json_choices(inner) or declared == "boolean"
         if known or json_type(inner) not in ("string", "integer", "number"):
             return super()._value(tool, name, schema)
         row = {"description": schema.get("description", ""), **inner}
-        if not several:
+        if declared != "array":
             return self._invented(tool, name, row)
         drawn = [self._invented(tool, singular(name), row) for _ in range(2)]
         return cast("Value", list(dict.fromkeys(v for v in drawn if v is not None))) or None
@@ -117,14 +127,18 @@ class Inventor(Grounder):
             chosen = self._of_the_matter(known)
             self._record = known.get(str(chosen), {})
             return typed(chosen, declared)
+        if name in self.asked:
+            return typed(cast("Scalar", self.asked[name]), declared)
         if declared == "string":
             return self._text(tool, name, description)
         own = self._record.get(name)
         held = [own] if own else self._live.held(name)
         near = [v for v in held if isinstance(v, int | float)]
-        value = self._rng.choice(listed("numbers", name))
-        if near and max(near) > 0:  # as the state has them there
-            drawn = max(near) * self._rng.uniform(0.8, 1.1)
+        usual = listed("numbers", name)
+        usual = [v for v in usual if not near or min(near) / 2 <= v <= max(near) * 1.5]
+        value = self._rng.choice(usual or [1])
+        if near and max(near) > 0 and (own or not usual):  # as the state has them there
+            drawn = self._rng.choice(near) * self._rng.uniform(0.8, 1.1)
             value = round(drawn, int(drawn < 20 and any(v % 1 for v in near))) or 1
         return int(value) if declared == "integer" else float(value)
 
@@ -136,9 +150,10 @@ class Inventor(Grounder):
         if "YYYY-MM-DD" in description or any(map(_DATE.fullmatch, held)):
             return self._day(held)
         if "HH:MM" in description or any(map(_TIME.fullmatch, held)):
-            return f"{rng.randint(8, 17):02d}:{rng.choice(('00', '15', '30', '45'))}"
+            hours = sorted(int(v[:2]) for v in held if _TIME.fullmatch(v)) or [9, 16]
+            return f"{rng.randint(hours[0], hours[-1]):02d}:{rng.choice(('00', '15', '30', '45'))}"
         if first in lists()["creates"] and last in lists()["identities"]:
-            return self._new(tool, last)
+            return self._new(tool, last) or None
         if last in lists()["written"]:
             held = [v for v in held if v not in used]
         if held:
@@ -156,13 +171,15 @@ class Inventor(Grounder):
             str(record[what])
             for field, records in tables(cast("Json", dict(self._live.configuration)))
             for record in records.values()
-            if what in record and made & {field, singular(field)}
+            if record.get(what) and made & {field, singular(field)}
         ]
         first, last = self._words.first_name, self._words.surname
         self._name = self._name or f"{first(self._rng)} {last(self._rng)}"
         if what == "email":
             domain = theirs[0].partition("@")[2] if theirs else "mail.example"
             return f"{self._name.replace(' ', '.')}@{domain}".lower()
+        if what not in ("name", "email"):
+            return theirs[0][:4] + self._words.like(theirs[0][4:], self._rng) if theirs else ""
         plain = theirs and not any(map(_PERSON.fullmatch, theirs))
         return self._name.partition(" ")[0] if plain else self._name
 
@@ -198,14 +215,23 @@ def _words(tool: str) -> set[str]:
     return set(noun(tool).split())
 
 
+def _things(call: ToolCall) -> set[str]:
+    """What a call is about: its texts and codes, but not who asks."""
+    given = {n: v for n, v in call.arguments.items() if noun(n).split()[-1] not in lists()["own"]}
+    named = {n: v for n, v in given.items() if isinstance(v, str) or noun(n) != thing(n)}
+    return {str(leaf.value) for leaf in leaves(ToolCall(call.name, named))}
+
+
 class ScratchWalk(Walk):
     """One walk that no seed guides."""
 
     grounder = Inventor
+    _odd = False  # Whether a call spoils what another one has done
 
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
+        self._acts: list[tuple[TraceStep, set[object]]] = []
         with stage_world(self._planner.environment, self._base.task) as world:
             self._world = cast("Readable", world)
             start = self._world.snapshot()
@@ -222,15 +248,58 @@ class ScratchWalk(Walk):
                     break
                 turns.append(self._planned(before))
             changed = not start or self._world.snapshot() != start
-        if len(turns) < 2 or not changed:
-            what = "no two turns fit" if len(turns) < 2 else "its calls change nothing"
+        if len(turns) < 2 or not changed or self._odd:
+            what = "a call spoils another" if self._odd else "two turns, or a change, are missing"
             return Rejection("plan", ErrorClass.NO_PATTERN, what)
         return self._with_gap(turns)
 
+    def _execute(self, call: ToolCall | None, *, kept: bool) -> bool:
+        before = self._state()
+        if not super()._execute(call, kept=kept):
+            return False
+        step, now = self._steps[-1], self._state()
+        inventor = cast("Inventor", self._grounder)
+        inventor.asked = {**inventor.asked, **step.call.arguments} if now == before else {}
+        if now != before:
+            changed = {at for at, value in before.items() if now.get(at) != value}
+            self._odd |= self._spoils(step, changed)
+            self._acts.append((step, changed))
+        elif self._is("ends", step.call) or self._is("revises", step.call):
+            self._odd = True  # moved to where it is
+        return True
+
+    def _state(self) -> dict[object, Scalar]:
+        """Every value of the state by its place, without what counts."""
+        found = leaves(cast("Json", dict(self._world.public_state())))
+        counts = lists()["counts"]
+        return {v.path: v.value for v in found if not counts & {*noun(field_of(v.path)).split()}}
+
+    def _spoils(self, step: TraceStep, changed: set[object]) -> bool:
+        """Whether a call repeats or undoes earlier ones, or ends or revises what is new."""
+        things, ends = _things(step.call), self._is("ends", step.call)
+        new = ends or self._is("revises", step.call)
+        for other, places in self._acts:
+            theirs = _things(other.call)
+            old = set[str]() if self._is("begins", other.call) else theirs
+            came = ({str(leaf.value) for leaf in other.leaves} | theirs) - old
+            again = other.call.name == step.call.name or ends or self._is("ends", other.call)
+            if changed & places or (again and things & theirs) or (new and things & came):
+                return True
+        return False
+
+    def _is(self, what: str, call: ToolCall) -> bool:
+        return bool({*_words(call.name), verb_of(self._base.specs[call.name])} & lists()[what])
+
     def _meant(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
-        """Only what the last call showed: an appointment that was named since has a pet, too."""
+        """Only what the last call showed, and not in a list: an appointment has a pet, too."""
         found = super()._meant(call, kept=kept)
-        return {name: p for name, p in found.items() if p.call is self._steps[-1].call}
+        found = {name: p for name, p in found.items() if p.call is self._steps[-1].call}
+        if not found or call.name in self._planner.phrases.wordings:
+            return found
+        last = self._steps[-1]
+        single = (leaf for leaf in last.leaves if all(isinstance(at, str) for at in leaf.path))
+        plain = {leaf.value for leaf in (*single, *leaves(last.call))}
+        return {name: p for name, p in found.items() if call.arguments[name] in plain}
 
     def _may_blur(self, tool: str, name: str) -> bool:
         """Whether a clause reads well that leaves an argument open: a person, a thing, a place."""
@@ -241,7 +310,7 @@ class ScratchWalk(Walk):
         if from_description(spec).noun(name) not in order_of(spec).lower():
             return False  # nobody says `with a name`
         said, last = str(schema.get("description", "")), noun(name).split()[-1]
-        special = last in SAID or "YYYY-MM-DD" in said or "HH:MM" in said
+        special = last in lists()["said"] or "YYYY-MM-DD" in said or "HH:MM" in said
         return json_type(schema) == "string" and not json_choices(schema) and not special
 
     def _next_owner(self) -> str:
@@ -265,9 +334,10 @@ class ScratchWalk(Walk):
             uses = sum(call.name == tool for call in calls)
             weight = (GOES_ON if goes_on else 1.0) * AGAIN**uses
             words = _words(tool)
+            inside = [c for c in calls if self._owner(c) == self._base.owners.get(tool)]
             back = any(c.name != tool and _words(c.name) == words for c in calls)  # a_to_b, b_to_a
             late, soon = words & lists()["enters"] and before, words & lists()["leaves"]
-            if back or late or (soon and len(calls) < 2):
+            if back or late or (soon and len(inside) < 3):
                 weight = 0.0001
             weights.append(weight)
         return weights

@@ -69,8 +69,7 @@ class Planner:
 class Walk:
     """One walk over the graph."""
 
-    grounder: type[Grounder] = Grounder
-    """What fills in arguments."""
+    grounder: type[Grounder] = Grounder  # What fills in arguments
 
     def __init__(
         self,
@@ -87,18 +86,14 @@ class Walk:
         feeds = ((a.feeder, a.step) for a in base.arguments if a.feeder is not None)
         self._linked = {step for pair in feeds for step in pair}
         """Steps of the seed that give a value to another step or take one."""
-        self._world: Readable
-        """Opened by `run`."""
+        self._world: Readable  # Opened by `run`
         self._steps: list[TraceStep] = []
-        self._kept: set[int] = set()
-        """Steps that are the seed's."""
+        self._kept: set[int] = set()  # Steps that are the seed's
         self._producers: list[Mapping[str, Producer]] = []
         """Calls that showed what each step's message may mean without saying it, by argument."""
         self._done: set[str] = set()
-        self._began: list[int] = []
-        """First calls of the turn before and of this one."""
-        self._last: dict[str, str] = {}
-        """Tool that was called last, by class."""
+        self._began: list[int] = []  # First calls of the turn before and of this one
+        self._last: dict[str, str] = {}  # Tool that was called last, by class
 
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""

@@ -248,17 +248,12 @@ def _assign_dates(sketch: Sketch, values: list[New], days: int, rng: random.Rand
             continue
         weekday = f"{old:%A}".lower() in sketch.found.prose.lower()
         for _ in range(10):
-            new = _date(old, shift, rng)
+            day = datetime.timedelta(days=rng.randrange(365))
+            year = rng.randint(1950, 1998) if old.year < BORN else old.year + shift
+            new = datetime.date(year, 1, 1) + day
             if weekday:  # "Thursday October 15th" stays a Thursday
                 new += datetime.timedelta(days=(old.weekday() - new.weekday()) % 7)
             if new not in taken:
                 taken.add(new)
                 values[index] = new
                 break
-
-
-def _date(old: datetime.date, shift: int, rng: random.Random) -> datetime.date:
-    day = datetime.timedelta(days=rng.randrange(365))
-    if old.year < BORN:
-        return datetime.date(rng.randint(1950, 1998), 1, 1) + day
-    return datetime.date(old.year + shift, 1, 1) + day

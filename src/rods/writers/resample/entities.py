@@ -34,7 +34,13 @@ _QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d")
 
 def is_name(word: str, prose: str) -> bool:
     """Whether every place of a word (in lower case) in these texts is that of a name or a noun."""
-    return all(_nominal(*around) for around in _places(word, prose))
+    return all(
+        glued
+        or before in _FILES
+        or after in _FILES
+        or (before in _LEADS and (not after[:1].isalpha() or after in _ENDS))
+        for before, after, glued in _places(word, prose)
+    )
 
 
 def says(word: str, prose: str) -> bool:
@@ -55,13 +61,6 @@ def _places(word: str, prose: str) -> Iterator[tuple[str, str, bool]]:
         yield before[0].lower(), after[0].lower(), glued
 
 
-def _nominal(before: str, after: str, glued: bool) -> bool:
-    if glued or before in _FILES or after in _FILES:
-        return True
-    ended = not after[:1].isalpha() or after in _ENDS
-    return ended and before in _LEADS
-
-
 RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 """Runs of a compound name: words (also of CamelCase), digits, separators."""
 WORD = re.compile(r"[A-Za-z]+")
@@ -78,23 +77,16 @@ KeyMap = Callable[[str, str], str]
 class Entities:
     """Everything of one task that may get a new value."""
 
-    prose: str
-    """All user texts, joined."""
-    compounds: dict[str, str] = field(default_factory=dict[str, str])
-    """Exact text to kind: replaced as a unit."""
-    words: dict[str, str] = field(default_factory=dict[str, str])
-    """Words in lower case that are replaced everywhere: `word` or `person`."""
+    prose: str  # All user texts, joined
+    compounds: dict[str, str] = field(default_factory=dict[str, str])  # Exact text to kind
+    words: dict[str, str] = field(default_factory=dict[str, str])  # `word` or `person`, lower case
     local: set[str] = field(default_factory=set[str])
     """Words in lower case that are replaced in values, never in what people say around them."""
-    bodies: dict[str, str] = field(default_factory=dict[str, str])
-    """Written texts of arguments to the name of their parameter."""
-    configured: set[str] = field(default_factory=set[str])
-    """Written texts of the initial configuration."""
-    numbers: dict[float, set[str]] = field(default_factory=dict[float, set[str]])
-    """Numbers to their kinds."""
+    bodies: dict[str, str] = field(default_factory=dict[str, str])  # Texts to parameters
+    configured: set[str] = field(default_factory=set[str])  # Written texts of the configuration
+    numbers: dict[float, set[str]] = field(default_factory=dict[float, set[str]])  # To their kinds
     kept_words: set[str] = field(default_factory=set[str])
-    surnames: set[str] = field(default_factory=set[str])
-    """Family names of people, in lower case."""
+    surnames: set[str] = field(default_factory=set[str])  # Family names of people, in lower case
     first_names: list[str] = field(default_factory=list[str])
     """First names that fit `she`, or `he`; empty where the texts say neither, or both."""
     referring: set[str] = field(default_factory=set[str])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, cast
@@ -16,7 +16,7 @@ from rods.env import Environment, World, called
 from rods.errors import TaskError
 from rods.synthesis.base import Base, Link, Links, Place
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.domains import CodePairs, Domains, Fill
+from rods.synthesis.structure.domains import CodePairs, Domains, Fill, NumberKind
 from rods.synthesis.structure.sources import (
     Argument,
     Source,
@@ -53,13 +53,10 @@ class Knowledge:
     links: Links
     fills: Mapping[int, Filled]
     extra: Mapping[float, str]
-    pinned: Set[str]
-    """Codes and names that come from constants of the API."""
-    frozen: Set[float]
-    """Numbers that something is computed from."""
+    pinned: Set[str]  # Codes and names that come from constants of the API
+    frozen: Set[float]  # Numbers that something is computed from
     keep_counters: bool
-    keep_names: bool
-    """The alphabetical order of names matters."""
+    keep_names: bool  # The alphabetical order of names matters
     pairs: Together
     landmarks: tuple[float, ...]
     """Numbers of the texts that stay and that readings are compared with."""
@@ -107,7 +104,7 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
         keep_counters=loose_ids,
         keep_names=_ALPHABET.search(prose) is not None,
         pairs={known.code: _called_with(known, steps) for known in domains.pairs},
-        landmarks=tuple(_landmarks(prose, domains)),
+        landmarks=tuple(n for kind in domains.numbers.values() for n in _landmarks(kind, prose)),
     )
 
 
@@ -134,13 +131,10 @@ def _called_with(known: CodePairs, steps: Iterable[TraceStep]) -> Set[tuple[str,
     return {(str(a[one]), str(a[two])) for a in given if known.given(a)}
 
 
-def _landmarks(prose: str, domains: Domains) -> Iterator[float]:
+def _landmarks(kind: NumberKind, prose: str) -> list[float]:
     """What readings are compared with: by the tools, and by people."""
-    for kind in domains.numbers.values():
-        yield from kind.landmarks
-        if kind.compared is not None:
-            low, high = kind.compared
-            yield from sorted(n for n in numbers_in(prose) if low <= n <= high)
+    low, high = kind.compared or (1, 0)
+    return [*kind.landmarks, *sorted(n for n in numbers_in(prose) if low <= n <= high)]
 
 
 def rebind(

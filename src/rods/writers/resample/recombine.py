@@ -21,18 +21,15 @@ from rods.task import Task, Turn
 MAX_TURNS = 8
 SAME_CLASS = 0.7  # How often turns are exchanged for turns of the same class
 PARTNERS = 8  # Tasks that one seed exchanges turns of one class with
-EXTEND_SHARE = 0.15
-"""How often a recombination adds a class of another task instead of exchanging one."""
+EXTEND_SHARE = 0.15  # How often a class of another task is added, instead of exchanging one
 
 
 class ResamplePlan(NamedTuple):
     """What to rename: a seed itself, or a task recombined from it."""
 
     task: Task
-    recipe: str
-    """Steps joined by `+`, without `rename`."""
-    donors: tuple[Task, ...] = ()
-    """Other tasks that gave turns."""
+    recipe: str  # Steps joined by `+`, without `rename`
+    donors: tuple[Task, ...] = ()  # Other tasks that gave turns
 
 
 def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
@@ -75,7 +72,9 @@ class Partners:
         """The seed with another task's turns in the place of a class's; None where none fit."""
         own = _separable(seed, self.units(seed))
         if rng.random() < EXTEND_SHARE:
-            return self._extend(seed, rng)
+            free = sorted(self._classes(seed) - self._owners(seed))
+            rest = self._owners(seed)
+            return self._joined(seed, "", rng.choice(free), rest, rng) if free else None
         if not own:
             return None
         old = rng.choice(sorted(own))
@@ -85,12 +84,6 @@ class Partners:
         others = sorted(self._classes(seed) - rest)
         wanted = rng.choice(others) if others and rng.random() > SAME_CLASS else old
         return self._joined(seed, old, wanted, rest, rng)
-
-    def _extend(self, seed: Task, rng: random.Random) -> ResamplePlan | None:
-        free = self._classes(seed) - self._owners(seed)
-        if not free:
-            return None
-        return self._joined(seed, "", rng.choice(sorted(free)), self._owners(seed), rng)
 
     def _joined(
         self, seed: Task, old: str, wanted: str, rest: Collection[str], rng: random.Random
@@ -156,21 +149,16 @@ def _separable(task: Task, units: Sequence[Unit]) -> dict[str, list[Unit]]:
 def _assemble(seed: Task, parts: Sequence[tuple[Task, Unit]]) -> Task:
     """A task of these units, in the seed's world."""
     turns = [
-        (task.turns[index], _revealed(task, index))
+        (task.turns[index], {*before} - {*task.turns[index].withheld})  # what it gives back
         for task, unit in parts
         for index in range(unit.first, unit.last + 1)
+        for before in [task.turns[index - 1].withheld if index else ()]
     ]
     final: list[Turn] = []
     for index, (turn, _) in enumerate(turns):
         later = set[str]().union(*(names for _, names in turns[index + 1 :]))
         final.append(Turn(turn.user, turn.ground_truth, tuple(sorted(later))))
     return dataclasses.replace(seed, turns=tuple(final))
-
-
-def _revealed(task: Task, index: int) -> frozenset[str]:
-    """Tools that turn `index` gives back."""
-    before = task.turns[index - 1].withheld if index else ()
-    return frozenset(before) - frozenset(task.turns[index].withheld)
 
 
 def _swapped(task: Task, access: StateAccess, old: str, new: str, donor: Task) -> Task:

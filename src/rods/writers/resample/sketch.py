@@ -31,23 +31,19 @@ class Slot(NamedTuple):
     """One entity: all its occurrences get the same new value."""
 
     kind: str
-    key: str
-    """Canonical text of the old value."""
+    key: str  # Canonical text of the old value
 
 
 class SlotRef(NamedTuple):
     """An occurrence of a slot."""
 
     slot: int
-    model: str
-    """The old text, whose letter case or format the new one takes."""
-    form: int = 0
-    """Surface form of a date."""
+    model: str  # The old text, whose letter case or format the new one takes
+    form: int = 0  # Surface form of a date
 
 
 Piece: TypeAlias = str | SlotRef
-New: TypeAlias = "str | float | datetime.date | None"
-"""A slot's new value; None leaves every occurrence as it was."""
+New: TypeAlias = "str | float | datetime.date | None"  # None leaves every occurrence as it was
 
 
 class TextSpan(NamedTuple):

@@ -18,10 +18,8 @@ from rods.synthesis.structure.sources import NUMBER
 from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import New, Sketch
 
-SMALL_RANGE = 120
-"""Kinds with no larger value are drawn from the whole range, unless they are `scaled`."""
-_MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")
-"""A number with its unit in the plural."""
+SMALL_RANGE = 120  # Kinds of no larger value take the whole range, unless `scaled`
+_MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")  # A number with its unit
 KEEP = 0.06  # Chance that a number stays as it is
 
 SUPERLATIVES = ("highest", "lowest", "top priority", "critical")

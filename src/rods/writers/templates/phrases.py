@@ -26,10 +26,10 @@ from rods.writers.templates.wording import Wording, from_description
 OPENER = 0.35  # How often the first turn begins by setting the scene
 LINK = 0.25  # How often a later turn begins with a short remark
 DROP = 0.75  # How often a value that is left open is not spoken of at all, where a clause allows it
-ASIDE = 0.12
-"""How often words that may leave a value open introduce one, lest they mean that it is missing."""
+ASIDE = 0.12  # How often words that may leave a value open introduce one, lest they mean a gap
 LONG_VALUE = 24  # Letters of a value that is too long for an aside
 LONG = 60  # Letters of a clause after which nothing is hung on: its end would be lost
+_NEW = re.compile(r"(?:an?|one of) (?:.*\)$|\w+ called )")
 DEFAULT = "default"  # Section of a file for all tools of its class
 
 
@@ -122,7 +122,8 @@ class Phrases:
             if frame in unused:
                 unused.remove(frame)
             unused = unused or list(around.next)
-            parts.append(_framed(frame, clause))
+            said = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
+            parts.append(_closed(frame.format("\0").replace("\0", said)))
         return " ".join(part for part in parts if part)
 
     def clause(self, request: CallRequest, rng: random.Random) -> str:
@@ -195,20 +196,17 @@ def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Rando
             return f"the {wording.noun(name)} that you found"
     asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
     short = name not in request.used and len(str(value)) < LONG_VALUE
-    if asides and short and rng.random() < ASIDE:
+    if asides and short and rng.random() < ASIDE and not isinstance(value, float):
         return rng.choice(asides)
-    return rng.choice(wording.texts(name, value))
+    texts = wording.texts(name, value)
+    text = rng.choice(texts)  # what was named is not introduced again: `a stock I like (AAPL)`
+    return texts[0] if name in request.used and _NEW.match(text) else text
 
 
 def _fits(frame: str, clause: str) -> bool:
     """Whether a frame that goes on after the clause would be lost behind it."""
     ends = frame.partition("{}")[2].strip(".?")
     return not ends or not (len(clause) > LONG or re.search(r"[,;:'(]", clause))
-
-
-def _framed(frame: str, clause: str) -> str:
-    text = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
-    return _closed(frame.format("\0").replace("\0", text))
 
 
 def _closed(text: str) -> str:

@@ -77,30 +77,23 @@ _WORD = re.compile(r"[a-z']+")
 OPEN = "[^\\x01]{1,300}?"  # Any value
 END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
 """What follows a clause."""
-MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
-"""Words that may stand for a value which a result showed: they point, and are not values."""
-DONE = "\x01"
-"""Stands for each letter of a clause that was found, so that no clause is found across it."""
+MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"  # It points, and is no value
+DONE = "\x01"  # Stands for each letter of a clause that was found: none is found across it
 
 
 class Strict(NamedTuple):
     """How templates must have been used for a message to be read."""
 
-    domains: Domains
-    """What arguments mean: a reference to one of several books has no meaning."""
-    opens: bool = False
-    """Whether the message may leave a value open."""
+    domains: Domains  # What arguments mean: a reference to one of several books has no meaning
+    opens: bool = False  # Whether the message may leave a value open
 
 
 class ReadBack(NamedTuple):
     """What reading back came to."""
 
-    unsaid: Sequence[int]
-    """Steps that no clause says."""
-    rest: str
-    """The message without the clauses that were found."""
-    begins: Mapping[int, int]
-    """Steps to the places of their clauses."""
+    unsaid: Sequence[int]  # Steps that no clause says
+    rest: str  # The message without the clauses that were found
+    begins: Mapping[int, int]  # Steps to the places of their clauses
 
     @property
     def complete(self) -> bool:
@@ -155,7 +148,10 @@ def _ways(
     for name, value in steps[number].call.arguments.items():
         producers = _producers(steps[:number], value) if referred else ()
         said = ways(wording, name, value, producers) if referred else wording.said(name, value)
-        meant = producers or (referred and _tells(steps[:number], value))
+        text = value.lower() if referred and isinstance(value, str) and len(value) > 2 else None
+        meant = producers or (
+            text and any(text in s.result.content.lower() for s in steps[:number])
+        )
         filled[name] = f"(?:{_one_of(said)}|{MEANING})" if meant else _one_of(said)
     return filled
 
@@ -182,12 +178,6 @@ def _same_field(steps: Sequence[TraceStep], producer: Producer, name: str, value
     step = next(step for step in reversed(steps) if step.call == producer.call)
     named = {normal(leaf.value) for leaf in step.leaves if leaf.path and leaf.path[-1] == name}
     return not named or normal(cast("Scalar", value)) in named
-
-
-def _tells(steps: Iterable[TraceStep], value: Value) -> bool:
-    """Whether a result shows a text inside another one."""
-    found = value.lower() if isinstance(value, str) and len(value) > 2 else None
-    return found is not None and any(found in step.result.content.lower() for step in steps)
 
 
 def _producers(steps: Iterable[TraceStep], value: Value) -> list[Producer]:
@@ -310,8 +300,7 @@ class Clause(NamedTuple):
 
     tool: str
     pattern: re.Pattern[str]
-    pieces: tuple[str, ...]
-    """Its fixed texts, in lower case."""
+    pieces: tuple[str, ...]  # Its fixed texts, in lower case
 
 
 @lru_cache(maxsize=256)

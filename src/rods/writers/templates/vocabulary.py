@@ -97,7 +97,8 @@ class Vocabulary:
 
     def like(self, text: str, rng: random.Random) -> str:
         """A code of the same shape: letters for letters (same case), digits for digits."""
-        return "".join(_like(char, rng) for char in text)
+        sets = (string.digits, string.ascii_uppercase, string.ascii_lowercase)
+        return "".join(next((rng.choice(s) for s in sets if char in s), char) for char in text)
 
     def reworded(self, text: str, rng: random.Random, share: float) -> str:
         """Exchange a share of the words that others are like, at least one of them."""
@@ -111,16 +112,6 @@ class Vocabulary:
             return in_case(new.get(word.lower(), word), word)
 
         return _WORD.sub(swap, text)
-
-
-def _like(char: str, rng: random.Random) -> str:
-    if char.isdigit():
-        return rng.choice(string.digits)
-    if char.isascii() and char.isupper():
-        return rng.choice(string.ascii_uppercase)
-    if char.isascii() and char.islower():
-        return rng.choice(string.ascii_lowercase)
-    return char
 
 
 def in_case(word: str, model: str) -> str:

@@ -18,8 +18,7 @@ from rods.synthesis.planned import Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, order_of, thing
 from rods.types import ToolSpec, Value, json_choices, json_type
 
-FOUND = ("that {}", "the same {}")
-"""What stands for a value where nobody wrote references for its tool."""
+FOUND = ("that {}", "the same {}")  # For a value where nobody wrote references for its tool
 POINTING = ("that ", "those ", "the same ", "its ")  # Words that point to what was seen last
 _LEADS = "using|paid with|paying with|charged to|with|at|of|on|in|from|to|for|under"
 _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"  # What goes with an argument that is dropped
@@ -28,29 +27,21 @@ _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"  # What goes with an argument that i
 class Wording(NamedTuple):
     """How one tool is asked for."""
 
-    say: tuple[str, ...]
-    """Clauses in the imperative with a `{slot}` for each required argument."""
-    optional: Mapping[str, tuple[str, ...]] = {}
-    """Parts to append for optional arguments."""
+    say: tuple[str, ...]  # Clauses in the imperative with a `{slot}` for each required argument
+    optional: Mapping[str, tuple[str, ...]] = {}  # Parts to append for optional arguments
     instead: Mapping[str, tuple[str, ...]] = {}
     """Clauses in the place of `say` for a call with this optional argument: one writes a text
     into a file, but prints it where there is none."""
-    words: Mapping[str, Mapping[str, str]] = {}
-    """What enumerated values are called."""
-    named: Mapping[str, tuple[str, ...]] = {}
-    """Noun phrases around a value (`order {}`), as a clause takes them; without: the value."""
+    words: Mapping[str, Mapping[str, str]] = {}  # What enumerated values are called
+    named: Mapping[str, tuple[str, ...]] = {}  # Noun phrases around a value: `order {}`
     refer: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
     """What stands for a value that a result showed, by the tool that showed it. A `{slot}` takes
     an argument of that tool's call (`the branch nearest to {town}`), `{place}` a place in
     the list that it showed (`the {place} branch on it`)."""
-    open: Mapping[str, tuple[str, ...]] = {}
-    """What stands for a value that is left open."""
-    drop: frozenset[str] = frozenset()
-    """Arguments that are mostly left open by saying nothing of them."""
-    nouns: Mapping[str, str] = {}
-    """What an argument is called, where that is not its name: `loan` for `loan_id`."""
-    described: bool = False
-    """Made of a tool's description: references and open values get general phrases."""
+    open: Mapping[str, tuple[str, ...]] = {}  # What stands for a value that is left open
+    drop: frozenset[str] = frozenset()  # Mostly left open by saying nothing of them
+    nouns: Mapping[str, str] = {}  # What an argument is called: `loan` for `loan_id`
+    described: bool = False  # Made of a tool's description: general phrases
 
     @property
     def clauses(self) -> tuple[str, ...]:
@@ -104,7 +95,8 @@ class Wording(NamedTuple):
     def references(self, name: str, producer: Producer | None) -> list[str]:
         """What may stand for a value that this call's result showed; empty: it must be said."""
         if self.described:
-            return [form.format(self.noun(name)) for form in FOUND]
+            named = producer is None or name in producer.call.arguments
+            return [form.format(self.noun(name)) for form in FOUND[: 1 + named]]
         if producer is None:
             return []
         known = {key: literal(value, {}) for key, value in producer.call.arguments.items()}
@@ -114,7 +106,7 @@ class Wording(NamedTuple):
             for form in self.refer.get(name, {}).get(producer.call.name, ())
             if set(SLOT.findall(form)) <= known.keys()
             and ("{place}" in form) == bool(producer.place)
-            and (producer.only or _points_back(form))
+            and (producer.only or form.startswith(POINTING) or set(SLOT.findall(form)) - {"place"})
         ]
 
     def opened(self, name: str) -> list[str]:
@@ -123,11 +115,6 @@ class Wording(NamedTuple):
         one = "an" if what[:1] in "aeiou" else "a"
         one = "some" if self.described and re.search("[^su]s$", what) else one
         return list(self.open.get(name) or (f"{one} {what}",))
-
-
-def _points_back(form: str) -> bool:
-    """Whether words mean the latest of several things, or say whose result they mean."""
-    return form.startswith(POINTING) or bool(set(SLOT.findall(form)) - {"place"})
 
 
 def _introduces(form: str) -> bool:
@@ -171,13 +158,12 @@ def singular(form: str) -> str:
 
 _Phrases: TypeAlias = dict[str, tuple[str, str]]  # by argument: its thing, its noun phrase
 _file = files("rods").joinpath("writers", "templates", "described.toml")
-_PARTS, _CODE, _BY, _TO, _TOWARD, _REPORTED, _ALONE, _WHEN, _ALSO = tomllib.loads(
+_PARTS, _CODE, _BY, _TO, _TOWARD, _MAKES, _LASTING, _REPORTED, _ALONE, _WHEN, _ALSO = tomllib.loads(
     _file.read_text(encoding="utf-8")
 ).values()
 _THEN = re.compile(r" and \w+ (?:the|it|its|their)\b")  # A second thing that a tool does
 _LEAD = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
-_RETURNED = re.compile(r",? and (?:returns?|gives? back|yields?) .*")
-"""What a program gets, of which no user speaks."""
+_RETURNED = re.compile(r",? and (?:returns?|gives? back|yields?) .*")  # What a program gets
 _BY_CODE = re.compile(r" (?:by|with|using|via) (?:its|their|the|an?) (?:code|id|number|key)$")
 _GIVEN = r"(?:(?:given|certain|particular|specific|single) )"
 _COUNTED = re.compile(
@@ -187,10 +173,11 @@ _COUNTED = re.compile(
 _UNIT = re.compile(r"(?:^| )(km|kg|percent)$")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
 _BEHIND = re.compile(r" (?:(at|on|in|and)|of|for|from|to|near|by|until|called) $")
-_ELSE = re.compile(r" to (?:another|a different|a new) [\w ]+$")
+_ELSE = re.compile(r" to (?:another|a different|a new|a later|an earlier) [\w ]+$")
 """What stands for optional values: `to another day or another time`."""
 _LED = ",|:| and| with| on| at| under the name| called|, giving"
-_NAMED = re.compile(r"\b(?:last|full|family)? ?name of the \w+$")
+_MADE = re.compile(rf"(?:{_MAKES}) an? (?:new )?\w+\b(?! of\b)")
+_NAMED = re.compile(r"(?:the )?(?:last|full|family|first)? ?name of the \w+$")
 
 
 def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
@@ -200,9 +187,11 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`.
     """
     base, amounts = _BY_CODE.sub("", _RETURNED.sub("", order_of(spec))), ""
-    base = re.sub("^search (?=an? )", "search for ", re.sub(r" by name$", " called a name", base))
+    base = re.sub(r"^search (?=an? |(the |all )?\w+s\b)", "search for ", base)
+    base = re.sub(r" by name$", " called a name", base)
     then, verb, moved = _THEN.search(base), base.partition(" ")[0], _ELSE.search(base)
-    if moved and (when := [n for n in _WHEN if n in given and n in moved[0]]):
+    when = [n for n in _WHEN if n in given and moved and (n in moved[0] or " day" in moved[0])]
+    if moved and when:
         says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
         base = base[: moved.start()] + "".join(says)
     nouns: dict[str, str] = {}
@@ -211,12 +200,15 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     for name, schema in spec.properties.items():
         if name not in spec.required and name not in given:
             continue
-        what = nouns[name] = _noun(name, schema, base)
+        what = _noun(name, schema, base)
+        if kinds := re.search(rf"\ban? (?!new\b|free\b|{_GIVEN})(\w+ {re.escape(what)})\b", base):
+            what = kinds[1]  # a repair job
+        nouns[name] = what
         also = f"{re.escape(_UNIT.sub('', what) or what)}{_ALSO.get(what, '')}"
         place = re.compile(
             rf"(?<![\w{{]){_LEAD}?{_GIVEN}?(?:{also})(?![\w}}])(?! (?:{_PARTS})\b)", re.I
         )
-        required = name in spec.required and f"number of {what}" not in base
+        required = name in spec.required and f"the number of {what}" not in base
         found = place.search(base, 1) if required else None
         form, slot = _form(name, what, schema, found.group() if found else ""), f"{{{name}}}"
         named[name] = (form,)
@@ -231,15 +223,19 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
             after = base[found.end() :]
             after = re.sub("^ of ", " for ", after) if " of {}" in form else after
             base = base[: found.start()] + slot + after
-        elif _NAMED.search(_about(schema)) and " " in base:
+        elif noun(name) == "name" and (made := _MADE.match(base)):
+            base, named[name] = f"{made[0]} called {slot}{base[made.end() :]}", ("{}",)
+        elif _NAMED.match(_about(schema)) and " " in base:
             base, named[name] = f"{base} under the name {slot}", ("{}",)
         elif form.startswith("{} ") and not _UNIT.search(what):
             named[name] = ("{}",) if f"number of {what}" in base else (form,)
-            amounts += f" {'by' if verb in _BY else 'to' if verb in _TO else 'for'} {slot}"
-        elif required and (near := _owner(schema, base)):
-            base = base[: near.end()] + f" with {slot}" + base[near.end() :]
-        elif what in _WHEN and what not in base:
-            base, named[name] = f"{base} {_WHEN[what]} {slot}", ("{}",)
+            whose = " for" if re.search(rf"\b(?:{_LASTING})$", what) else ","
+            amounts += f"{' by' if verb in _BY else ' to' if verb in _TO else whose} {slot}"
+        elif required and not _on(what, schema) and (near := _owner(schema, base)):
+            its = re.sub("^an? ", "the ", near[0])
+            base = f"{base[: near.start()]}{its} with {slot}{base[near.end() :]}"
+        elif (on := _on(what, schema)) and what not in base and f" {on} {{" not in base:
+            base, named[name] = f"{base} {on} {slot}", ("{}",)
         elif " " not in base and what != noun(name):
             base += f" {slot}"
             named[name] = (form.removeprefix("the "),)
@@ -248,10 +244,17 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
         else:
             rest[name] = (what, form)
     stated = _tail(rest, spec, named, then is not None)
+    if (rest or amounts) and (then := _THEN.search(base)):
+        amounts += f",{stated[1:]}," if rest else "," * amounts.startswith(",")
+        base, amounts, stated = base[: then.start()] + amounts + base[then.start() :], "", ""
     bare = (name for name, forms in named.items() if forms == ("{}",))
     plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
     say, drop = base + amounts + (stated if rest else ""), plain.union(rest)
-    return Wording((say,), named=named, nouns=nouns, described=True, drop=frozenset(drop))
+    lists = {n: json_choices(spec.properties[n]) or () for n in named}  # flat tyre for flat_tyre
+    words = {n: {v: v.replace("_", " ") for v in c if isinstance(v, str)} for n, c in lists.items()}
+    return Wording(
+        (say,), named=named, nouns=nouns, described=True, drop=frozenset(drop), words=words
+    )
 
 
 def _tail(rest: _Phrases, spec: ToolSpec, named: dict[str, tuple[str, ...]], listed: bool) -> str:
@@ -265,13 +268,17 @@ def _tail(rest: _Phrases, spec: ToolSpec, named: dict[str, tuple[str, ...]], lis
         labels.append(form.startswith("the ") and (short or bool(json_choices(schema))))
         named[name] = ("{}" if alone or kind in ("dict", "object") else form,)
     slots = [f"{{{name}}}" for name in rest]
-    for name, label in zip(rest, labels, strict=True):
-        named[name] = (named[name][0].removeprefix("the "),) if listed or label else named[name]
-    if listed or all(labels):
+    for name in rest if listed or any(labels) else ():
+        named[name] = (named[name][0].removeprefix("the "),)
+    if listed or any(labels):
         return f"{':' if listed else ','} {', '.join(slots)}"
     if [*rest] == ["reason"]:
         return f", giving {slots[0]} as the reason"
-    return f" {'in' if [*rest] == ['room'] else 'with'} {literal([*slots], {})}"
+    only = next(iter(rest)) if len(rest) == 1 else ""
+    if noun(only) != thing(only):
+        return f" for {{{only}}}"
+    lead = {"{} km": "after", "the room {}": "in"}.get(named.get(only, ("",))[0], "with")
+    return f" {lead} {literal([*slots], {})}"
 
 
 def _noun(name: str, schema: Mapping[str, Any], base: str) -> str:
@@ -299,7 +306,7 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> str:
 def _owner(schema: Mapping[str, Any], base: str) -> re.Match[str] | None:
     """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
     of = re.search(r" of (?:the|an?) (\w+)$", _about(schema))
-    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?= (?!with\b)\w)", base) if of else None
+    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?=$| (?!with\b|called\b)\w)", base) if of else None
 
 
 def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
@@ -311,11 +318,12 @@ def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
         return f"the {what} ({{}})"
     if kind == "boolean":
         return f"{what} set to {{}}"
-    if number and (unit := _UNIT.search(what)) and (unit.start() or not found):
+    if number and (unit := _UNIT.search(what)):
         lead = f"{found or f'a {what[: unit.start()]}'} of " if unit.start() else ""
         return f"{lead}{{}} {unit[1]}"
     if number and what.startswith(("min ", "max ")):
-        return f"at {'least' if what[1] == 'i' else 'most'} {{}} {what[4:]}"
+        some = f"at {'least' if what[1] == 'i' else 'most'} {{}}"
+        return f"{some} {what[4:]}" if what.endswith("s") else f"a {what[4:]} of {some}"
     if number and (what.endswith("s") or what == "people"):
         return f"{{}} {what}"
     if found and re.search(rf" (?:{_CODE})$", what):
@@ -324,7 +332,17 @@ def _form(name: str, what: str, schema: Mapping[str, Any], found: str) -> str:
         return f"{what} {{}}"
     if found and number:
         return f"{found if found.lower() != what else f'a {what}'} of {{}}"
-    return f"the {{}} {what}" if found and json_choices(schema) else f"the {what} {{}}"
+    adjective = found and all(str(v).islower() for v in json_choices(schema) or [""])
+    return f"the {{}} {what}" if adjective else f"the {what} {{}}"
+
+
+def _on(what: str, schema: Mapping[str, Any]) -> str:
+    """What stands before a day or a time alone; empty before all else."""
+    said = str(schema.get("description", ""))
+    day = r"(?:the )?(?:new |first )?(?:day\b|date( of the \w+)?$)"
+    if "YYYY" in said and re.match(day, _about(schema)):
+        return "on"
+    return _WHEN.get(what, "at" if "HH:MM" in said else "")
 
 
 def _about(schema: Mapping[str, Any]) -> str:
