@@ -199,7 +199,7 @@ def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Rando
     if asides and short and rng.random() < ASIDE and not isinstance(value, float):
         return rng.choice(asides)
     texts = wording.texts(name, value)
-    text = rng.choice(texts)  # what was named is not introduced again: `a stock I like (AAPL)`
+    text = rng.choice(texts)  # what was named is not introduced again: `a book I like (B-7)`
     return texts[0] if name in request.used and _NEW.match(text) else text
 
 
