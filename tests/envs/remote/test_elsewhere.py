@@ -308,6 +308,30 @@ def test_no_process_is_started_for_a_world_that_ends_after_all_were_closed() -> 
     assert len(started) == 1 and not started[0].alive
 
 
+def test_two_threads_may_end_one_process() -> None:
+    worker = local("elsewhere_worlds:Moody", {})()
+    line, wrong = worker._line, list[BaseException]()  # type: ignore[attr-defined]  # pyright: ignore
+    close = line._close
+
+    def slow() -> None:
+        time.sleep(0.2)
+        close()
+
+    def end() -> None:
+        try:
+            worker.end()
+        except OSError as error:
+            wrong.append(error)
+
+    line._close = slow
+    threads = [threading.Thread(target=end) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and line.closed
+
+
 @pytest.mark.parametrize("gone", [BrokenPipeError, ConnectionResetError, EOFError])
 def test_a_process_whose_driver_was_killed_ends_without_a_traceback(
     gone: type[Exception], monkeypatch: pytest.MonkeyPatch

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, TypeAlias, cast
 
 from rods.abilities import Wrapper
@@ -162,9 +162,7 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
             workers, self._all = self._all, set[Worker]()
         for worker in workers:
             worker.end()
-        with contextlib.suppress(Empty):
-            while True:
-                self._free.get_nowait()
+        self._free = SimpleQueue()
         self.inner.close()
 
 
@@ -184,7 +182,7 @@ class _Process:
         )
         self._process.start()
         theirs.close()
-        self.alive = True
+        self.alive, self._closing = True, threading.Lock()
 
     @property
     def pid(self) -> int:
@@ -208,7 +206,8 @@ class _Process:
         self.alive = False
         self._process.kill()
         self._process.join(5)
-        self._line.close()
+        with self._closing:  # who asked it and who closes all may both end it
+            self._line.close()
 
 
 class WorldRunner:
