@@ -71,9 +71,7 @@ def synth(
     dialect: common.PromptDialect = "hermes",
     log: Annotated[
         Path | None,
-        typer.Option(
-            "--from-trajectories", help="Take boundary tasks of this log or run as seeds."
-        ),
+        typer.Option("--from-trajectories", help="Seeds: boundary tasks of this log or run."),
     ] = None,
     task_key: Annotated[str, typer.Option(help="Log's column of task ids.")] = "",
     reward_key: Annotated[str, typer.Option(help="Log's column of rewards.")] = "",
@@ -90,8 +88,7 @@ def synth(
     from rods.synthesis.collect import not_held_out
 
     get_dialect(dialect)
-    target = common.resumed(target, resume)
-    if target is None:
+    if (target := common.resumed(target, resume)) is None:
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS

@@ -255,8 +255,9 @@ def _unstable(task: Task, *replays: Sequence[_Replayed]) -> Iterator[Finding]:
 def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[Finding]:
     """Same words, tools and world up to a turn, but other calls or another answer than before."""
     dialogue = [[m.role, m.content, str(m.calls)] for m in task.dialogue]
-    answer, named = task.world.get("answer"), task.provenance.origin
-    world = {k: v for k, v in task.world.items() if k != "answer" and v != named}
+    answer, name = task.world.get("answer"), task.provenance.origin
+    # The world of a question of a file holds the row's name, which makes no other world.
+    world = {k: v for k, v in task.world.items() if k != "answer" and v != name}
     heard: list[object] = [task.env, json.dumps(world, sort_keys=True), dialogue]
     for index, turn in enumerate(task.turns):
         heard.append([turn.user, sorted(turn.withheld)])

@@ -186,14 +186,8 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     A value takes the place of its thing or stands at the end: `Lend a book to a member` becomes
     `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`.
     """
-    base, amounts = _BY_CODE.sub("", _RETURNED.sub("", order_of(spec))), ""
-    base = re.sub(r"^search (?=an? |(the |all )?\w+s\b)", "search for ", base)
-    base = re.sub(r" by name$", " called a name", base)
-    then, verb, moved = _THEN.search(base), base.partition(" ")[0], _ELSE.search(base)
-    when = [n for n in _WHEN if n in given and moved and (n in moved[0] or " day" in moved[0])]
-    if moved and when:
-        says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
-        base = base[: moved.start()] + "".join(says)
+    (base, followed), amounts = _clause(spec, given), ""
+    verb = base.partition(" ")[0]
     nouns: dict[str, str] = {}
     named: dict[str, tuple[str, ...]] = {}
     rest: _Phrases = {}
@@ -243,18 +237,29 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
             base, named[name] = f"{base} to {slot}", (form.removeprefix("the "),)
         else:
             rest[name] = (what, form)
-    stated = _tail(rest, spec, named, then is not None)
+    stated = _tail(rest, spec, named, followed)
     if (rest or amounts) and (then := _THEN.search(base)):
         amounts += f",{stated[1:]}," if rest else "," * amounts.startswith(",")
         base, amounts, stated = base[: then.start()] + amounts + base[then.start() :], "", ""
     bare = (name for name, forms in named.items() if forms == ("{}",))
     plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
-    say, drop = base + amounts + (stated if rest else ""), plain.union(rest)
+    say, drop = base + amounts + (stated if rest else ""), frozenset({*plain, *rest})
     lists = {n: json_choices(spec.properties[n]) or () for n in named}  # flat tyre for flat_tyre
     words = {n: {v: v.replace("_", " ") for v in c if isinstance(v, str)} for n, c in lists.items()}
-    return Wording(
-        (say,), named=named, nouns=nouns, described=True, drop=frozenset(drop), words=words
-    )
+    return Wording((say,), named=named, nouns=nouns, described=True, drop=drop, words=words)
+
+
+def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
+    """A tool's order, with the day and time that it moves to, and whether it has a second one."""
+    base = _BY_CODE.sub("", _RETURNED.sub("", order_of(spec)))
+    base = re.sub(r"^search (?=an? |(the |all )?\w+s\b)", "search for ", base)
+    base = re.sub(r" by name$", " called a name", base)
+    followed, moved = _THEN.search(base) is not None, _ELSE.search(base)
+    when = [n for n in _WHEN if n in given and moved and (n in moved[0] or " day" in moved[0])]
+    if moved and when:
+        says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
+        base = base[: moved.start()] + "".join(says)
+    return base, followed
 
 
 def _tail(rest: _Phrases, spec: ToolSpec, named: dict[str, tuple[str, ...]], listed: bool) -> str:
