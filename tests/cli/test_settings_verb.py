@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -100,6 +101,15 @@ def test_a_recipe_shows_claim_and_commands(
     out = capsys.readouterr().out
     assert "## Claim" in out and "## Curve" not in out
     assert found["commands"] and all(command in out for command in found["commands"][:1])
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    assert rods("recipes", name, monkeypatch=monkeypatch) == 0
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    prose = [line for line in shown.splitlines() if not line.startswith("    ")]
+    assert "Claim" in shown and not [line for line in prose if "##" in line or "`" in line]
+    assert all(f"    {command}" in shown for command in found["commands"][:1])
+    for text in (out, shown, found["page"]):
+        for mark in ("<!--", "-->", "](", "![", "../", "[how]", "(how)"):
+            assert mark not in text, mark
 
 
 COMPLETED = {

@@ -12,6 +12,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, Profile, print_results, profiles_of
+from rods.cli.common import RESULTS, AsJson, Profile, out, print_results, profiles_of
 from rods.config import FULL, SMALL, RunConfig, StageSettings, load_config, profile_name
 from rods.config.base import Settings
 from rods.config.bundled import BUNDLED
@@ -28,6 +29,14 @@ from rods.infra.dotted import flat, nearest, within
 from rods.infra.files import text_of
 from rods.registry import recipe_file, recipe_names
 
+UNSHOWN = (
+    (r" *<!--.*?-->", ""),
+    (r"!\[[^\]]*\]\([^)]*\)", ""),
+    (r"\s*\(\[[^\]]*\]\((?!http)[^)]*\)\)", ""),
+    (r"\[([^\]]*)\]\((?!http)[^)]*\)", r"\1"),
+    (r"\[([^\]]*)\]\((http[^)]*)\)", r"\1 (\2)"),
+)
+"""What a terminal cannot show, and what stands in its place: marks of tests, images, links."""
 TEACHES = "This recipe teaches "  # begin of the first sentence of a recipe's README
 KINDS = {
     **{"integer": "whole number", "number": "number", "string": "text"},
@@ -130,7 +139,10 @@ def recipes(
         raise ConfigError(f"there is no recipe {name!r}.{hint} Known: {', '.join(known)}.")
     if name:
         found = _read(name)
-        print_results(found, found["page"])
+        if out().is_terminal and not RESULTS.get():
+            _show(found["page"])
+        else:
+            print_results(found, found["page"])
         return
     rows = [_read(one) for one in known]
     table = Table("recipe", "teaches; dialect and reward", "profiles", box=box.SIMPLE_HEAD)
@@ -143,10 +155,25 @@ def recipes(
     print_results(plain, table, note)
 
 
+def _show(page: str) -> None:
+    """Print Markdown on a terminal, with commands as they are, so that they can be copied."""
+    from rich.markdown import Markdown  # slow to import
+
+    for is_code, blocks in groupby(page.split("\n\n"), lambda block: block.startswith("    ")):
+        text = "\n\n".join(blocks)
+        if is_code:
+            out().print(f"\n{text}\n", markup=False, highlight=False)
+        else:
+            out().print(Markdown(text), soft_wrap=False)
+
+
 def _read(name: str) -> dict[str, Any]:
     """Return what a recipe is; `page` is the README up to its curves."""
     readme = text_of(recipe_file(name).with_name("README.md"), "a recipe", ConfigError)
     first, small = readme.split("\n\n")[1], profile_name(name, SMALL)
+    page = readme.partition("\n## Curve")[0].strip()
+    for pattern, kept in UNSHOWN:
+        page = re.sub(pattern, kept, page)
     config = load_config(name, FULL)
     on_cpu = load_config(name, SMALL).model.name in BUNDLED
     others = [*profiles_of(name), FULL]
@@ -158,5 +185,5 @@ def _read(name: str) -> dict[str, Any]:
         "cpu_profile": small if on_cpu else None,
         "profiles": [one for one in others if one != small or not on_cpu],
         "commands": re.findall(r"^ +(rods .+?)(?: +#.*)?$", readme, re.M),
-        "page": readme.partition("\n## Curve")[0].strip(),
+        "page": page,
     }
