@@ -31,11 +31,7 @@ _FUNCTION_END = re.compile(r"</function>\s*")
 _UNTAGGED = re.compile(r"^[ \t]*<function=", re.MULTILINE)
 _TYPE_OF = {str: "string", type(None): "null"}
 _CONSTANTS: Mapping[str, bool | float | None] = {
-    "True": True,
-    "False": False,
-    "None": None,
-    "NaN": math.nan,
-    "Infinity": math.inf,
+    **{"True": True, "False": False, "None": None, "NaN": math.nan, "Infinity": math.inf},
     "-Infinity": -math.inf,
 }
 """What Python and JSON write for values that JSON does not have."""

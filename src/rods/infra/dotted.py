@@ -24,16 +24,10 @@ ALGORITHMS = {
 }
 """Options for algorithms by the names that papers and other trainers give them."""
 SYNONYMS = {
-    "fixed": "static",
-    "num_generations": "rollout.k",
-    "max_steps": "updates",
-    "learning_rate": "train.lr",
-    "beta": "train.kl",
-    "epsilon_high": "train.clip_high",
-    "num_iterations": "train.epochs",
-    "max_completion_length": "rollout.generated_tokens",
-    "max_prompt_length": "rollout.context_tokens",
-    "batch_size": "rollout.tasks_per_step",
+    **{"fixed": "static", "num_generations": "rollout.k", "max_steps": "updates"},
+    **{"learning_rate": "train.lr", "beta": "train.kl", "epsilon_high": "train.clip_high"},
+    **{"num_iterations": "train.epochs", "max_completion_length": "rollout.generated_tokens"},
+    **{"max_prompt_length": "rollout.context_tokens", "batch_size": "rollout.tasks_per_step"},
     "report_to": "track.names",
 }
 """Values and settings of ours by the word that other trainers have for them."""

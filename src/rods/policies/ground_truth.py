@@ -29,13 +29,7 @@ from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.pipeline import Pipeline
-from rods.synthesis.structure.oracle import (
-    DONE,
-    MISSING_TOOL,
-    MISSING_VALUE,
-    abstention,
-    steps,
-)
+from rods.synthesis.structure.oracle import DONE, MISSING_TOOL, MISSING_VALUE, abstention, steps
 from rods.synthesis.structure.trace import trace
 from rods.task import MISS_FUNC, Task
 from rods.trajectory import Trajectory

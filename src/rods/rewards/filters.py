@@ -40,10 +40,7 @@ class TrainFilter(Protocol):
         ...
 
     def sample_faults(
-        self,
-        group: Group,
-        scores: Sequence[Score],
-        perplexities: Sequence[float] | None = None,
+        self, group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None = None
     ) -> Sequence[str | None]:
         """Why each member of a group carries no loss; None: it trains.
 

@@ -107,11 +107,7 @@ class Owner:
     """Calls into one world and counts their seconds."""
 
     def __init__(
-        self,
-        blocking: bool,
-        seconds: float,
-        call_seconds: float = math.inf,
-        computes: bool = False,
+        self, blocking: bool, seconds: float, call_seconds: float = math.inf, computes: bool = False
     ) -> None:
         """Make the thread of a world that blocks.
 

@@ -113,12 +113,9 @@ def _layout(given: Mapping[str, Any], height: int) -> dict[str, Any]:
     for one in axes.values():
         one.pop("unifiedhovertitle", None)
     base = {
-        "height": height,
-        "showlegend": False,
-        "hovermode": "closest",
+        **{"height": height, "showlegend": False, "hovermode": "closest"},
         "margin": {"l": 44, "r": 12, "t": 12, "b": 40},
-        "font": {"size": 12, "color": PALETTE["soft"]},
-        "paper_bgcolor": "rgba(0,0,0,0)",
+        **{"font": {"size": 12, "color": PALETTE["soft"]}, "paper_bgcolor": "rgba(0,0,0,0)"},
         "plot_bgcolor": "rgba(0,0,0,0)",
     }
     margin = base["margin"] | given.get("margin", {})

@@ -36,11 +36,7 @@ class RemoteEnvironment(ClassTasks, Environment):
     blocking = True
 
     def __init__(
-        self,
-        url: str,
-        token: str = "RODS_ENV_TOKEN",
-        seconds: float = 90.0,
-        size: int = 256,
+        self, url: str, token: str = "RODS_ENV_TOKEN", seconds: float = 90.0, size: int = 256
     ) -> None:
         secret = read_key(token)
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
@@ -54,12 +50,7 @@ class RemoteEnvironment(ClassTasks, Environment):
 
     def _service(self, path: str) -> Service:
         return Service(
-            self._url,
-            path,
-            "env.remote.url",
-            self._seconds,
-            size=self._size,
-            headers=self._headers,
+            self._url, path, "env.remote.url", self._seconds, size=self._size, headers=self._headers
         )
 
     def open(self, task: Task) -> RemoteWorld:

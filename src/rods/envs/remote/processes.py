@@ -29,14 +29,7 @@ from rods.abilities import Wrapper
 from rods.config import RunConfig
 from rods.env import Environment
 from rods.envs import make_environment
-from rods.envs.remote.messages import (
-    Action,
-    Hosted,
-    Observation,
-    RemoteWorld,
-    checked,
-    failed,
-)
+from rods.envs.remote.messages import Action, Hosted, Observation, RemoteWorld, checked, failed
 from rods.errors import EnvError, RodsError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.split import Split

@@ -199,10 +199,7 @@ def _json(data: object) -> Response:
 
 
 def environment_app(
-    environment: Environment,
-    limits: ServerLimits,
-    token: str,
-    hosts: frozenset[str] | None = LOCAL,
+    environment: Environment, limits: ServerLimits, token: str, hosts: frozenset[str] | None = LOCAL
 ) -> Guard:
     """The service of an environment, an ASGI application.
 

@@ -70,11 +70,7 @@ class RepoWorld(TurnWorld):
     )
 
     def __init__(
-        self,
-        task: Task,
-        place: Workplace,
-        judge: Callable[[str], bool],
-        seconds: float,
+        self, task: Task, place: Workplace, judge: Callable[[str], bool], seconds: float
     ) -> None:
         """Make the first commit of the task's files, which are in the place.
 

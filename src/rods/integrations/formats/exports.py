@@ -202,14 +202,9 @@ def verl_row(
         "ability": task.category,
         "reward_model": {"style": "interaction", "ground_truth": truth},
         "extra_info": {
-            "index": index,
-            "split": split,
-            "task_id": task.id,
-            "task": _text(task),
-            "original_id": task.provenance.origin,
-            "dataset_type": task.category,
-            "need_tools_kwargs": False,
-            "interaction_kwargs": kwargs,
+            **{"index": index, "split": split, "task_id": task.id, "task": _text(task)},
+            **{"original_id": task.provenance.origin, "dataset_type": task.category},
+            **{"need_tools_kwargs": False, "interaction_kwargs": kwargs},
         },
     }
 
@@ -270,12 +265,8 @@ def verifiers_row(task: Task, index: int) -> dict[str, Any]:
             "calls without ids."
         )
     return {
-        "idx": index,
-        "id": task.id,
-        "name": task.provenance.origin or task.id,
-        "description": task.category,
-        "prompt": task.turns[0].user,
-        "task": _text(task),
+        **{"idx": index, "id": task.id, "name": task.provenance.origin or task.id},
+        **{"description": task.category, "prompt": task.turns[0].user, "task": _text(task)},
     }
 
 

@@ -176,9 +176,7 @@ class CurriculumTrainer(_PPOTrainer):
         members in their order.
         """
         data = _queue.kv_batch_get(
-            keys=batch.keys,
-            partition_id=batch.partition_id,
-            select_fields=[TICKET, "extra_fields"],
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=[TICKET, "extra_fields"]
         )
         found: dict[str, list[tuple[str, Trajectory]]] = {
             ticket: [] for ticket in self.train_dataset.out

@@ -123,10 +123,7 @@ class ZeroTirFilter:
         return None if mean < self.window[1] - SLACK else "too_easy"
 
     def sample_faults(
-        self,
-        group: Group,
-        scores: Sequence[Score],
-        perplexities: Sequence[float] | None = None,
+        self, group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None = None
     ) -> list[str | None]:
         """Why each member of a group gets no loss, by its parts `correct` and `well_formed`.
 
