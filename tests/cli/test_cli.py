@@ -30,10 +30,49 @@ def test_dry_run_prints_the_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["train", "--dry-run", "--train.lr", "3e-4", "--rollout.tasks-per-step=4"]
-    assert rods(*words, monkeypatch=monkeypatch) == 0
+    assert rods(*words, "--json", monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["train"]["lr"], shown["rollout"]["tasks_per_step"]) == (3e-4, 4)
-    assert shown["model"]["name"] == "tiny"
+    settings = shown["settings"]
+    assert (settings["train"]["lr"], settings["rollout"]["tasks_per_step"]) == (3e-4, 4)
+    assert settings["model"]["name"] == "tiny"
+    assert (shown["recipe"], shown["profile"]) == ("rods", "small")
+    changed = ["rollout.tasks_per_step: 12 -> 4", "train.lr: 0.002 -> 0.0003"]
+    assert shown["changed"] == changed
+    assert shown["tasks"]["training"] == 400 and shown["tasks"]["held_out"] > 24
+    assert {"weights", "optimizer", "checkpoints"} <= shown["memory"].keys()
+
+
+LONG = ",".join(f"{{name='s{n}', epochs=1, expand={str(n > 8).lower()}}}" for n in range(10))
+MUCH = ["--seed", "7", "--rollout.k", "4", "--train.lr", "1e-3", "--train.kl", "0.1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["train"], ["stages.2, which begins after 6 updates", "minutes on two CPU cores"]),
+        (
+            ["train", "--stages", f"[{LONG}]", *MUCH],
+            ["train.lr: 0.002 -> 0.001", "seed: 0 -> 7", "more (--json)", "unknown; --updates 2"],
+        ),
+        (["trl"], ["learning_rate 0.002", "num_generations 8"]),
+        (["verl", "--profile", "small"], ["rollout.n 8", "optim.lr 0.002"]),
+    ],
+    ids=["the default", "much is changed", "in TRL", "in verl"],
+)
+def test_a_dry_run_is_a_summary_of_at_most_40_lines(
+    words: list[str],
+    lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    shown = printed.out.splitlines()
+    assert 10 < len(shown) + len(printed.err.splitlines()) <= 40
+    for name in ("recipe", "model", "tasks", "stages", "updates"):
+        assert sum(line.startswith(f"{name} ") for line in shown) == 1, name
+    for words in ("Training tasks: 400", *lines):
+        assert words in " ".join(printed.out.split()), words
 
 
 @pytest.mark.parametrize(
@@ -72,10 +111,10 @@ def test_a_model_of_your_own_takes_the_full_setting(
     words: list[str], k: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    asked = ["train", "--model", "a/b", "--recipe", "rods", "--dry-run", *words]
+    asked = ["train", "--model", "a/b", "--recipe", "rods", "--dry-run", "--json", *words]
     assert rods(*asked, monkeypatch=monkeypatch) == 2, "the settings are printed, but no plan"
     printed = capsys.readouterr()
-    shown = json.loads(printed.out)
+    shown = json.loads(printed.out)["settings"]
     assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
     assert "memory was not planned: model 'a/b'" in printed.err
 
@@ -106,7 +145,7 @@ def test_a_dry_run_of_a_model_that_training_would_not_find_is_an_error(
         assert printed.out == "" and "there is no folder ./cold" in printed.err
         return
     assert f"memory was not planned: model '{name}'" in printed.err
-    assert json.loads(printed.out)["model"]["name"] == name, "the settings are printed"
+    assert f"model       {name}: " in printed.out, "the summary is printed"
 
 
 @pytest.mark.slow
@@ -132,10 +171,10 @@ def test_a_dry_run_says_what_is_held_and_refuses_what_cannot_fit(
     asked = ["train", "--model", str(tmp_path), "--memory", "80", "--dry-run", *words]
     assert rods(*asked, monkeypatch=monkeypatch) == status
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["train"]["local"]["memory_gib"] == 80
+    assert "train.local.memory_gib: 0.0 -> 80.0" in printed.out
     for name in ("weights", "gradients", "optimizer", "cache", "activations", "logits", "(disk)"):
-        assert f" {name}" in printed.err, name
-    assert said in printed.err
+        assert f" {name}" in printed.out, name
+    assert said in (printed.err if status else printed.out)
 
 
 @pytest.mark.slow
@@ -347,7 +386,7 @@ def test_a_dry_run_reads_the_tasks_and_their_tools(
     assert rods(*words, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
     assert "nofile.jsonl: there is no such file of tasks" in printed.err
-    assert "it fits" not in printed.err
+    assert not printed.out
 
 
 @pytest.mark.parametrize(
@@ -488,6 +527,9 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     return RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
 
 
+PLAN = ("--dry-run", "--json")
+
+
 @pytest.mark.slow
 def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -496,8 +538,8 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     assert rods(*words, "--train.lr", "1", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert "differ from those of the run: train.lr: 0.002 -> 1.0. Resume without" in said
-    assert rods(*words, "--dry-run", "--model.threads", "2", monkeypatch=monkeypatch) == 0
-    shown = json.loads(capsys.readouterr().out)
+    assert rods(*words, *PLAN, "--model.threads", "2", monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)["settings"]
     assert (shown["model"]["threads"], shown["rollout"]["k"], shown["updates"]) == (2, 4, 3)
     assert started.config.model.threads == 1, "a dry run changes nothing"
     for named in (
@@ -505,10 +547,8 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
         ["--profile", "small"],
         ["--recipe", "rods", "--profile", "small"],
     ):
-        assert rods(*words, *named, "--dry-run", monkeypatch=monkeypatch) == 0, (
-            "it is the run's own"
-        )
-        assert json.loads(capsys.readouterr().out)["rollout"]["k"] == 4
+        assert rods(*words, *named, *PLAN, monkeypatch=monkeypatch) == 0, "it is the run's own"
+        assert json.loads(capsys.readouterr().out)["settings"]["rollout"]["k"] == 4
         assert rods(*words, *named, "--train.lr", "1", monkeypatch=monkeypatch) == 2
         said = capsys.readouterr().err
         assert "differ from those of the run: train.lr: 0.002 -> 1.0. Resume without" in said
@@ -537,8 +577,9 @@ def test_resume_with_an_edited_recipe_names_what_was_edited(
     assert "no resume can change: seed: 0 -> 7" in capsys.readouterr().err
     assert rods("train", "--allow-drift", monkeypatch=monkeypatch) == 2
     assert "has no effect without --resume RUN" in capsys.readouterr().err
-    assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
-    assert json.loads(capsys.readouterr().out)["train"]["lr"] == 1e-3, "by its own settings"
+    assert rods(*words, *PLAN, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)["settings"]
+    assert shown["train"]["lr"] == 1e-3, "by its own settings"
 
 
 @pytest.mark.slow

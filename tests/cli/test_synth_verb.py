@@ -451,8 +451,8 @@ def test_the_short_options_are_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--writer", "llm", "--writer-url", "http://localhost:1/v1", "--writer-model", "7"]
-    assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
-    shown = json.loads(capsys.readouterr().out)["synthesis"]
+    assert rods("train", "--dry-run", "--json", *words, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)["settings"]["synthesis"]
     found = (shown["writer"], shown["llm"]["url"], shown["llm"]["model"])
     assert found == ("llm", "http://localhost:1/v1", {"all": "7"})
 
@@ -482,8 +482,8 @@ def test_a_writer_that_is_named_works_alone_and_no_server_is_waited_for(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     status = 2 if "full" in words else 0  # its model is on the hub, so no memory is planned
-    assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == status
-    shown = json.loads(capsys.readouterr().out)["synthesis"]
+    assert rods("train", "--dry-run", "--json", *words, monkeypatch=monkeypatch) == status
+    shown = json.loads(capsys.readouterr().out)["settings"]["synthesis"]
     assert (shown["resample"]["share"], shown["drain_seconds"]) == (share, waits)
 
 

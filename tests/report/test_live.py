@@ -177,12 +177,14 @@ def test_an_update_of_minutes_does_not_leave_a_log_silent(
     monkeypatch.setattr("rods.report.live.QUIET", 0.05)
     shown = console(terminal=False)
     with TrainDisplay("run", console=shown) as display:
+        time.sleep(0.2)
+        assert "starting the engine, 0:00:0" in text(shown)
         display.rollout(0, 8)
         time.sleep(0.2)
         display.rollout(8, 8)
         time.sleep(0.2)
     said = text(shown)
-    assert "0 of 8 trajectories, 0:00:0" in said and "working, 0:00:0" in said
+    assert "0 of 8 trajectories, 0:00:0" in said and "updating and saving, 0:00:0" in said
     after = len(said)
     time.sleep(0.2)
     assert len(text(shown)) == after, "the end of the run ends it"

@@ -176,7 +176,7 @@ def test_the_settings_for_one_gpu_fit_the_memory_that_the_page_names(
         words = [*words[1:], "--model.name", str(tmp_path)]
         words += [] if "--dry-run" in words else ["--memory", "24", "--dry-run"]
         assert rods(*words, monkeypatch=monkeypatch) == 0
-    assert capsys.readouterr().err.count("it fits into 24.00 GiB stated") == len(asked) == 3
+    assert capsys.readouterr().out.count("it fits into 24.00 GiB stated") == len(asked) == 3
 
 
 @pytest.mark.slow
@@ -190,7 +190,8 @@ def test_the_example_inside_verl_plans_without_verl_and_a_gpu(
     monkeypatch.chdir(tmp_path)
     words = [str(tmp_path) if word.startswith("Qwen/") else word for word in plan]
     assert rods(*words, monkeypatch=monkeypatch) == 0
-    assert "total_training_steps" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "rollout.n 16, " in said and "at most 100, each of 32 tasks" in said
 
 
 @pytest.mark.slow

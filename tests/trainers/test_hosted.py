@@ -137,11 +137,14 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
-    assert rods("trl", "--dry-run", "--memory", "0.1", *words, monkeypatch=monkeypatch) == 0
+    asked = ("trl", "--dry-run", "--memory", "0.1", *words)
+    assert rods(*asked, monkeypatch=monkeypatch) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "0.1 GiB are free" in said, "a plan for that machine, beside the configuration"
+    assert rods(*asked, "--json", monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
-    assert "0.1 GiB are free" in printed.err, "a plan for that machine, beside the configuration"
     assert "TRL is not installed" in printed.err
-    shown = json.loads(printed.out)
+    shown = json.loads(printed.out)["TRL"]
     assert (shown["learning_rate"], shown["save_steps"]) == (3e-4, 7), "what TRL would be given"
     assert rods("trl", *words, "--out", str(tmp_path / "x"), monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
@@ -154,10 +157,10 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "verl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--gpus", "3"]
-    assert rods("verl", "--dry-run", *words, monkeypatch=monkeypatch) == 0
+    assert rods("verl", "--dry-run", "--json", *words, monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "verl is not installed" in printed.err
-    shown = json.loads(printed.out)
+    shown = json.loads(printed.out)["verl"]
     given = shown["actor_rollout_ref.actor.optim.lr"], shown["trainer.n_gpus_per_node"]
     assert given == (3e-4, 3), "what verl would be given"
     assert rods("verl", *words, monkeypatch=monkeypatch) == 2

@@ -171,7 +171,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     assert "there are 50.0 (checkpoints 67" in said and "--out FOLDER" in said
     monkeypatch.setattr(engines, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
-    assert "200.00 GiB  free on disk" in capsys.readouterr().err
+    assert "200.00 GiB  free on disk" in capsys.readouterr().out
     monkeypatch.setattr(sizes, "is_here", lambda _: False)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0

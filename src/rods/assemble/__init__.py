@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
 from rods.infra.text import counted, quoted
+from rods.infra.waiting import waiting
 from rods.integrations.trackers import tracking
 from rods.loop import train as run_loop
 from rods.policy import Engine
@@ -81,17 +82,21 @@ def train(
         StoreError: the folder has a run already, or `resume` cannot continue.
         Interrupted: Ctrl-C; the message says how to resume.
     """
-    config = with_objects(config, environment, tasks)
-    require_named(config)
-    require(config, "training")
-    if resume:
-        run = RunDirectory.resume(Path(resume), config, start, drift=drift)
-    else:
-        run = start_run(config, str(folder), start)
+    with waiting("reading settings, tasks and tokenizer"):
+        config = with_objects(config, environment, tasks)
+        require_named(config)
+        require(config, "training")
+        if resume:
+            run = RunDirectory.resume(Path(resume), config, start, drift=drift)
+        else:
+            run = start_run(config, str(folder), start)
     pipelined = run.config.rollout.schedule == "pipelined"
     display = TrainDisplay(run.path.resolve().name, run.config.updates, pipelined=pipelined)
     try:
-        with assemble(run.config, run) as components, display:
+        with ExitStack() as opened:
+            with waiting("checking the tasks") as begin:
+                components = opened.enter_context(assemble(run.config, run, begin))
+            opened.enter_context(display)
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
             display.resume(run.metrics())
             with tracking(run, display.message):
@@ -121,8 +126,13 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
 
 
 @contextmanager
-def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
-    """Everything that the loop drives; the worker is stopped at the end."""
+def assemble(
+    config: RunConfig, run: RunDirectory, begin: Callable[[str], object] = str
+) -> Generator[Components]:
+    """Everything that the loop drives; the worker is stopped at the end.
+
+    `begin` is called with what begins now, in words.
+    """
     set_threads(config.model.threads)
     environment = environment_of(config)
     splits = splits_of(config, environment)
@@ -130,13 +140,16 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     require_tasks(config, environment, splits.originals)
     require_known_tools(config, environment, splits.originals)
     run.update_manifest(skipped=[dict(row._asdict()) for row in splits.skipped])
+    begin("planning the memory")
     config, cache = settle(config, run)
+    begin(f"loading the model {config.model.name}")
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     how = (config.train, config.model, total_steps(config, splits.originals), config.seed)
     trainer = LocalTrainer(model, tokenizer, *how, config.rollout.generated_tokens)
     policy = engine_within(config, trainer.model, template, cache)
     require_trainable(config, policy)
+    begin("writing held-out variants")
     held_out = held_out_tasks(config, environment, splits)
 
     async def evaluate(policy: Engine, progress: Progress) -> Sequence[Mapping[str, Json]]:
@@ -144,6 +157,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
         return await evaluate_tasks(held_out, config.evaluation, context, progress)
 
     bound = ability(environment, CallBound)
+    begin("starting the synthesis worker")
     with closing(environment), worker_of(config, splits, run.path) as synthesis:
         yield Components(
             environment=environment,
@@ -169,21 +183,32 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     """
     if config.grows:
         return config.updates
-    steps = sum(_stage_updates(config, originals))
+    steps = sum(stage_updates(config, originals))
     return min(steps, config.updates or steps)
 
 
-def _stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
+def stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
     """Updates of each stage, if the pool stays as it is."""
-    pools = [len(stage_tasks(stage, originals, config.seed)) for stage in config.stages]
+    pools = [len(stage_tasks(s, originals, config.seed)[: s.slice or None]) for s in config.stages]
     size = config.rollout.tasks_per_step
     return [s.epochs * math.ceil(n / size) for s, n in zip(config.stages, pools, strict=True)]
+
+
+def stage_lines(config: RunConfig, originals: Sequence[Task]) -> list[str]:
+    """What each stage is: its reward, and its length, if there are tasks and its pool stays."""
+    updates = stage_updates(config, originals) if originals else [0] * len(config.stages)
+    return [
+        f"{stage.name}: reward {stage.reward}, {counted(stage.epochs, 'epoch')}"
+        + (", makes variants" if stage.expand and config.grows else "")
+        + (f", {counted(n, 'update')}" if n and not (stage.expand and config.grows) else "")
+        for stage, n in zip(config.stages, updates, strict=True)
+    ]
 
 
 def outlook(config: RunConfig, splits: Splits) -> str:
     """What a run does with these tasks: how many it trains on, and when variants enter."""
     scenarios = len({task.provenance.scenario for task in splits.held_out})
-    steps = _stage_updates(config, splits.originals)
+    steps = stage_updates(config, splits.originals)
     text = f"Training tasks: {len(splits.originals)}. Held-out scenarios: {scenarios}. "
     if config.grows:
         growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
@@ -199,7 +224,9 @@ def outlook(config: RunConfig, splits: Splits) -> str:
     if scenarios < ENOUGH and not config.evaluation.files:
         text += f"Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
         text += "tasks, or raise env.held_out. "
-    return f"{text}{untrained_tools(splits.originals, splits.held_out)}".rstrip()
+    if config.env.tasks:  # those of a bundled environment are not the reader's to add
+        text += untrained_tools(splits.originals, splits.held_out)
+    return text.rstrip()
 
 
 def _warn(config: RunConfig, splits: Splits) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -19,21 +18,21 @@ from pydantic_core import to_json
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rods.config import FULL, SMALL, SynthesisSettings, keys
+from rods.config import FULL, SMALL, keys
 from rods.config.bundled import ENDINGS, is_missing_path, local_path
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.infra.dotted import flat, override, within
 from rods.infra.shards import HUB
+from rods.infra.waiting import waiting
 from rods.registry import load, read_recipe, recipe_file, recipe_names
-from rods.writers import LOCAL, resampled
+from rods.writers import LOCAL
 
 HELP_NAMES = ["-h", "--help"]
 HELP = {"help_option_names": HELP_NAMES}
 """Typer's context settings of the program and all its verbs."""
 EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
-QUIET = 15.0  # seconds between two lines of progress where no bar can be drawn
 REGISTRIES = {
     **{"env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS"},
     **{"reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS"},
@@ -114,26 +113,26 @@ def say(text: str) -> None:
 
 @contextmanager
 def progress(what: str, total: float | None, done: float = 0) -> Generator[Callable[..., None]]:
-    """Draw a bar on standard error, or print a line every `QUIET` seconds without a terminal.
+    """Draw a bar on standard error; without a terminal, print a line now and then (`waiting`).
 
     Yields:
         A function that takes the number done, a note, and the total if that was not known.
     """
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    said = time.monotonic()
-    with Progress(*columns, "{task.fields[note]}", console=Console(stderr=True)) as bar:
+    bar = Progress(*columns, "{task.fields[note]}", console=Console(stderr=True))
+    plain = not bar.console.is_terminal
+    with bar, waiting(what) if plain else nullcontext(str) as begin:
         line = bar.add_task(what, total=total, note="")
         bar.update(line, completed=done)
 
         def show(done: float, note: str = "", total: float | None = total) -> None:
-            nonlocal said
             bar.update(line, completed=done, total=total, note=note)
             seconds = bar.tasks[line].time_remaining
             left = "" if seconds is None else f"{seconds / 60:.0f} min left; "
-            late = time.monotonic() - said > QUIET
-            if not bar.console.is_terminal and (late or done == total):
-                said = time.monotonic()
-                say(f"{what}: {done:,.0f} of {total or 0:,.0f}; {left}{note}".removesuffix("; "))
+            text = f"{what}: {done:,.0f} of {total or 0:,.0f}; {left}{note}".removesuffix("; ")
+            begin(text)
+            if plain and done == total:
+                say(text)
 
         yield show
 
@@ -207,14 +206,6 @@ def writer_overrides(
     if named and named not in LOCAL and "synthesis.drain_seconds" not in values:
         found.append("synthesis.drain_seconds=0.0")
     return found
-
-
-def writers_of(settings: SynthesisSettings) -> str:
-    """Name the writers of variants in words, with the share of a second one."""
-    share = resampled(settings)
-    if not share:
-        return settings.writer
-    return f"{settings.writer}, and resample for {share:.0%} of the candidates"
 
 
 def _of_file(given: Mapping[str, Any]) -> dict[str, Any]:

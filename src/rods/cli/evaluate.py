@@ -160,7 +160,7 @@ def _held_out(config: RunConfig, run: Path | None) -> None:
     from rods.report.run_data import evaluation_of as evaluation_from
 
     common.say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
-    with evaluation_of(config, run) as work, common.progress("held-out trajectories", None) as show:
+    with common.progress("held-out trajectories", None) as show, evaluation_of(config, run) as work:
         rows = work(lambda done, total: show(done, "", total))
     common.print_results(rows, evaluation_table(evaluation_from("after", rows)))
 

@@ -91,7 +91,8 @@ def _run(grid: Grid, where: Path, parallel: int) -> list[str]:
     """Run all unfinished runs; return one text for each run that failed."""
     where.mkdir(parents=True, exist_ok=True)
     waiting = [cell for cell in grid.cells if not _finished(grid, cell, where)]
-    say(f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already.")
+    done = f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already"
+    say(f"{done}. A line follows when one ends; the log of each: {where / 'NAME.log'}")
     failed: list[str] = []
     with ThreadPoolExecutor(parallel) as pool:
         running: dict[Future[int], GridRun] = {

@@ -245,17 +245,11 @@ def _card(
     command += [f"--model.lora_rank {chosen['model']['lora_rank']}"]
     command += ["--adapter"] * bool(chosen.get("adapter"))
     return {
-        "command": " ".join(command),
-        "model": base,
-        "data": data,
-        "digest": examples.digest(),
+        **{"command": " ".join(command), "model": base, "data": data, "digest": examples.digest()},
         "examples": len(examples.samples),
         "left_out": {"failed": examples.failed, "long": examples.long},
-        "tokens": examples.tokens,
-        "trained_tokens": sum(s.sampled for s in examples.samples),
-        "updates": trainer.total,
-        "loss_first": round(_loss(figures[:recent]), 4),
+        **{"tokens": examples.tokens, "trained_tokens": sum(s.sampled for s in examples.samples)},
+        **{"updates": trainer.total, "loss_first": round(_loss(figures[:recent]), 4)},
         "loss": round(_loss(figures[-recent:]), 4),
-        "seconds": round(sum(f["seconds"] for f in figures)),
-        "seed": chosen["seed"],
+        **{"seconds": round(sum(f["seconds"] for f in figures)), "seed": chosen["seed"]},
     }

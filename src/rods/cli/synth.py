@@ -30,7 +30,7 @@ from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
 from rods.task import Task
-from rods.writers import VARYING
+from rods.writers import VARYING, in_words
 
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
@@ -98,7 +98,7 @@ def synth(
     asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     _require_writer(config, from_scratch=scratch is not None)
-    common.say(f"{what} are written by: {common.writers_of(config.synthesis)}")
+    common.say(f"{what} are written by: {in_words(config.synthesis)}")
     environment, splits, given = _sources(config, tasks, states, stages=scratch is not None)
     require_format(form, environment)
     chosen = given

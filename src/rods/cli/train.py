@@ -11,12 +11,12 @@ import typer
 from rods.cli import common
 from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
-from rods.config.checks import require
-from rods.envs import make_environment
-from rods.errors import ConfigError, PolicyError
+from rods.errors import ConfigError
 from rods.infra.install import install_line, installed
 from rods.infra.text import quoted
+from rods.infra.waiting import waiting
 from rods.store import RunDirectory
+from rods.writers import in_words
 
 ADAPTERS = 1e-5  # least usual learning rate of LoRA adapters (`train.lr`)
 
@@ -38,7 +38,7 @@ def train(
     resume: common.Resume = None,
     drift: common.Drift = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show tasks and planned memory, then stop.")
+        bool, typer.Option("--dry-run", help="Show settings, tasks and memory, then stop.")
     ] = False,
     memory: common.Memory = None,
     track: Annotated[
@@ -73,61 +73,20 @@ def train(
             "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
         )
     if dry_run:
-        _plan(config, folder, resume)
+        _plan(config, folder, start, resume)
     else:
         _run(config, folder, resume, start, drift)
 
 
-def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
-    """Print the settings and the planned memory; raises what training would raise at its start."""
-    from rods.assemble import outlook
-    from rods.assemble.refusals import require_known_tools, require_named, require_variants
-    from rods.assemble.tasks import splits_of
+def _plan(config: RunConfig, folder: str, start: Start, resume: Path | None) -> None:
+    from rods.assemble.outline import Outline
 
-    require_named(config)
-    require(config, "training")
-    if config.env.tasks:  # a bundled environment has its own, or fetches them
-        environment = make_environment(config.env.name, config.env.arguments)
-        splits = splits_of(config, environment)
-        require_known_tools(config, environment, splits.originals)
-        require_variants(config, environment, splits.originals)
-        common.say(outlook(config, splits))
+    outline = Outline(config, start)
     try:
-        _plan_memory(config, folder, resume)
-    finally:  # behind the answer, and only for a file or another program
-        if common.out().is_terminal and not common.RESULTS.get():
-            common.say("--dry-run > FILE writes all settings.")
-        else:
-            common.print_results(config.model_dump(mode="json"), config.model_dump_json(indent=2))
-
-
-def _plan_memory(config: RunConfig, folder: str, resume: Path | None) -> None:
-    from rods.assemble.engines import with_engine, with_room
-    from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.plan import plan_of, require_fit, table
-    from rods.trainers.memory.shape import GIB, device_of, is_here, require_context, shape_of
-
-    try:
-        shape = shape_of(load_architecture(config.model))
-    except PolicyError as error:
-        raise PolicyError(f"memory was not planned: {error}") from error
-    device = device_of(config, here=False)
-    require_context(config, shape.positions)
-    config, said = with_engine(config, shape.parameters, device.on_gpu)
-    if said:
-        common.say(said)
-    for line in table(plan_of(shape, config, device.on_gpu), device):
-        common.say(line)
-    if not is_here(device):
-        require_fit(shape, config, device)
-        common.say("the GPU is not in this machine, so its host's memory and disk were not checked")
-        return
-    new = Path(folder or "runs") / "new"  # other runs beside it are not its own
-    device = with_room(device, resume or new)
-    common.say(
-        f"{device.disk / GIB:8.2f} GiB  free on disk; {device.host / GIB:.2f} in the host's memory"
-    )
-    require_fit(shape, config, device)
+        outline.add_memory(folder, resume)
+    finally:  # also where the model does not fit
+        outline.add_time(resume)
+        common.print_results(outline.data, outline.text())
 
 
 def _own_settings(run: Path, recipe: str, profile: str, more: list[str]) -> tuple[Start, RunConfig]:
@@ -153,15 +112,15 @@ def _own_settings(run: Path, recipe: str, profile: str, more: list[str]) -> tupl
 
 
 def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool) -> None:
-    from rods.assemble import train as run_training
-    from rods.report.results import summary
-    from rods.report.run_data import load_run
-
     started = time.monotonic()
     if config.curriculum == "rods":
-        common.say(f"variants are written by: {common.writers_of(config.synthesis)}")
+        common.say(f"variants are written by: {in_words(config.synthesis)}")
         if config.envtuning.hints:
             common.say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
+    with waiting("importing torch and the trainer"):
+        from rods.assemble import train as run_training
+        from rods.report.results import summary
+        from rods.report.run_data import load_run
     run = run_training(config, folder, resume, start, drift=drift)
     common.print_results(results_of(load_run(run.path)), summary(run.path))
     common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")

@@ -29,14 +29,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rods.infra.waiting import QUIET
+
 RECENT = 8
 """Steps that the estimate of the time left looks back on, and that a mean of the trend holds."""
 STEP_FACTS = ("progress", "no variance", "boundary")
 """Facts that stand on the plain line of a step, beside the speed."""
 PLAIN = TextWrapper(120, "", "  ", break_long_words=False, break_on_hyphens=False)
 """Wraps plain lines; a longer word, such as a path, stays whole."""
-QUIET = 15.0
-"""Seconds after which a plain log says where it stands."""
 
 
 class TrainDisplay:
@@ -65,7 +65,7 @@ class TrainDisplay:
         self._progress: list[float] = []
         self._injected = 0
         self._retired = Counter[str]()
-        self._rollout: tuple[int, int] = (0, 0)
+        self._rollout, self._doing = (0, 0), "starting the engine"
         self._message = ""
         self._started = self._printed = clock()
         self._ends: deque[tuple[int, float]] = deque(maxlen=RECENT + 1)
@@ -125,7 +125,7 @@ class TrainDisplay:
 
     def rollout(self, done: int, total: int) -> None:
         """Trajectories of the current step (or evaluation) that are finished."""
-        self._rollout = (done, total)
+        self._rollout, self._doing = (done, total), "updating and saving"
         if self._live is None and (not done or self._clock() - self._printed >= QUIET):
             self._print(f"{done} of {total} trajectories")
 
@@ -143,7 +143,7 @@ class TrainDisplay:
         while not self._left.wait(QUIET):
             if self._clock() - self._printed >= QUIET:
                 done, total = self._rollout
-                doing = f"{done} of {total} trajectories" if done < total else "working"
+                doing = f"{done} of {total} trajectories" if done < total else self._doing
                 self._print(f"{doing}, {_span(self._clock() - self._started)} since the start")
 
     def seconds_left(self) -> float | None:
@@ -206,7 +206,7 @@ class TrainDisplay:
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
         )
         rolled, of = self._rollout
-        doing = f"{rolled} of {of} trajectories" if of else "updating" if row else "waiting"
+        doing = f"{rolled} of {of} trajectories" if of else self._doing
         grid.add_row("stage", Text(f"{stage}, epoch {epoch}"))
         both = Table.grid(padding=(0, 1))
         both.add_row(bar, Text(place))

@@ -39,10 +39,12 @@ VARYING = ("resample", "family")  # They change what a seed says, and make none 
 LOCAL = ("resample", "graph", "family")  # They ask nobody: a short wait, and a run can be repeated
 
 
-def resampled(settings: SynthesisSettings) -> float:
-    """Share of the proposals that the resample writer makes beside the one that is named."""
-    alone = settings.writer in ("resample", "family")
-    return 0.0 if alone else settings.section(ResampleSettings).share
+def in_words(settings: SynthesisSettings) -> str:
+    """Name the writers of variants, with the share of the resample writer beside another one."""
+    share = settings.section(ResampleSettings).share
+    if not share or settings.writer in ("resample", "family"):
+        return settings.writer
+    return f"{settings.writer}, and resample for {share:.0%} of the candidates"
 
 
 def make_writer(

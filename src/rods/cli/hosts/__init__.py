@@ -22,6 +22,8 @@ class Started(NamedTuple):
 
     config: RunConfig
     theirs: list[str]
+    source: Start
+    """Recipe, profile and options of the settings; of a resume, only its own options."""
 
     def write(self, folder: str) -> None:
         """Keep them for a resume."""
@@ -39,7 +41,8 @@ def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: b
     path, words = Path(folder) / STARTED, asked.overrides
     if not (resume and path.is_file()):
         recipe, profile = asked.recipe or "rods", profile_for(asked.profile, words)
-        return Started(load_config(recipe, profile, words), _last(theirs))
+        source = Start(recipe, profile, words)
+        return Started(load_config(*source), _last(theirs), source)
     if asked.recipe or asked.profile:
         raise ConfigError(f"{folder} resumes with its own recipe: omit --recipe and --profile.")
     try:
@@ -50,7 +53,7 @@ def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: b
         raise StoreError(f"{path}: damaged: {error}. {so}") from error
     config = with_overrides(made, words)
     require_same(folder, made.changed(config), drift)
-    return Started(config, _last([*before, *theirs]))
+    return Started(config, _last([*before, *theirs]), asked)
 
 
 def _last(words: Sequence[str]) -> list[str]:

@@ -30,12 +30,13 @@ def trl(
     resume: common.Resume = None,
     drift: common.Drift = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the GRPOConfig of the recipe; stop.")
+        bool, typer.Option("--dry-run", help="Show settings, tasks and TRL's arguments, then stop.")
     ] = False,
     memory: Annotated[
         float | None,
         typer.Option(help="GiB of each device, to plan for. [default: what is free here]"),
     ] = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Train in TRL's GRPOTrainer.
 
@@ -53,30 +54,35 @@ def trl(
     for text in made.theirs:
         override(theirs, text)
     from rods.assemble.library import hosted
+    from rods.assemble.outline import Outline
     from rods.trainers.memory.plan import trl_memory
 
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
     planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     from rods.integrations.trl.args import given_to, require_same
 
+    outline = None
+    if dry_run:
+        given = given_to(config, folder, **theirs)
+        outline = Outline(config, made.source)
+        outline.add_host("TRL", given)
+        outline.add("memory", *planned)
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
-        if dry_run:
-            common.out().print_json(data=given_to(config, folder, **theirs))
-            for line in planned:
-                common.say(line)
-            common.say("TRL is not installed, so names and values of --trl.KEY are not checked.")
-            return
-        raise
+        if not outline:
+            raise
+        common.print_results(outline.data, outline.text())
+        common.say("TRL is not installed, so names and values of --trl.KEY are not checked.")
+        return
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
-    if dry_run:
-        common.say(str(args))
+    if outline:
+        outline.data["TRL"] = args.to_dict()
+        common.print_results(outline.data, outline.text())
+        return
     for line in planned:
         common.say(line)
-    if dry_run:
-        return
     if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
     if os.environ.get("RANK", "0") == "0":

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Drift, Model, Profile, Recipe, Resume, out, overrides, resumed, say
+from rods.cli import common
 from rods.cli.hosts import left_off, require_meant, started
 from rods.config import Start
 from rods.errors import PrerequisiteError
@@ -19,34 +19,36 @@ RESUME = "trainer.resume_mode="  # word of verl's that holds for one start, not 
 
 def verl(
     context: typer.Context,
-    recipe: Recipe = "",
-    model: Model = "",
-    profile: Profile = "",
+    recipe: common.Recipe = "",
+    model: common.Model = "",
+    profile: common.Profile = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,
-    resume: Resume = None,
+    resume: common.Resume = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Machines; 1 if left out.")] = None,
     gpus: Annotated[int | None, typer.Option(min=1, help="GPUs a machine; 8 if left out.")] = None,
-    drift: Drift = False,
+    drift: common.Drift = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print verl's configuration after verl's checks; stop."),
+        typer.Option("--dry-run", help="Show settings, tasks and verl's arguments, then stop."),
     ] = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Train in verl's trainer.
 
     Any setting of `rods settings` is an option, such as --seed 1; verl's own: key=value.
     """
-    folder = str(resumed(target, resume, drift) or "runs/verl")
+    folder = str(common.resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
-    asked = overrides([word for word in context.args if word.startswith("--")], model)
+    asked = common.overrides([word for word in context.args if word.startswith("--")], model)
     once = any(RESUME in word for word in theirs)
     theirs += [f"{key}={n}" for key, n in ((NODES, nodes), (GPUS, gpus)) if n]
     made = started(folder, bool(resume), Start(recipe, profile, asked), theirs, drift)
     config, words = made.config, [word for word in made.theirs if not word.startswith("--")]
     sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
     nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))
+    from rods.assemble.outline import Outline
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.integrations.verl.start import LATEST, start
@@ -58,19 +60,24 @@ def verl(
         require_meant(folder, resume is not None, latest.is_file())
     require_named(config)  # here, not minutes later in a process of Ray's
     require_context(config, positions_of(load_architecture(config.model)))
+    outline = None
+    if dry_run:
+        given = for_engine(given_to(config, folder, nodes, gpus), words)
+        outline = Outline(config, made.source)
+        outline.add_host("verl", given)
     try:
         cfg = compose(config, folder, words, nodes, gpus, drift)
     except PrerequisiteError:
-        if dry_run:  # what verl would get beside its own defaults
-            if words:
-                say(f"verl is not installed: {' '.join(words)} is neither checked nor applied.")
-            out().print_json(data=for_engine(given_to(config, folder, nodes, gpus), words))
-            say("verl is not installed, so its own checks and defaults are missing.")
-            return
-        raise
-    if dry_run:
-        text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
-        out().print(text, markup=False, highlight=False)
+        if not outline:
+            raise
+        if words:
+            common.say(f"verl is not installed: {' '.join(words)} is neither checked nor applied.")
+        common.print_results(outline.data, outline.text())
+        common.say("verl is not installed, so its own checks and defaults are missing.")
+        return
+    if outline:
+        outline.data["verl"] = importlib.import_module("omegaconf").OmegaConf.to_container(cfg)
+        common.print_results(outline.data, outline.text())
         return
     from rods.assemble.library import hosted
 

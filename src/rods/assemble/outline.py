@@ -1,0 +1,121 @@
+"""What `--dry-run` shows: a summary of at most 40 lines, and all of it as data for `--json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from textwrap import TextWrapper
+from typing import Any
+
+from rods.assemble import outlook, stage_lines
+from rods.assemble.engines import with_engine, with_room
+from rods.assemble.refusals import require_known_tools, require_named, require_variants
+from rods.assemble.tasks import splits_of
+from rods.config import FULL, RunConfig, Start, load_config
+from rods.config.bundled import BUNDLED
+from rods.config.checks import require
+from rods.envs import make_environment
+from rods.errors import ConfigError, PolicyError, PrerequisiteError
+from rods.store import RunDirectory
+from rods.trainers.loading import load_architecture
+from rods.trainers.memory.plan import plan_of, require_fit, table
+from rods.trainers.memory.shape import GIB, device_of, is_here, require_context, shape_of
+from rods.writers import in_words
+
+TEXT = TextWrapper(108, "", "  ", break_long_words=False, break_on_hyphens=False)
+TEXT.max_lines, TEXT.placeholder = 12, " ... (--json has all)"
+MOST = 6  # texts of one row
+
+
+class Outline:
+    """A training that is not started: `data`, and the rows of its summary."""
+
+    def __init__(self, config: RunConfig, start: Start) -> None:
+        """Compare with the recipe and read the tasks; raises what training would raise."""
+        name, profile = start.recipe, start.profile or FULL
+        try:
+            changed = load_config(*start[:2]).changed(config) if name else start.overrides
+        except ConfigError:  # a recipe may need a setting from the command line
+            changed = start.overrides
+        changed = sorted(changed, key=lambda one: one.startswith("stages."))
+        self.config, self.rows = config, list[tuple[str, str]]()
+        self.data: dict[str, Any] = {"recipe": name, "profile": profile, "changed": changed}
+        self.data["settings"] = config.model_dump(mode="json")
+        rank = config.model.lora_rank
+        how = f"profile {profile}, curriculum {config.curriculum}, seed {config.seed}"
+        self.add("recipe", f"{name}, {how}" if name else how)
+        self.add("changed", *changed)
+        trained = f"adapters of rank {rank}" if rank else "all weights"
+        self.add("model", f"{config.model.name}: {trained} are trained")
+        self._add_tasks()
+        if config.grows:
+            self.add("variants", f"written by {in_words(config.synthesis)}")
+
+    def add(self, name: str, *texts: str, most: int = MOST) -> None:
+        """Add a row with a line for each text, or for the first of more than `most`."""
+        more = f"and {len(texts) - most} more (--json)"
+        texts = texts if len(texts) <= most else (*texts[:most], more)
+        self.rows += [("" if i else name, text) for i, text in enumerate(texts)]
+
+    def _add_tasks(self) -> None:
+        config, rollout, originals = self.config, self.config.rollout, ()
+        require_named(config)
+        require(config, "training")
+        try:
+            environment = make_environment(config.env.name, config.env.arguments)
+            splits = splits_of(config, environment)
+            originals = splits.originals
+            require_known_tools(config, environment, originals)
+            require_variants(config, environment, originals)
+            self.add("tasks", outlook(config, splits))
+            self.data["tasks"] = {"training": len(originals), "held_out": len(splits.held_out)}
+        except PrerequisiteError as error:  # such as BFCL without a network
+            if config.env.tasks:
+                raise
+            self.add("tasks", f"not read: {error}")
+        self.add("stages", *stage_lines(config, originals))
+        length = f"at most {config.updates}" if config.updates else "until the stages end"
+        size = f"{rollout.tasks_per_step} tasks x {rollout.k} rollouts"
+        self.add("updates", f"{length}, each of {size}")
+
+    def add_host(self, name: str, given: dict[str, Any]) -> None:
+        """Add what another trainer gets beside its own defaults."""
+        self.data[name] = given
+        short = (f"{'.'.join(key.split('.')[-2:])} {value}" for key, value in given.items())
+        self.add(name, ", ".join(short))
+
+    def add_memory(self, folder: str, resume: Path | None) -> None:
+        """Add the plan of the memory; raises `ConfigError` if it does not fit."""
+        try:
+            shape = shape_of(load_architecture(self.config.model))
+        except PolicyError as error:
+            raise PolicyError(f"memory was not planned: {error}") from error
+        device = device_of(self.config, here=False)
+        require_context(self.config, shape.positions)
+        config, said = with_engine(self.config, shape.parameters, device.on_gpu)
+        planned = plan_of(shape, config, device.on_gpu)
+        lines = [*table(planned, device), *([said] if said else [])]
+        self.data["memory"] = {item.name: item.bytes / GIB for item in planned.items}
+        room = "the GPU is not in this machine, so its host's memory and disk were not checked"
+        if is_here(device):  # runs beside it are not its own
+            device = with_room(device, resume or Path(folder or "runs") / "new")
+            free, host = device.disk / GIB, device.host / GIB
+            room = f"{free:.2f} GiB  free on disk; {host:.2f} in the host's memory"
+        self.add("memory", *map(str.strip, [*lines, room]), most=99)
+        require_fit(shape, config, device)
+
+    def add_time(self, run: Path | None) -> None:
+        """Add the time, as far as it is known: a `run` that resumes has made updates."""
+        rows: list[Any] = [*RunDirectory.open(run).metrics()] if run else []
+        each = [r["seconds_rollout"] + r["seconds_update"] for r in rows if r["kind"] == "step"]
+        time = "unknown; --updates 2 measures it: its report has the seconds of an update"
+        if each and (left := self.config.updates - len(each)) > 0:
+            time = f"{left * median(each) / 60:.0f} minutes for the updates that are left: {left}"
+        elif self.config.model.name in BUNDLED and not self.data["changed"]:
+            time = "minutes on two CPU cores"
+        self.add("time", time)
+
+    def text(self) -> str:
+        """Return the summary."""
+        rows = ((f"{name:12}", TEXT.wrap(text)) for name, text in self.rows)
+        return "\n".join(name + f"\n{'':12}".join(lines) for name, lines in rows)
