@@ -314,13 +314,16 @@ def read_tasks(path: str | Path) -> Iterator[Task]:
     seen: dict[str, str] = {}
     for where, row in placed_rows(Path(path), "tasks", TaskError, COLUMNS):
         task = Task.from_json(cast("Any", carried(row, where) or row), where)
-        if task.id in seen:
-            raise TaskError(
-                f"{where}: the same task (id {task.id}) stands at {seen[task.id]} already. Remove "
-                "one of them."
-            )
-        seen[task.id] = where
+        require_new(task, where, seen)
         yield task
+
+
+def require_new(task: Task, where: str, seen: dict[str, str]) -> None:
+    """Note where a task stands; raises `TaskError` if it stands elsewhere already."""
+    if (first := seen.setdefault(task.id, where)) != where:
+        raise TaskError(
+            f"{where}: the same task (id {task.id}) stands at {first} already. Remove one of them."
+        )
 
 
 def carried(row: object, where: str) -> Mapping[str, Any] | None:

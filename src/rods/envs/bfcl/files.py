@@ -23,7 +23,7 @@ from rods.errors import TaskError
 from rods.infra.rows import field, placed_rows
 from rods.infra.text import require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
-from rods.task import Columns, Task, carried
+from rods.task import Columns, Task, carried, require_new
 
 _THEIRS = ("id", "question", "initial_config", "involved_classes", "missed_function", "extra_info")
 COLUMNS = Columns((*_THEIRS, *COLUMNS_OF_OURS))
@@ -66,12 +66,7 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
             task = _entry(cast("dict[str, Any]", row), answers, where, wheel)
         else:
             raise TaskError(f"{where}: {_FORMS}")
-        if task.id in seen:
-            raise TaskError(
-                f"{where}: the same task (id {task.id}) stands at {seen[task.id]} already. Remove "
-                "one of them."
-            )
-        seen[task.id] = where
+        require_new(task, where, seen)
         yield task
 
 
