@@ -102,9 +102,6 @@ def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
     return found
 
 
-# -- the call itself -----------------------------------------------------------------------------
-
-
 def call_hint(call: ToolCall, offered: Mapping[str, ToolSpec]) -> str:
     """What is wrong with a call, nested ones included, by the descriptions of tools alone."""
     for one in nested(call):
@@ -154,9 +151,6 @@ def _value_fault(name: str, value: object, schema: Mapping[str, object], require
     if choices and value not in choices:
         return f"{name} must be one of {quoted(choices)}"
     return ""
-
-
-# -- where its values are ------------------------------------------------------------------------
 
 
 def value_hint(call: ToolCall, said: str, state: Mapping[str, object]) -> str:

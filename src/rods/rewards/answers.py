@@ -60,9 +60,6 @@ _TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _PHRASE = re.compile(r"\banswer\s*(?:is\b|:|=)\s*:?[ \t]*", re.IGNORECASE)
 
 
-# -- where the answer stands ---------------------------------------------------------------------
-
-
 def last_boxed(text: str, bare: bool = True) -> str | None:
     """What the last complete `\\boxed{}` holds, inner braces included; None if there is none.
 
@@ -117,9 +114,6 @@ def final_answer(text: str, forms: Sequence[Form] = ANY) -> str | None:
 
 
 _FINDERS = {"boxed": last_boxed, "tag": last_tagged, "phrase": last_phrase}
-
-
-# -- the reference -------------------------------------------------------------------------------
 
 
 def references(task: Task) -> tuple[str, ...]:

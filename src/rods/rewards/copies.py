@@ -13,8 +13,6 @@ import re
 
 from rods.rewards.numbers import spelt, tidy
 
-# -- work that is left ---------------------------------------------------------------------------
-
 _ALWAYS = (
     r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d\s*[a-z]\}|\bd/d[a-z]\b",
     r"\\det|\\begin\{vmatrix|\|\\begin|\bdet\(",
@@ -75,8 +73,6 @@ def _more(kind: str, answer: str, reference: str) -> bool:
     mine, theirs = (len(re.findall(kind, text)) for text in (answer, reference))
     return mine > theirs if kind is _TABLES else mine > 0 == theirs
 
-
-# -- copies --------------------------------------------------------------------------------------
 
 _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
 _NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")

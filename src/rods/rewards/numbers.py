@@ -50,8 +50,6 @@ class Number:
         return self.form, self.percent
 
 
-# -- one spelling --------------------------------------------------------------------------------
-
 _SIGNS = str.maketrans(
     {
         **{"\u2212": "-", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/"},
@@ -119,8 +117,6 @@ def spelt(text: str) -> str:
     return text
 
 
-# -- numbers -------------------------------------------------------------------------------------
-
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3}){1,20}"
 _INTEGER = r"\d{1,60}"
 _TEN = r"10\^(?:\{(?P<v>[+-]?\d{1,3})\}|(?P<w>\d))"
@@ -184,8 +180,6 @@ def _read(match: re.Match[str]) -> Number | None:
     sign = -1 if part["sign"] == "-" else 1
     return Number(sign * value, form, bool(part["percent"]), exact, reduced)
 
-
-# -- units ---------------------------------------------------------------------------------------
 
 SYMBOLS = frozenset(
     ["mm", "cm", "m", "km", "mg", "g", "kg", "ms", "s", "min", "h", "ml", "l", "in", "ft", "am",

@@ -25,8 +25,6 @@ from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
 from rods.rewards.numbers import SYMBOLS, Number, is_value, number_of, numbers_in, read_number, tidy
 from rods.rewards.verifier import LONGEST, Verdict, ask
 
-# -- texts ---------------------------------------------------------------------------
-
 
 def same_text(answer: str, reference: str) -> bool:
     """Exact match of normalized texts, as question-answering benchmarks score it.
@@ -49,9 +47,6 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept).split() or kept.split())
 
 
-# -- values --------------------------------------------------------------------------------------
-
-
 def same_value(answer: str, reference: str) -> bool:
     """Whether an answer is the reference's value, worked out: digits, with a sign and a point.
 
@@ -60,9 +55,6 @@ def same_value(answer: str, reference: str) -> bool:
     """
     mine, theirs = (number_of(tidy(text)) for text in (answer, reference))
     return bool(is_value(answer) and mine and theirs and mine.value == theirs.value)
-
-
-# -- mathematics ---------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4096)
@@ -145,8 +137,6 @@ def _say(right: bool) -> Verdict:
     return "right" if right else "wrong"
 
 
-# -- words ---------------------------------------------------------------------------------------
-
 _LETTERS = re.compile(r"[^\W\d_]+(?:\s+[^\W\d_]+)*")
 _WORDS = re.compile(r"[^\W\d_](?:\w|[ .,'&!?\u2019-])*")
 _PROSE = re.compile(r"[^\W\d_]{4}|[^\W\d_]{2,}\s+[^\W\d_]{2,}")
@@ -192,9 +182,6 @@ def _other_unit(answer: str, reference: str) -> bool:
 
 _MONEY = re.compile("\\\\\\$|[\u00a3\u00a5\u20a0-\u20cf]")
 _UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\b")
-
-
-# -- numbers -------------------------------------------------------------------------------------
 
 _ROUNDING = Fraction(5, 10_000_000)
 _SUBSCRIPTS = re.compile(r"_\{[^{}]*\}|_\w|\([^()=]*\)|\\(?:text|mathrm)\{[^{}=]*\}")
@@ -266,9 +253,6 @@ def _equal(mine: Number, value: Fraction, theirs: Number) -> bool:
     apart = abs(mine.value - value)
     rounded = not (mine.exact and theirs.exact)
     return not apart or (rounded and apart <= _ROUNDING and apart <= abs(value) / 10_000)
-
-
-# -- lists ---------------------------------------------------------------------------------------
 
 
 def _lists(mine: str, theirs: str) -> Verdict | None:

@@ -117,9 +117,6 @@ def _fault(step: SingleStep) -> str:
     return ""
 
 
-# -- forms ---------------------------------------------------------------------------------------
-
-
 def _asked(row: dict[str, Any]) -> SingleStep:
     calls = _calls(_loaded(row["answers"], "answers"))
     tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
@@ -170,9 +167,6 @@ def _last_apart(
     if said and said[-1].role == "user":
         return SingleStep(tools, tuple(said[:-1]), said[-1].content, calls, not calls)
     return SingleStep(tools, tuple(said), "", calls, not calls)
-
-
-# -- parts ---------------------------------------------------------------------------------------
 
 
 def _message(row: dict[str, Any], names: Sequence[str] | None = None) -> Message:

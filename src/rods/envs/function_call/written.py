@@ -82,9 +82,6 @@ def _calls(body: str) -> tuple[ToolCall, ...]:
     return tuple(made)
 
 
-# -- ToolACE -------------------------------------------------------------------------------------
-
-
 def listed_tools(system: str) -> list[Any]:
     """The JSON list of tools in a system message; raises `ValueError` where there is none."""
     decoder = json.JSONDecoder()
@@ -163,9 +160,6 @@ def _named(name: str, call: PyCall) -> dict[str, Value]:
         raise SyntaxError(f"{name}: a call as an argument")
 
     return {key: mapped(value, refuse) for key, value in call.keyword.items()}
-
-
-# -- tables of parameters ------------------------------------------------------------------------
 
 
 _TYPES = {

@@ -179,9 +179,6 @@ def _value(
     return rng.choice([entity for entity in made[relation.to] if entity != subject])
 
 
-# -- texts ---------------------------------------------------------------------------------------
-
-
 def _texts(province: Province, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Titles and texts in no order that tells anything."""
     texts = [(e, _article(e, kind, province, rng)) for e, kind in province.kinds.items()]

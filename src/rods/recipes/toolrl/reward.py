@@ -144,9 +144,6 @@ class ToolRlReward(SingleStepReward):
         return (reach.high - reach.low) * earned / _most(truth, self.grain) + reach.low
 
 
-# -- parts ---------------------------------------------------------------------------------------
-
-
 def ranges(scale: Scale, step: int) -> Ranges:
     """What format and correctness may be worth at a step, counted from 1."""
     form, calls = Range(0.0, 1.0), Range(-3.0, 3.0)
@@ -188,9 +185,6 @@ def thought_length(text: str, length: Length, step: int) -> float:
     most = 512 if length == "fixed" else (640 - 384) * step / 105 + 384
     words = text.split("<think>")[-1].split("</think>")[0].split()
     return min(round(len(words) / most, 2), 1.0)
-
-
-# -- correctness ---------------------------------------------------------------------------------
 
 
 def overlap(wanted: Sequence[Any], given: Sequence[Any], refined: bool = False) -> float:
