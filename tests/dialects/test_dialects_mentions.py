@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
+from rods.dialects.programs import last_block, unwrapped
 from rods.recipes.tool_n1.reward import read_reply
 from rods.recipes.toolrl.reward import has_shape, read_lines
 from rods.rewards.answers import last_boxed
@@ -55,6 +56,16 @@ MENTIONS = [
     *(f"{pair.replace('.', '</tool_call>')} closes it." for pair in MARKS),
     "**<tool_call>** and **</tool_call>**",
     "| <tool_call> | opens it |",
+    "<tool_call> opens a call, </tool_call> closes it.",
+    "<tool_call> is the tag; I will not call.",
+    "- <tool_call>: opens it\n- </tool_call>: closes it",
+    "1. <tool_call>\n2. </tool_call>",
+    "tags: <tool_call>/</tool_call>",
+    "The opening tag: <tool_call>",
+    "No <tool_call>s are needed.",
+    "It is closed with </tool_call>",
+    "*<tool_call>* and </tool_call>",
+    "A call looks like <tool_call>{...}</tool_call>.",
 ]
 
 
@@ -89,7 +100,15 @@ def test_a_tag_in_an_argument_swallows_no_call(name: str) -> None:
 @pytest.mark.parametrize("name", TAGGED)
 @pytest.mark.parametrize(
     "attempt",
-    ["<tool_call>\nls()\n</tool_call>", "So: <tool_call> ls() </tool_call>", "<tool_call>"],
+    [
+        *("<tool_call>\nls()\n</tool_call>", "So: <tool_call> ls() </tool_call>", "<tool_call>"),
+        *(
+            "With the <tool_call>\nls()\n</tool_call>",
+            "<tool_call>...</tool_call>",
+            "I <tool_call>",
+        ),
+        *("By <tool_call> list it </tool_call>", "1. <tool_call>\nls()\n2. </tool_call>"),
+    ],
 )
 def test_an_attempt_is_no_mention(name: str, attempt: str) -> None:
     assert parse(name, attempt) == (ParseVerdict.MALFORMED, ())
@@ -163,6 +182,62 @@ def test_arguments_as_json_text_are_read_where_the_family_writes_them(name: str)
         assert parse(name, text) == (ParseVerdict.MALFORMED, ()), broken
 
 
+MARKERS = ["- ", "1. ", "* ", "2) ", "(1) ", "a) ", "> ", "• ", "1. - "]
+"""What stands before an item of a list."""
+BARE = {
+    "llama": '{"name": "ls", "parameters": {"a": "x"}}',
+    "hermes": '{"name": "ls", "arguments": {"a": "x"}}',
+    "tool_n1": '{"name": "ls", "arguments": {"a": "x"}}',
+    "toolrl": '{"name": "ls", "parameters": {"a": "x"}}',
+    "xml": "<function=ls>\n<parameter=a>\nx\n</parameter>\n</function>",
+    "pythonic": "[ls(a='x')]",
+    "compact": "[ls(a='x')]",
+    "think": '{"name": "ls", "arguments": {"a": "x"}}',
+    "artist": "",
+}
+"""A call as the dialect has it, without its tags."""
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_a_call_in_an_item_of_a_list_is_no_answer(name: str, marker: str) -> None:
+    for before in ("", "<think>I look.</think>\n"):
+        for call in (written(name, LS), BARE[name]):
+            verdict, calls = parse(name, f"{before}{marker}{call}\n{marker}{call}")
+            assert verdict is ParseVerdict.MALFORMED or set(map(str, calls)) == {str(LS)}, call
+    listed = f"{marker}the file\n{marker}[x] done, {{x}}"
+    if name != "think":
+        assert parse(name, listed) == (ParseVerdict.ANSWER, ())
+
+
+@pytest.mark.parametrize("label", ["Call: ", "- Call 1: ", "**Call:** "])
+@pytest.mark.parametrize("name", ["hermes", "llama", "tool_n1", "toolrl"])
+def test_a_call_after_a_colon_is_no_answer(name: str, label: str) -> None:
+    assert parse(name, label + BARE[name]) == (ParseVerdict.MALFORMED, ())
+    assert parse(name, f"{label}`{BARE[name]}`") == (ParseVerdict.ANSWER, ())
+
+
+OPENED = [
+    *("<think>I look.\n", "<response>Hm.\n", "<answer>Hm.\n", "<code>\nx = 1\n", "<python>\n"),
+    *("<search> who\n", "<|python_tag|>\n", "<tool_call>\n", "<tool_call>\nls(\n", "<obs>\n"),
+    *('<tool_call>\n{"name": "ls", \n', "<tool_call>\n<function=ls>\n", "<interpreter>\n"),
+    "<tool_call>\n<function=ls>\n<parameter=a>\nx\n",
+]
+"""What opens something in one of the dialects, and does not close it."""
+
+
+@pytest.mark.parametrize("before", OPENED)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_an_unclosed_tag_swallows_no_call(name: str, before: str) -> None:
+    verdict, calls = parse(name, before + written(name, LS))
+    assert verdict is ParseVerdict.MALFORMED or calls == (LS,)
+
+
+def test_an_unclosed_response_swallows_no_response() -> None:
+    text = "<think>x</think>\n<response> So <response> It is done. </response>"
+    assert structured("toolrl").parse(text, OFFERED, truncated=False).answer == "It is done."
+
+
 # -- readers of the rewards ------------------------------------------------------------------------
 
 BOX = r"The answer is \boxed{5}."
@@ -195,6 +270,64 @@ def test_a_mentioned_fence_hides_no_answer(fence: str) -> None:
         assert last_boxed(without_calls(block)) is None, block
         assert last_boxed(without_calls(f"{block}\n{BOX}")) == "5", block
     assert last_boxed(without_calls(f"Then {fence} \\boxed{{7}} ``` and {BOX}")) == "5"
+
+
+@pytest.mark.parametrize("form", ["code", "python", "tool_call", "search", "```python", "~~~py"])
+def test_what_is_not_closed_hides_no_answer(form: str) -> None:
+    tag = form if form[0] in "`~" else f"<{form}>"
+    program = "x = '\\boxed{7}'\nprint(x)"
+    indented = program.replace("x =", "    x =").replace("print", "    print")
+    for words in (
+        f"{tag}\n{program}\nSo {BOX}",
+        f"{tag}\n\n{indented}\n\nSo {BOX}",
+        f"So\n{tag}\n{program}\n<answer>{BOX}</answer>",
+        f"{tag}\n{program}\n{BOX}\n{tag}\n{program}",
+    ):
+        assert last_boxed(without_calls(words)) == "5", words
+    assert last_boxed(without_calls(f"{tag}\n{program}")) is None
+    if form[0] not in "`~":
+        closed = f"<{form}>\n{program}\n</{form}>"
+        assert last_boxed(without_calls(f"{tag}\n{program}\n{BOX}\n{closed}")) == "5"
+        assert last_boxed(without_calls(f"{tag}\n```python\n{program}\n```\n{BOX}")) == "5"
+
+
+PROGRAM_FENCES = [
+    *("```python3.11", "```Python3", "~~~python", "``` python", "```{python}", "```{.python}"),
+    *("```{python, echo=FALSE}", "```python title=x", '```python title="a b.py"', "```py3"),
+    *("```python {cmd=true}", "````python", "```ipython3", "~~~~ py", "```python\r", "~~~", "```"),
+]
+
+
+@pytest.mark.parametrize("opened", PROGRAM_FENCES)
+def test_a_program_in_any_fence_is_run_and_hides_its_text(opened: str) -> None:
+    closed = opened[0] * (len(opened) - len(opened.lstrip(opened[0])))
+    program = "text = '\\boxed{7}'\nprint(text)"
+    block = f"{opened}\n{program}\n{closed}"
+    for text, name in (
+        (f"{block}\n```output", "torl"),
+        (block, "zerotir"),
+        (f"<code>\n{block}\n</code>", "retool"),
+        (f"<python>\n{block}\n</python>", "artist"),
+    ):
+        dialect = get_dialect(name)
+        assert isinstance(dialect, InlineDialect)
+        if name == "zerotir" and "```python" not in text:
+            continue  # its released code stops at nothing else
+        read = dialect.read(text)
+        assert read and [call.arguments["code"] for call in read.calls] == [program], name
+    assert unwrapped(block) == program
+    for text in (block, f"1. So\n   {block}", f"- {block}"):
+        assert last_boxed(without_calls(text)) is None, text
+        assert last_boxed(without_calls(f"{text}\n{BOX}")) == "5", text
+    answer = f"{opened}\n{BOX}\n{closed}" if opened in ("~~~", "```") else f"~~~text\n{BOX}\n~~~"
+    assert last_boxed(without_calls(answer)) == "5"
+    assert last_boxed(without_calls(f"```text\nx\n```\n{BOX}\n{block}")) == "5"
+
+
+def test_a_name_that_the_program_uses_is_no_attribute() -> None:
+    assert last_block("```python x=5\nprint(x)\n```") == "x=5\nprint(x)"
+    assert last_block("```python x=5\nprint(1)\n```") == "print(1)"
+    assert last_block("```python x=5\n```") == "x=5"
 
 
 # -- any text --------------------------------------------------------------------------------------
@@ -253,7 +386,18 @@ REPEATED = [
     *("```py\n", "<tool_call>{", '<tool_call>{"a', "<tool_call> and </tool_call> ", "<code>"),
     *("`<tool_call><function=ls><parameter=a>", '{"name": "ls", "parameters": {}}\n'),
     *("\n</parameter>\n ", "</tool_call>", "<think>", "</think><answer>", "1+", "[f(x="),
-    *("the ```py x ", "```python\nx\n```\n", "<|python_tag|>"),
+    *("the ```py x ", "```python\nx\n```\n", "<|python_tag|>", "~~~", "~~~\n", "go ```python\n"),
+    *(
+        "x = 1\n<code>\n",
+        "#<code>\n",
+        "```python a=1 ",
+        "```{",
+        "- - ",
+        "1. [",
+        "a: ",
+        "<b>[f()]\n",
+    ),
+    *("```x\n", "x <code> y </code> ", "```\nx\n", "<python>\n<code>\n", "tag <tool_call>\n"),
 ]
 
 
@@ -262,7 +406,7 @@ REPEATED = [
 def test_time_grows_with_the_length_of_a_text(name: str) -> None:
     ends = ("", "</code>", "</python>", "```output", "\n</parameter>\n</function>\n</tool_call>")
     for piece in REPEATED:
-        for end in ends if name in INLINE else ends[::4]:
+        for end in ends if name in INLINE else ends[::4] + ends[1:2]:
             text = piece * (300_000 // len(piece)) + end
             begin = time.process_time()
             READERS[name](text)
@@ -271,15 +415,18 @@ def test_time_grows_with_the_length_of_a_text(name: str) -> None:
 
 CALL_OF_LS = '{"name": "ls", "arguments": {"a": "x"}}'
 FENCED = f"<tool_call>\nOPEN\n{CALL_OF_LS}\n```\n</tool_call>"
+FENCES = ["```json", "``` json", "```  JSON ", "```", "``` ", "~~~json", "~~~", "```{json}"]
+FENCES += ['```json title="a b"', "```json {a=b}", "````json", "```json5.1"]
 
 
-@pytest.mark.parametrize("opened", ["```json", "``` json", "```  JSON ", "```", "``` "])
+@pytest.mark.parametrize("opened", FENCES)
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("hermes", FENCED),
         ("toolrl", f"<think>x</think>{FENCED}"),
         ("tool_n1", f"<think>x</think>{FENCED.replace(CALL_OF_LS, f'[{CALL_OF_LS}]')}"),
+        ("think", f"<think>x</think>{FENCED}"),
         ("llama", f"OPEN\n{CALL_OF_LS}\n```"),
         ("llama", f"OPEN\n[{CALL_OF_LS}]\n```"),
         ("pythonic", "OPEN\n[ls(a='x')]\n```"),
@@ -287,4 +434,5 @@ FENCED = f"<tool_call>\nOPEN\n{CALL_OF_LS}\n```\n</tool_call>"
 )
 def test_a_fence_is_one_with_blanks_before_its_language(name: str, text: str, opened: str) -> None:
     text = text.replace("arguments", "parameters") if name in ("llama", "toolrl") else text
-    assert parse(name, text.replace("OPEN", opened)) == (ParseVerdict.CALLS, (LS,))
+    text = text.replace("```", "~~~" if "~" in opened else "```").replace("OPEN", opened)
+    assert parse(name, text) == (ParseVerdict.CALLS, (LS,))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from rods.dialects.base import Parsed
 from rods.dialects.bounds import calls_fault
-from rods.dialects.programs import between, dedented, last_block, printed
+from rods.dialects.programs import between, in_fence, last_block, printed
 from rods.errors import TaskError
 from rods.types import ParseVerdict, ToolCall, ToolResult
 
@@ -105,8 +105,11 @@ class InlineDialect:
             )
         pieces: list[tuple[str, bool]] = []
         for program, output in zip(programs, outputs, strict=True):
+            # bytes: tokens at most, where no tokenizer is known
             pieces.append((self._write(program.strip("\n")), True))
-            shown = self.shorten(ToolResult(output), _bytes)
+            shown = self.shorten(
+                ToolResult(output), lambda text: len(text.encode("utf-8", "replace"))
+            )
             pieces.append((self.insert(shown), False))
         return [*pieces, (self._answer(answer), True)]
 
@@ -149,7 +152,10 @@ class Torl(InlineDialect):
 
 
 class ZeroTir(InlineDialect):
-    r"""ZeroTIR (arXiv 2505.07773): stops where a python block begins and where it ends."""
+    r"""ZeroTIR (arXiv 2505.07773): stops where a python block begins and where it ends.
+
+    As in its released code, only "```python" begins a program, whatever follows on the line.
+    """
 
     _template = (
         "The assistant first thinks in <think> </think>, where it may use ```python code, then "
@@ -173,7 +179,7 @@ class ZeroTir(InlineDialect):
 
     def _program(self, text: str) -> str | None:
         inside, closed, _ = text.partition(OPEN)[2].partition(CLOSE)
-        return dedented(inside.lstrip(" ")) if closed else None
+        return in_fence(inside, CLOSE) if closed else None
 
     def _answer(self, answer: str) -> str:
         return rf"</think> <answer> \boxed{{{answer}}} </answer>"
@@ -195,11 +201,6 @@ class ReTool(InlineDialect):
 
     def _write(self, program: str) -> str:
         return f"<code>\n{super()._write(program)}\n</code>"
-
-
-def _bytes(text: str) -> int:
-    """Tokens of a text at most, where no tokenizer is known."""
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 class SearchR1(InlineDialect):

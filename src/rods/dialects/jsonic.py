@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP
-from rods.dialects.marks import closes, next_tag, quoted, unfence
+from rods.dialects.marks import FENCE, ITEM, closes, next_tag, quoted, unfence
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
 from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _BLANK = re.compile(r"\s*")
-_FENCE = re.compile(r"\s*```[ \t]*\w*\s*")
+_FENCE = re.compile(rf"\s*{FENCE}\s*")
 _ABSTAIN = (
     "When the request is done, answer in words. If a function or a value is missing, call nothing "
     "and say what is missing."
@@ -162,7 +162,7 @@ def read_json_block(
     return calls, close.end()
 
 
-_CLOSES = (re.compile(rf"\s*{CLOSE}"), re.compile(rf"\s*```\s*{CLOSE}"))
+_CLOSES = (re.compile(rf"\s*{CLOSE}"), re.compile(rf"\s*(?:`{{3,}}|~{{3,}})\s*{CLOSE}"))
 
 
 def dump_call(call: ToolCall, arguments_key: str, dialect: str) -> str:
@@ -176,12 +176,20 @@ def dump_call(call: ToolCall, arguments_key: str, dialect: str) -> str:
 
 
 _LATE = re.compile(
-    r'^[ \t]*(?:\[[ \t]*)?\{\s*"(?:name|type|function)"\s*:[^{}]*"(?:parameters|arguments)"\s*:',
+    rf'^[ \t]*(?:{ITEM}){{0,3}}(?:[^{{}}`"\n]*:[ \t*]*)?(?:\[[ \t]*)?'
+    r'\{\s*"(?:name|type|function)"\s*:[^{}]*"(?:parameters|arguments)"\s*:',
     re.MULTILINE,
 )
-"""A call on lines of its own amid words."""
+"""A call amid words: on lines of its own, in an item of a list or after a colon."""
 _NAMED = re.compile(r'\[?\s*\{\s*"(?:type|id|name|arguments|parameters)"\s*:')
 """The beginning of a call."""
+UNTAGGED = f"the tags {OPEN}{CLOSE} around the call are missing"
+
+
+def require_tags(body: str) -> None:
+    """Refuse a text without tags that has a call amid its words; raises `CallSyntaxError`."""
+    if OPEN not in body and _LATE.search(body):
+        raise CallSyntaxError(UNTAGGED)
 
 
 _read_hermes = partial(read_json_block, arguments_key="arguments", texts=True)
@@ -220,14 +228,12 @@ class Hermes(PlainDialect):
             CallSyntaxError: it has no tags, or cannot be read.
         """
         inside = unfence(body)
-        missing = f"the tags {OPEN}{CLOSE} around the call are missing"
         if not _NAMED.match(inside) or '"arguments"' not in inside:
-            if OPEN not in body and _LATE.search(body):
-                raise CallSyntaxError(missing)
+            require_tags(body)
             return None
         calls, end = read_json_calls(inside, 0, "arguments", texts=True)
         if inside is body or inside[end:].strip():
-            raise CallSyntaxError(missing)
+            raise CallSyntaxError(UNTAGGED)
         return calls
 
     def write(self, calls: Sequence[ToolCall]) -> str:

@@ -1,7 +1,8 @@
 """Thoughts, fences and tags around calls: what opens something, and what is only mentioned.
 
-Owns the one rule by which a tag in a text is a mention: it is quoted, or it stands amid the words
-of a line and its pair holds nothing. Never reads calls. Takes time in proportion to the text.
+Owns what a code fence looks like, and the one rule by which a tag in a text is a mention: it is
+quoted, or the words beside it speak of it, and its pair holds nothing. Never reads calls. Takes
+time in proportion to the text.
 
     >>> next_tag("Put it into the <tool_call> tag.", "tool_call")
 """
@@ -12,12 +13,35 @@ import re
 from functools import cache
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"```[ \t]*\w*[ \t\r]*(?=[\n\[{<])")
-_WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<…/]|-\w|'s ")
+PYTHON = r"(?:i?python|py)\d*(?:\.\d+)*"
+"""What fences call Python, such as `Python3` and `python3.11`."""
+ITEM = r"(?:[-*+>•–]|\(?\w{1,2}[.)])[ \t]*"  # noqa: RUF001
+"""The mark of an item of a list."""
+ATTRIBUTES = (
+    r"(?:[ \t]+(?:\{[ \t]*[.#\w][^{}\n]*\}|[\w-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`=]+)))*[ \t\r]*"
+)
+"""What may follow the language of a fence on its line: `{cmd=true}`, `title="a b"`."""
+FENCE = rf"(`{{3,}}|~{{3,}})[ \t]*(?:\{{[ \t]*\.?[A-Za-z][^{{}}\n]*\}}|[\w.+-]*){ATTRIBUTES}"
+"""The whole opening of a fence of any language."""
+_FENCE = re.compile(rf"{FENCE}(?=[\n\[{{<])")
+_WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<…/]|-\w|'s |\{(?:\.\.\.|…)\}")
 _PAIRS = ("**", "__", "~~", "||", "[]", "{}", "<>", "«»", "‘’", "„“", "””", "「」")  # noqa: RUF001
 """What stands on both sides of a tag that is named."""
-_HELD = re.compile(r"\s*(?:```[ \t]*\w*\s*)?[{\[<]")
-_JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\.\.\.|…)?\s*")
+_NAMES = re.compile(
+    r"(?:\b(?:the|an?|no|and|or|of|with|without|by|between)|\btags?(?: (?:is|are|was|called))?)"
+    r"\W{0,3}\Z",
+    re.IGNORECASE,
+)
+"""The end of words that name the tag behind them."""
+_NAMED = re.compile(
+    r"(?:-?s\b|[:,]?[ \t]+(?:tags?|is|are|was|opens|closes|marks|means|begins|starts|ends|must|has"
+    r"|and|or)\b)"
+)
+"""The beginning of words that speak of the tag before them."""
+_HELD = re.compile(rf"\s*(?:{FENCE}\s*)?(?!\{{(?:\.\.\.|…)\}})[{{\[<]")
+_JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\{?(?:\.\.\.|…)\}?)?\s*")
+_LISTED = re.compile(rf"\s*(?:and|or|to|/|,|\n[ \t]*{ITEM})\s*")
+"""What joins a tag and its closing one where both are named, and where no call is meant."""
 _WINDOW = 200
 """Characters of a line before and after a tag that are looked at."""
 
@@ -31,9 +55,16 @@ def unfence(text: str) -> str:
     """The inside of a code fence if the whole text is one, else the text."""
     body = text.strip()
     opened = _FENCE.match(body)
-    if opened is None or not body.endswith("```") or opened.end() > len(body) - 3:
+    end = len(body.rstrip(opened[1][0])) if opened else 0
+    if opened is None or len(body) - end < 3 or opened.end() > end:
         return text
-    return body[opened.end() : -3].strip()
+    return body[opened.end() : end].strip()
+
+
+def opening(language: str) -> str:
+    """The pattern of a fence of a language, which may stand in braces (`{.python}`)."""
+    braced = rf"\{{[ \t]*\.?(?i:{language})\b[^{{}}\n]*\}}"
+    return rf"(?:```|~~~)[ \t]*(?:{braced}|(?i:{language})\b)"
 
 
 def next_tag(text: str, tag: str, at: int = 0) -> re.Match[str] | None:
@@ -59,18 +90,26 @@ def mention_end(found: re.Match[str], tag: str) -> int:
     opens = not closes(found)
     if opens and _holds(found, tag):
         return 0
-    before = _line_before(text, start).rstrip(" \t")[-1:]
+    line = _line_before(text, start).rstrip(" \t")
+    before = line[-1:]
     if before + text[end : end + _WINDOW].lstrip(" \t")[:1] in _PAIRS or quoted(text, start, end):
         return end
     following = _form(tag).search(text, end) if opens else None
     if following and not closes(following) and _holds(following, tag):
         return end  # that one begins the call
-    if not (before.isalnum() or before in ("(", ",")) or not _WORD_AFTER.match(text, end):
+    pair = following if following and closes(following) else None
+    gap = text[end : min(pair.start(), end + _WINDOW)] if pair else ""
+    after = text[end : end + _WINDOW].lstrip(" \t*.,;:!?)")
+    after = after.partition("\n")[0] if not opens else after
+    if pair and _LISTED.fullmatch(gap):
+        return pair.end()
+    amid = (before.isalnum() or before in ("(", ",")) and _WORD_AFTER.match(text, end)
+    named = _NAMED.match(text, end)
+    if not (amid or named or (_NAMES.search(line) and (pair or not after.strip()))):
         return 0
-    if following is None or not closes(following):
+    if pair is None or (named and _NAMED.match(text, pair.end())):
         return end
-    joined = _JOINED.fullmatch(text, end, min(following.start(), end + _WINDOW))
-    return following.end() if joined and joined.end() == following.start() else 0
+    return pair.end() if _JOINED.fullmatch(gap) else 0
 
 
 def _holds(found: re.Match[str], tag: str) -> bool:

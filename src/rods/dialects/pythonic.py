@@ -11,18 +11,22 @@ named by the order of the tool's properties. Text is parsed as syntax, never eva
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, mapped, signature
 from rods.dialects.bounds import calls_fault
-from rods.dialects.marks import unfence
+from rods.dialects.marks import ITEM, unfence
 from rods.errors import TaskError
-from rods.infra.pycall import PyCall, parse_python_calls
+from rods.infra.pycall import CallSyntaxError, PyCall, parse_python_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
 
 class Pythonic(PlainDialect):
-    """`[f(a=1), g(b='x')]`, perhaps in a code fence, is calls; other text is an answer."""
+    """`[f(a=1), g(b='x')]`, perhaps in a code fence, is calls; other text is an answer.
+
+    A list that only an item's mark or a tag of another dialect precedes is malformed.
+    """
 
     name = "pythonic"
     _remedy = (
@@ -42,6 +46,8 @@ class Pythonic(PlainDialect):
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
         inside = unfence(body)
         if not inside.startswith("["):
+            if found := _MARKED.match(inside):
+                raise CallSyntaxError(f"{found[0].split()[0]} stands before the list of calls")
             return Parsed(ParseVerdict.ANSWER, answer=body)
         written = parse_python_calls(inside, dotted=True)
         faults: dict[str, str] = {}
@@ -60,6 +66,12 @@ class Pythonic(PlainDialect):
             signature(s) + (f" - {s.description.strip()}" if s.description.strip() else "")
             for s in specs
         )
+
+
+_MARKED = re.compile(
+    rf"(?:(?:{ITEM}){{1,3}}|<(?:\w+|\|python_tag\|)>.*(?<=[>\n]))\[[\w.]+\(", re.DOTALL
+)
+"""A list of calls behind the mark of an item, or behind a tag that other dialects have."""
 
 
 def _named(call: PyCall, offered: Mapping[str, ToolSpec], faults: dict[str, str]) -> ToolCall:

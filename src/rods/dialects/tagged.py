@@ -18,7 +18,8 @@ from typing import Any, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP
-from rods.dialects.jsonic import CLOSE, OPEN, calls_of, read_blocks
+from rods.dialects.jsonic import CLOSE, OPEN, UNTAGGED, calls_of, read_blocks
+from rods.dialects.marks import ITEM
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
@@ -28,7 +29,7 @@ _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
 _PARAMETER_END = re.compile(r"</parameter>\s*(?=<parameter=|</function>)")
 _INNER = re.compile(r"^<(/?)parameter\b", re.MULTILINE)
 _FUNCTION_END = re.compile(r"</function>\s*")
-_UNTAGGED = re.compile(r"^[ \t]*<function=", re.MULTILINE)
+_BARE = re.compile(rf"^[ \t]*(?:{ITEM}){{0,3}}<function=", re.MULTILINE)
 _TYPE_OF = {str: "string", type(None): "null"}
 _CONSTANTS: Mapping[str, bool | float | None] = {
     **{"True": True, "False": False, "None": None, "NaN": math.nan, "Infinity": math.inf},
@@ -58,8 +59,8 @@ class Xml(PlainDialect):
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
         written = calls_of(read_blocks(body, _read))
-        if OPEN not in body and _UNTAGGED.search(body):
-            raise CallSyntaxError(f"the tags {OPEN}{CLOSE} around the call are missing")
+        if OPEN not in body and _BARE.search(body):
+            raise CallSyntaxError(UNTAGGED)
         if not written:
             return Parsed(ParseVerdict.ANSWER, answer=body)
         return check_calls([_typed(call, offered.get(call.name)) for call in written], offered)

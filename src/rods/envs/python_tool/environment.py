@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from rods.dialects.programs import dedented, unwrapped
+from rods.dialects.programs import MARKS, dedented, unwrapped
 from rods.envs.questions import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
 from rods.envs.questions.families import (
@@ -166,7 +166,7 @@ class PythonToolWorld(QuestionWorld):
         code = arguments.get("code")
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
-        fenced = code.lstrip().startswith("```")
+        fenced = code.lstrip().startswith(MARKS)
         done = self._environment.execute(unwrapped(code) if fenced else dedented(code))
         self._ran += done.seconds
         return shown(done)

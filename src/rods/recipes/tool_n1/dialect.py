@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, check_calls, tool_row
-from rods.dialects.jsonic import CLOSE, OPEN, Reasoned
+from rods.dialects.jsonic import CLOSE, OPEN, Reasoned, require_tags
 from rods.infra.pycall import CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
@@ -46,9 +46,10 @@ class ToolN1Dialect(Reasoned):
         return "<tools>\n" + "\n".join(lines) + "\n</tools>"
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
-        """The last block; none, or an empty list, is an answer."""
+        """The last block; none, or an empty list, is an answer, unless a call lacks its tags."""
         found = [*self._blocks(body)]
         if not found:
+            require_tags(body)
             return Parsed(ParseVerdict.ANSWER, answer=body)
         block = found[-1]
         if block.fault:

@@ -13,11 +13,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Parsed, check_calls
-from rods.dialects.jsonic import CLOSE, OPEN, Reasoned
+from rods.dialects.jsonic import CLOSE, OPEN, Reasoned, require_tags
 from rods.infra.pycall import CallSyntaxError
 from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 
-_WORDS = re.compile(r"<response>(.*?)</response>", re.DOTALL)
+_WORDS = re.compile(r"<response>((?:(?!<response>).)*?)</response>", re.DOTALL)
 
 
 class ToolRlDialect(Reasoned):
@@ -73,9 +73,10 @@ class ToolRlDialect(Reasoned):
         return f"<{tag}> {message.content.strip()} </{tag}>"
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
-        """Without `<tool_call>` it is an answer."""
+        """Without `<tool_call>` it is an answer, unless a call stands amid its words."""
         block = next(self._blocks(body), None)
         if block is None:
+            require_tags(body)
             found = _WORDS.search(body)
             return Parsed(ParseVerdict.ANSWER, answer=(found[1] if found else body).strip())
         if block.fault or not block.calls:

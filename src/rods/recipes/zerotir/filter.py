@@ -167,7 +167,9 @@ def sample_fault(trajectory: Trajectory, score: Score, unlikely: bool = False) -
         return "unbalanced"
     if unlikely:
         return "perplexity"
-    return "repetition" if not formed and _repeats(sampled(trajectory)) else None
+    text = sampled(trajectory)
+    repeats = ngram_repetition(text) > MAX_REPETITION or repeatness(text) > MAX_REPEATNESS
+    return "repetition" if repeats and not formed else None
 
 
 def blocks_match(trajectory: Trajectory) -> bool:
@@ -185,9 +187,5 @@ def blocks_match(trajectory: Trajectory) -> bool:
     return opened == programs == len(executed(trajectory)) + text.count("```output")
 
 
-_OPENED = re.compile(r"```python\b")
+_OPENED = re.compile(r"```python\b")  # as the released code has it; other fences are no programs
 _PROGRAM = re.compile(r"```python\b(?:(?!```).)*```", re.DOTALL)
-
-
-def _repeats(text: str) -> bool:
-    return ngram_repetition(text) > MAX_REPETITION or repeatness(text) > MAX_REPEATNESS

@@ -19,7 +19,7 @@ from rods.types import Json
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
 _CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_FENCE = re.compile(r"```[ \t]*[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"(?:```|~~~)[^\n`~]*\n(.*?)(?:```|~~~)", re.DOTALL)
 _REFUSAL = re.compile(
     r"(i['\u2019]m (very )?sorry|i am sorry|sorry|i apologi[sz]e|unfortunately|as an ai[^,.]*)?"
     r"[\s,.;]*(but )?i (can['\u2019]?t|cannot|can not|won['\u2019]t|will not|am unable to"
