@@ -17,7 +17,7 @@ from rich.console import Console
 
 from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
-from rods.evaluation.stats import Interval
+from rods.evaluation.stats import Interval, paired_difference
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.build import build_report, forests, interval, span
 from rods.report.compare import compare_runs
@@ -42,7 +42,7 @@ from rods.report.panels import (
     tool_curves,
 )
 from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
-from rods.report.results import evaluation_table, reach, suite_table, summary
+from rods.report.results import change, evaluation_table, reach, suite_table, summary
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
@@ -674,17 +674,22 @@ def of(mean: float, reach: float) -> Interval:
         (of(0.5, 0.1), 0.0, " ±0.100"),
         (of(0.5, 6.353), 0.0, ""),
         (of(0.95, 0.2), 0.0, " (0.75 to 1)"),
-        (of(0.0, 0.0), 0.0, " ±0.000"),
+        (of(0.0, 0.0), 0.0, ""),
+        (of(0.2, 1e-17), -1.0, ""),
         (of(0.1, 0.2), 0.0, " (0 to 0.30)"),
         (of(-0.1, 0.2), -1.0, " ±0.200"),
         (of(0.5, 6.353), -1.0, ""),
-        (of(-0.9, 0.2), -1.0, " ±0.200"),
+        (of(-0.9, 0.2), -1.0, " (-1 to -0.70)"),
+        (of(0.55, 0.85), -1.0, " (-0.30 to 1)"),
     ],
 )
 def test_an_interval_of_shares_stays_within_the_possible(
     found: Interval, least: float, said: str
 ) -> None:
     assert reach(found, least) == said
+    if least < 0:  # the page has the same limits, and none where the terminal has none
+        assert ("no interval" in interval(found)) is (said == "")
+        assert ("1.000" in interval(found)) is ("(" in said)
 
 
 def two_tasks() -> EvaluationPass:
@@ -698,7 +703,7 @@ def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:
     assert isinstance(shown.file, io.StringIO)
     said = " ".join(shown.file.getvalue().split())
     assert "0.500" in said and "0.500 ±0" not in said and "6.353" not in said
-    assert "No interval: so few scenarios leave every value possible." in said
+    assert "Without it: too few scenarios, or all tasks are alike." in said
 
 
 def test_a_suite_and_a_page_say_it_likewise() -> None:
@@ -707,9 +712,13 @@ def test_a_suite_and_a_page_say_it_likewise() -> None:
     shown.print(suite_table("s", [Accuracy("c", False, 2, 0.5, of(0.5, 6.353), None)], rows))
     assert isinstance(shown.file, io.StringIO)
     said = " ".join(shown.file.getvalue().split())
-    assert "6.353" not in said and "No interval: so few scenarios" in said
+    assert "6.353" not in said and "Without it: too few scenarios" in said
     assert interval(of(0.5, 3.0)) == "[no interval: too few scenarios]"
     assert interval(of(1.0, 0.0)) == interval(of(0.0, 0.0)) == "[no interval: all changed alike]"
+    rounded = paired_difference([0.3, 0.5, 0.4], [0.1, 0.3, 0.2])
+    assert rounded and not rounded.excludes_zero, "all fell by 0.2, but for rounding"
+    assert interval(rounded) == "[no interval: all changed alike]"
+    assert change(rounded).plain == "-0.200"
     assert not of(1.0, 0.0).excludes_zero
     assert interval(of(0.5, 0.7)) == "[-0.200, +1.000]"
 

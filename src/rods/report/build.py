@@ -175,7 +175,7 @@ def interval(found: Interval | None) -> str:
     if found is None:
         return DASH
     wide = found.low <= -1 and found.high >= 1
-    why = "too few scenarios" if wide else "all changed alike" if found.low == found.high else ""
+    why = "too few scenarios" if wide else "all changed alike" if found.is_flat else ""
     if why:
         return f"[no interval: {why}]"
     return f"[{_possible(found).low:+.3f}, {_possible(found).high:+.3f}]"

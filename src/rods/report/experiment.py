@@ -31,7 +31,7 @@ from rods.report.build import span, write_page
 from rods.report.heldout import METRICS, MetricCell, Point, ResultRow, TaskSubset
 from rods.report.panels import Figure, colors_of, overlay, overlays
 from rods.report.plots import Axes, Series
-from rods.report.results import change, heading, mean, numbers, plain_table
+from rods.report.results import NONE, change, heading, mean, numbers, plain_table
 from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
 from rods.store import MANIFEST
@@ -308,8 +308,8 @@ def _results(found: Experiment) -> Table:
     caption = (
         "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario"
     )
-    over = ", each task averaged over seeds." if found.several else "."
-    table = _by_metric(found, title, caption + over)
+    over = ", each task averaged over seeds. " if found.several else ". "
+    table = _by_metric(found, title, caption + over + NONE)
     for part in (part for part in found.parts if not part.by):
         table.add_section()
         known = [arm.cell(part, metric).after for arm in found.arms for metric in found.metrics]
@@ -333,7 +333,7 @@ def _cell(cell: MetricCell, compared: bool) -> Text:
 
 def _seeds(found: Experiment) -> Table:
     title = f"To {found.baseline} seed by seed: {found.parts[0].title}"
-    caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds."
+    caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds; none: all alike."
     table = _by_metric(found, title, caption)
     for arm in found.repeated:
         table.add_row(Text(arm.name), *(change(arm.over_seeds(m)) for m in found.metrics))

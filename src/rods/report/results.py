@@ -24,7 +24,7 @@ from rods.report.heldout import METRICS, MetricCell, ResultRow
 from rods.report.panels import facts, words
 from rods.report.run_data import EvaluationPass, RunData, load_run
 
-NONE = "No interval: so few scenarios leave every value possible."
+NONE = "Without it: too few scenarios, or all tasks are alike."
 """Of values that are shown without one."""
 SHOWN = 3
 """Values of pass^k that are shown; the rest follows from `right` in `--json`."""
@@ -143,16 +143,16 @@ def mean(found: Interval | None) -> str:
 
 
 def reach(found: Interval, least: float = 0.0) -> str:
-    """` ±0.026`; a share's limits, where one lies beyond the possible; nothing, where both do.
+    """` ±0.026`; the limits, if one is beyond the possible; nothing, if both are, or all is alike.
 
     Args:
         found: of shares, or of differences of shares.
         least: the least possible value; the largest is 1.
     """
-    if found.low <= least and found.high >= 1:
+    if found.is_flat or (found.low <= least and found.high >= 1):
         return ""
-    if least == 0 and (found.low < least or found.high > 1):
-        low = f"{found.low:.2f}" if found.low > 0 else "0"
+    if found.low < least or found.high > 1:
+        low = f"{found.low:.2f}" if found.low > least else f"{least:.0f}"
         return f" ({low} to {f'{found.high:.2f}' if found.high < 1 else '1'})"
     return f" \N{PLUS-MINUS SIGN}{found.half_width:.3f}"
 
