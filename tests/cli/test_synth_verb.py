@@ -37,7 +37,7 @@ from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import WriterOptions
 from rods.task import Task, read_tasks, write_tasks
 from rods.trajectory_codec import write_parquet
-from rods.types import ToolCall
+from rods.types import Message, ToolCall
 from synthesis_cases import ENVIRONMENT, sides, with_calls
 from verbs import rods
 from worlds import notes_task
@@ -217,6 +217,7 @@ def test_a_bad_log_is_named_by_line(rows: list[dict[str, Any]], said: str, tmp_p
 
 POOL, SEED_FILE = "pool.jsonl", "seeds.jsonl"
 SMALL = ["--env.tasks", POOL]
+HELLO = Message("user", "Hello.")
 
 
 @pytest.fixture
@@ -272,6 +273,37 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
     assert "--out w.jsonl: v.jsonl resumes in its own place" in capsys.readouterr().err
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "needs --out FILE, or --resume FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (["--format", "trl"], "TRL cannot express it: it withholds tools"),
+        (["--format", "verifiers"], "verifiers cannot express it: its dialogue"),
+        (["--format", "verl"], "v.jsonl: this format is Parquet. Let the name end in .parquet."),
+        (["--format", "jsonl", "--dialect", "zerotir"], "model.dialect: 'zerotir' is inline"),
+        (["--format", "nothing"], "--format 'nothing': expected one of jsonl"),
+    ],
+)
+def test_what_a_format_refuses_is_refused_before_a_variant_is_made(
+    asked: list[str],
+    words: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each of two seeds is refused by one format; one variant needs the first alone."""
+    spoken = dataclasses.replace(next(read_tasks(folder / SEED_FILE)), dialogue=(HELLO,))
+    withholding = next(task for task in sides().train if task.category == "miss_func")
+    odd = [spoken, withholding] if "trl" in asked else [withholding, spoken]
+    write_tasks(folder / "odd.jsonl", odd)
+    before = sorted(p.name for p in folder.iterdir())
+    with monkeypatch.context() as without:
+        without.setattr("rods.cli.synth._make", lambda *_: pytest.fail("variants are made"))
+        where = ["--tasks", "odd.jsonl", "--n", "1", "--out", "v.jsonl", *SMALL]
+        assert rods("synth", *where, *asked, monkeypatch=without) == 2
+    assert words in capsys.readouterr().err
+    assert sorted(p.name for p in folder.iterdir()) == before
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ from rich.table import Table
 
 from rods.cli import common
 from rods.config import SMALL, RunConfig, load_config
-from rods.dialects import get_dialect
+from rods.dialects import structured
 from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.originals import brings_tasks, own_tasks, split_tasks
@@ -84,10 +84,10 @@ def synth(
 
     Any setting: --section.key VALUE.
     """
-    from rods.integrations.formats.exports import export, require_format
+    from rods.integrations.formats.exports import export
     from rods.synthesis.collect import not_held_out
 
-    get_dialect(dialect)
+    structured(dialect)
     if (target := common.resumed(target, resume)) is None:
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
     folder = _free(target, resume is not None)
@@ -100,7 +100,6 @@ def synth(
     _require_writer(config, from_scratch=scratch is not None)
     common.say(f"{what} are written by: {in_words(config.synthesis)}")
     environment, splits, given = _sources(config, tasks, states, stages=scratch is not None)
-    require_format(form, environment)
     chosen = given
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, given, config, seed)
@@ -110,6 +109,7 @@ def synth(
     if len(free) < len(chosen):
         common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     with _claimed(folder):
+        export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
@@ -171,12 +171,11 @@ def _claimed(folder: Path) -> Generator[None]:
     with disk(folder, "making"):
         folder.mkdir(exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
+    taken = True
     try:
-        try:
+        with suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = not os.fstat(handle).st_nlink  # by the process that held it
-        except BlockingIOError:
-            taken = True
         if taken:
             raise StoreError(
                 f"{folder}: another process is making this data set. Wait for it, or choose "
@@ -184,6 +183,8 @@ def _claimed(folder: Path) -> Generator[None]:
             )
         yield
     finally:
+        if not (taken or any(folder.iterdir())):
+            folder.rmdir()
         os.close(handle)
 
 
@@ -198,8 +199,6 @@ def _clear(folder: Path) -> int:
     for name in [QUEUE] if answers else [QUEUE, ANSWERS]:
         for path in folder.glob(f"{Path(name).stem}*"):
             path.unlink(missing_ok=True)  # SQLite removes some itself
-    if not any(folder.iterdir()):
-        folder.rmdir()
     return answers
 
 

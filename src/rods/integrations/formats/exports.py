@@ -64,6 +64,7 @@ def export(
     dialect: str = "hermes",
     split: str = "train",
     held_out: Sequence[Task] = (),
+    dry: bool = False,
 ) -> None:
     """Write a data set.
 
@@ -76,6 +77,7 @@ def export(
         dialect: How prompts ask for calls, where the format has prompts.
         split: What verl rows call themselves, `train` or `val`.
         held_out: Tasks for a split of their own, `test`, where the format has splits.
+        dry: Only find what would be refused; nothing stays.
 
     Raises:
         StoreError: the path exists with other content, cannot be written, or its ending says JSON
@@ -85,7 +87,7 @@ def export(
         PrerequisiteError: pyarrow is not installed.
     """
     require_format(form, environment)
-    with _beside(path) as part:
+    with _beside(path, dry) as part:
         if form == "jsonl":
             write_tasks(part, tasks)
         elif form == "datasets":
@@ -98,8 +100,7 @@ def export(
         elif form == "trl":
             _write_either(part, path.suffix, [trl_row(t, environment, dialect) for t in tasks])
         elif form == "verifiers":
-            rows = [verifiers_row(task, index) for index, task in enumerate(tasks)]
-            _write_either(part, path.suffix, rows)
+            _write_either(part, path.suffix, [verifiers_row(t, i) for i, t in enumerate(tasks)])
         else:
             _own(environment)[form](part, tasks)
 
@@ -115,16 +116,16 @@ def export_run(run: Path, path: Path) -> int:
 
 
 @contextmanager
-def _beside(path: Path) -> Generator[Path]:
-    """A path whose content becomes that of `path`, unless this exists with other content."""
+def _beside(path: Path, dry: bool = False) -> Generator[Path]:
+    """A path whose content becomes that of `path`, unless this differs, or the writing is dry."""
     part = path.with_name(path.name + ".part")
     _remove(part)
     try:
         yield part
         _require_ending(part, path)
-        if not path.exists():
+        if not (dry or path.exists()):
             part.replace(path)
-        elif not _same(part, path):
+        elif not (dry or _same(part, path)):
             raise StoreError(f"{path}: exists, with other content. It was left as it is.")
     except OSError as error:
         if isinstance(error, StoreError):
@@ -232,16 +233,12 @@ def require_all_tools(task: Task) -> None:
     if any(turn.withheld for turn in task.turns):
         raise TaskError(
             f"task {task.id} ({task.category}): TRL cannot express it: it withholds tools, and "
-            "those of a TRL environment are the same in all turns. Leave its category out."
+            "TRL's are the same in all turns. Leave its category out (rods convert --categories)."
         )
 
 
 def trl_row(task: Task, environment: Environment, dialect: str) -> dict[str, Any]:
-    """A row for TRL's environments; its chat template shows the tools.
-
-    Raises:
-        TaskError: the task withholds tools.
-    """
+    """A row for TRL, whose chat template shows the tools; `TaskError` if the task withholds any."""
     require_all_tools(task)
     opening = structured(dialect).opening(task.dialogue, task.turns[0].user)
     return {
