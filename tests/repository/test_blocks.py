@@ -25,7 +25,7 @@ from page_blocks import Block, blocks_of
 from places import ROOT, SOURCE, TESTS
 from rods.cli.common import overrides, profile_for, writer_overrides
 from rods.cli.main import app
-from rods.config import keys, load_config, profile_name
+from rods.config import RunConfig, keys, load_config, profile_name
 from rods.errors import RodsError
 
 PAGES = [
@@ -104,8 +104,8 @@ def program() -> Any:
     return get_command(app)
 
 
-def require_verb(verb: str, *words: str) -> None:
-    """Parse a command of ours, and make the settings that it names."""
+def require_verb(verb: str, *words: str) -> RunConfig:
+    """Parse a command of ours, and return the settings that it names."""
     context = program().commands[verb].make_context(verb, list(words), resilient_parsing=False)
     args, asked = context.args, context.params
     if verb == "verl":  # its own keys are words without dashes, and verl checks them
@@ -122,7 +122,7 @@ def require_verb(verb: str, *words: str) -> None:
         given.append(f'model.name="{asked["model"]}"')
     recipe = asked.get("recipe") or "rods"
     profile = profile_for(asked.get("profile") or "", given if verb in TRAINING else [])
-    load_config(recipe, profile_name(recipe, profile), given)
+    return load_config(recipe, profile_name(recipe, profile), given)
 
 
 TRAINING = ("train", "trl", "verl", "check")
@@ -164,6 +164,19 @@ PARSED = [block for block in BLOCKS if block.mark == "parsed"]
 def test_a_parsed_block_names_what_is_there(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     require_parsed(block)
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/guides/trl.md", "docs/guides/verl.md", "examples/verl/README.md"]
+)
+def test_commands_inside_other_trainers_make_variants_from_the_first_epoch(page: str) -> None:
+    made: list[bool] = []
+    for block in blocks_of(ROOT / page):
+        for line in lines_of(block.text) if block.language in ("", "sh") else ():
+            verb, *words = shlex.split(line)[1:] or [""]
+            if verb in ("trl", "verl") and "--updates" in words and "rods" in words:
+                made.append(require_verb(verb, *words).stages[0].expand)
+    assert made and all(made)
 
 
 SHOWN = ("docs/guides/search.md", "docs/reference/cli.md", "docs/start/quick-start.md")
