@@ -372,7 +372,7 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
                 setattr(own, name, value)
             with pytest.raises(ConfigError, match=named):
                 CurriculumGRPOTrainer(run, own)
-        with pytest.raises(ConfigError, match="CurriculumGRPOTrainer got reward_funcs"):
+        with pytest.raises(ConfigError, match=r"reward_funcs .use --stages\.0\.reward"):
             CurriculumGRPOTrainer(run, args, reward_funcs=[len])
 
 

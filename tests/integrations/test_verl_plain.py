@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import rods
@@ -111,3 +113,39 @@ def test_what_the_adapter_knows_no_names_for_is_refused(
     config = rods.load_config("rods", "full", [f"model.dtype={dtype}"])
     with pytest.raises(ConfigError, match=said):
         for_engine(given_to(config, "out", 1, 8), asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--trainer.logger=[console]"], "no dashes: trainer.logger=VALUE."),
+        (["--logger", "x"], "Did you mean '--track.names'?"),
+        (["data.train_files=x.parquet"], "data.train_files=x.parquet, expected rods"),
+        (["trainer.default_local_dir=x"], "trainer.default_local_dir=x, expected /"),
+        (["reward.custom_reward_function.path=r.py"], "path=r.py, expected None"),
+        (["actor_rollout_ref.rollout.n=3"], "rollout.n=3, expected 8"),
+        (["+data.shuffle=True"], "data.shuffle=True, expected False"),
+        (["algorithm.adv_estimator=grpo"], 'knows no train.credit = "turn"'),
+    ],
+)
+def test_what_is_the_run_s_is_refused_without_verl(
+    words: list[str],
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "verl", None)
+    asked = ["verl", "--profile", "small", *words, "--dry-run"]
+    assert verb(*asked, monkeypatch=monkeypatch) == 2
+    out, err = capsys.readouterr()
+    assert named in " ".join(err.split()) and not out
+
+
+def test_what_says_the_same_is_no_contradiction(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "verl", None)
+    same = ["data.shuffle=False", "actor_rollout_ref.rollout.temperature=1", "trainer.save_freq=9"]
+    asked = ["verl", "--profile", "small", *same, "trainer.logger=[console,wandb]", "--dry-run"]
+    assert verb(*asked, monkeypatch=monkeypatch) == 0
+    assert "its own checks and defaults are missing" in capsys.readouterr().err

@@ -199,9 +199,9 @@ class _Verb(TyperCommand):
                     values |= {n: f"{option} {n}" for n in names if f"--{option}" in own}
                 exact = {n: n for n in (*keys(), *(o[2:] for o in own if o[:2] == "--"))}
                 value = word.partition("=")[2] or next(iter(words), "")
-                hint = _hint(
-                    value if value.lower() in ALGORITHMS else name[2:], values | exact, "--"
-                )
+                asked = value if value.lower() in ALGORITHMS else name[2:]
+                theirs = f" Did you mean '--trl.{key}'?" if ctx.info_name == "trl" else ""
+                hint = _hint(asked, values | exact, "--") or theirs
                 raise ConfigError(f"there is no setting or option {name}.{hint}")
         rest = super().parse_args(ctx, ours)
         ctx.args += settings

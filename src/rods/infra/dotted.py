@@ -26,9 +26,16 @@ ALGORITHMS = {
 SYNONYMS = {
     **{"fixed": "static", "num_generations": "rollout.k", "max_steps": "updates"},
     **{"learning_rate": "train.lr", "beta": "train.kl", "epsilon_high": "train.clip_high"},
-    **{"num_iterations": "train.epochs", "max_completion_length": "rollout.generated_tokens"},
-    **{"max_prompt_length": "rollout.context_tokens", "batch_size": "rollout.tasks_per_step"},
-    "report_to": "track.names",
+    **{"num_iterations": "train.epochs", "batch_size": "rollout.tasks_per_step"},
+    "max_completion_length": "rollout.generated_tokens",
+    "max_prompt_length": "rollout.context_tokens",
+    **dict.fromkeys(("report_to", "logger"), "track.names"),
+    **dict.fromkeys(("reward_funcs", "reward_processing_classes"), "stages.0.reward"),
+    **dict.fromkeys(("train_dataset", "train_files"), "env.tasks"),
+    **dict.fromkeys(("eval_dataset", "val_files"), "evaluation.files"),
+    **dict.fromkeys(("tools", "environment_factory", "rollout_func"), "env.name"),
+    **dict.fromkeys(("model", "processing_class"), "model.name"),
+    **{"peft_config": "model.lora_rank", "output_dir": "out"},
 }
 """Values and settings of ours by the word that other trainers have for them."""
 

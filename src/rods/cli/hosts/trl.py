@@ -55,12 +55,12 @@ def trl(
         override(theirs, text)
     from rods.assemble.library import hosted
     from rods.assemble.outline import Outline
+    from rods.integrations.trl.args import FIRST, OWNED, given_to, require_same, require_theirs
     from rods.trainers.memory.plan import trl_memory
 
+    require_theirs(theirs, (*OWNED, *FIRST))
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
     planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)), dry_run)
-    from rods.integrations.trl.args import given_to, require_same
-
     outline = None
     if dry_run:
         given = given_to(config, folder, **theirs)

@@ -10,8 +10,9 @@ import typer
 
 from rods.cli import common
 from rods.cli.hosts import left_off, require_meant, started
-from rods.config import Start
-from rods.errors import PrerequisiteError
+from rods.config import RunConfig, Start
+from rods.config.load import no_setting
+from rods.errors import ConfigError, PrerequisiteError
 
 NODES, GPUS = "--nodes", "--gpus"
 RESUME = "trainer.resume_mode="  # word of verl's that holds for one start, not for a resume of it
@@ -42,6 +43,9 @@ def verl(
     folder = str(common.resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
     asked = common.overrides([word for word in context.args if word.startswith("--")], model)
+    for key in (word.partition("=")[0] for word in asked):
+        if key.partition(".")[0] not in {*RunConfig.model_fields, *RunConfig.sections()}:
+            raise ConfigError(f"{no_setting(key)} Keys of verl have no dashes: {key}=VALUE.")
     once = any(RESUME in word for word in theirs)
     theirs += [f"{key}={n}" for key, n in ((NODES, nodes), (GPUS, gpus)) if n]
     made = started(folder, bool(resume), Start(recipe, profile, asked), theirs, drift)

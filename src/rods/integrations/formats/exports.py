@@ -106,11 +106,7 @@ def export(
 
 
 def export_run(run: Path, path: Path) -> int:
-    """Write the trajectories of a run as a folder of `datasets`; returns how many there are.
-
-    Raises:
-        StoreError: as `export`, or the run holds no trajectories.
-    """
+    """Write a run's trajectories as a folder of `datasets`; return how many. Raises as `export`."""
     with _beside(path) as part:
         return write_run_folder(part, path.name, run)
 
@@ -251,11 +247,7 @@ def trl_row(task: Task, environment: Environment, dialect: str) -> dict[str, Any
 
 
 def verifiers_row(task: Task, index: int) -> dict[str, Any]:
-    """A row that is a `TaskData` of verifiers.
-
-    Raises:
-        TaskError: something was said before the first turn.
-    """
+    """A `TaskData` of verifiers; raises `TaskError` if something was said before the first turn."""
     if task.dialogue:
         raise TaskError(
             f"task {task.id}: verifiers cannot express it: its dialogue before the first turn has "

@@ -47,11 +47,7 @@ def write_task_folder(
 
 
 def write_run_folder(folder: Path, title: str, path: Path) -> int:
-    """Write the training trajectories of a run; returns how many.
-
-    Raises:
-        StoreError: there is no such run, or it holds no trajectories.
-    """
+    """Write a run's trajectories; return how many. `StoreError` if the run or they are missing."""
     run = RunDirectory.open(path)
     files = sorted(run.trajectories.glob("step-*.parquet"))
     if not files:

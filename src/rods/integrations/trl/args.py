@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
 from rods.config import ModelSettings, RunConfig
 from rods.config.checks import HostTrainer, require_host
 from rods.errors import ConfigError
-from rods.infra.dotted import nearest
+from rods.infra.dotted import SYNONYMS, nearest
 from rods.integrations import TrackSettings
 from rods.trainers.adapters import adapters_at, lora_config
 from rods.trainers.loading import (
@@ -52,6 +52,12 @@ ROLLED_OUT_BY_US = (
     *("queue_maxsize", "heartbeat_stale_after_s"),
 )
 """Arguments of TRL's generation and rewards, which are ours; those of its vLLM begin with vllm_."""
+OWNED = (
+    *("reward_funcs", "reward_processing_classes", "train_dataset", "eval_dataset"),
+    *("tools", "environment_factory", "rollout_func"),
+)
+"""Arguments of TRL's trainer that are the run's; on a command line, `FIRST` are, too."""
+FIRST = ("output_dir", "model", "processing_class", "peft_config")
 AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """TRL's `loss_type` for `train.aggregation`."""
 
@@ -90,6 +96,12 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
         **_of_settings(config, share),
         **others,
     }
+
+
+def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
+    """Refuse arguments of TRL's trainer that are the run's; raises `ConfigError`."""
+    if wrong := [f"{name} (use --{SYNONYMS[name]})" for name in given if name in owned]:
+        raise ConfigError(f"the run gives TRL these arguments: {', '.join(wrong)}. Leave them out.")
 
 
 def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, int]:

@@ -26,10 +26,10 @@ from rods.config import RunConfig
 from rods.engines import make_engine, require_trainable
 from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
-from rods.errors import ConfigError, PrerequisiteError
+from rods.errors import PrerequisiteError
 from rods.infra.files import write_atomic
 from rods.infra.install import install_line
-from rods.integrations.trl.args import require_same, start_of
+from rods.integrations.trl.args import require_same, require_theirs, start_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.checkpoint import ModelWeights
@@ -80,12 +80,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             ConfigError: arguments and settings contradict each other, or ask for what TRL lacks.
         """
         require_same(run.config, args)
-        wrong = sorted({"reward_funcs", "train_dataset", "eval_dataset", "tools"} & others.keys())
-        if wrong:
-            raise ConfigError(
-                f"CurriculumGRPOTrainer got {', '.join(wrong)}: tasks, worlds and rewards are the "
-                "run's (env.name, stages.0.reward). Leave it out."
-            )
+        require_theirs(others)
         self._run = run
         self.rows: list[HostRow] = []
         """What this process has of the batch that was rolled out last."""

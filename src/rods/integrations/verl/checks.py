@@ -8,7 +8,7 @@ Owns the refusals, and what `rollout.schedule` becomes; the table of names is in
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rods.config import RunConfig
@@ -21,6 +21,7 @@ MODE = "trainer.v1.trainer_mode"
 SYNC, COLOCATED, SEPARATE = "sync", "colocate_async", "separate_async"
 """Everything in turn; rollouts that go on under new weights, on the GPUs that train; on others."""
 HELD = (
+    *("data.train_files", "data.val_files", "trainer.default_local_dir"),
     *("data.train_batch_size", "data.max_prompt_length", "data.max_response_length"),
     *("data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path"),
     *("data.custom_cls.name", "actor_rollout_ref.model.path", "actor_rollout_ref.rollout.n"),
@@ -35,6 +36,8 @@ OURS = {
     "algorithm.filter_groups.enable": False,
     "trainer.use_v1": True,
     "trainer.v1.sampler.sync_refill_failed_groups": False,
+    "reward.custom_reward_function.path": None,
+    "actor_rollout_ref.rollout.multi_turn.tool_config_path": None,
 }
 """Likewise, where verl's own value holds."""
 HOST = HostTrainer(
@@ -63,19 +66,16 @@ def require_known(config: RunConfig) -> None:
     require_host(config, HOST, *[adapters] * (adapters_at(config.model.name) is not None))
 
 
-def require_same(config: RunConfig, given: Mapping[str, object], cfg: Any) -> None:
-    """Refuse overrides that say otherwise than the settings.
+def require_same(
+    config: RunConfig, given: Mapping[str, object], look: Callable[[str, object], object]
+) -> None:
+    """Refuse overrides that say otherwise than the settings, whose names at verl are `given`.
 
-    Args:
-        given: verl's names and the values that the settings give them.
-        cfg: verl's configuration, with the overrides.
-
-    Raises:
-        ConfigError: one contradicts, or takes away what the settings ask for.
+    `look` finds the value of a key; its second argument is the value where no override says one.
+    Raises `ConfigError` where one contradicts, or takes away what the settings ask for.
     """
     same = {**{key: given[key] for key in HELD}, **OURS, **of_schedule(config)}
-    select: Any = importlib.import_module("omegaconf").OmegaConf.select
-    found = {key: select(cfg, key) for key in same}
+    found = {key: look(key, value) for key, value in same.items()}
     if found[MODE] == SEPARATE and same[MODE] == COLOCATED:
         same[MODE] = SEPARATE  # on whose GPUs rollouts run is the cluster's business
     wrong = [f"{k}={found[k]}, expected {same[k]}" for k in same if found[k] != same[k]]
@@ -85,7 +85,7 @@ def require_same(config: RunConfig, given: Mapping[str, object], cfg: Any) -> No
             f"{'; '.join(wrong)}. Change the settings (--model, --rollout.k, --rollout.schedule, "
             "...), or leave them out."
         )
-    _require_estimator(config, str(select(cfg, "algorithm.adv_estimator")))
+    _require_estimator(config, str(look("algorithm.adv_estimator", ESTIMATOR)))
 
 
 def _require_estimator(config: RunConfig, estimator: str) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rods.config import RunConfig
 from rods.config.train import CAP
 from rods.errors import ConfigError, PrerequisiteError
+from rods.infra.dotted import override
 from rods.infra.install import install_line
 from rods.integrations import TrackSettings
 from rods.integrations.verl.checks import of_schedule, require_accepted, require_known, require_same
@@ -69,6 +70,8 @@ def compose(
         PrerequisiteError: verl is not installed.
     """
     require_known(config)
+    table = for_engine(given_to(config, folder, nodes, gpus), asked)
+    require_same(config, table, _said(asked))
     try:
         verl: Any = importlib.import_module("verl")
         hydra: Any = importlib.import_module("hydra")
@@ -76,7 +79,6 @@ def compose(
     except ImportError as error:
         raise PrerequisiteError(f"`rods verl` needs verl: {install_line('verl')}.") from error
     errors: Any = importlib.import_module("hydra.errors")
-    table = for_engine(given_to(config, folder, nodes, gpus), asked)
     given = [f"{k}={json.dumps(v)}" for k, v in table.items()]  # Hydra quotes as JSON does
     defaults = str(Path(verl.__file__).parent / "trainer" / "config")
     try:
@@ -90,9 +92,19 @@ def compose(
     settings = config.model_dump_json().replace("$", "\\u0024")
     cfg.rods = {**ours, "settings": settings, "drift": drift}
     omegaconf.set_struct(cfg, True)
-    require_same(config, table, cfg)
+    require_same(config, table, lambda key, _: omegaconf.select(cfg, key))
     require_accepted(cfg, errors.HydraException)
     return cfg
+
+
+def _said(words: Sequence[str]) -> Callable[[str, object], object]:
+    """Find what overrides in Hydra's form say of a key; no verl is needed."""
+    said: dict[str, object] = {}
+    for key, _, text in (word.lstrip("+~").partition("=") for word in words):
+        value: dict[str, object] = {}
+        override(value, f"it={text.lower() if text in ('True', 'False') else text}")
+        said[key] = None if text == "null" else value["it"]
+    return said.get
 
 
 def given_to(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[str, object]:
@@ -240,15 +252,10 @@ def _of_trainer(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[s
 
 
 def for_engine(given: Mapping[str, object], asked: Sequence[str]) -> dict[str, object]:
-    """verl's names and values for the engine that the overrides choose; how a model is cut stays
-    verl's.
+    """verl's names and values for the engine that the overrides choose; `given` are FSDP's.
 
-    Args:
-        given: those for its FSDP engine; Megatron's calls some things otherwise.
-        asked: overrides in Hydra's form.
-
-    Raises:
-        ConfigError: an engine that the adapter does not know, or what Megatron cannot do.
+    How a model is cut stays verl's. `asked` are overrides in Hydra's form. Raises `ConfigError` for
+    an engine that the adapter does not know, or what Megatron cannot do.
     """
     chosen = [word.removeprefix(CHOICE) for word in asked if word.startswith(CHOICE)]
     engine = chosen[-1].strip("'\"") if chosen else FSDP

@@ -103,11 +103,7 @@ def require_gpus(
 
 
 def require_trl_of_verl() -> None:
-    """Refuse a TRL without the class that verl's workers patch in any TRL they see; none is fine.
-
-    Raises:
-        PrerequisiteError: there is one.
-    """
+    """Raise `PrerequisiteError` for a TRL without the class that verl's workers patch there."""
     if importlib.util.find_spec("trl") is None:
         return
     for home in ("trl.experimental.ppo", "trl"):
