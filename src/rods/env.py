@@ -222,7 +222,7 @@ def seconds_ran(world: World | None) -> float:
 
 
 class Environment(ABC):
-    """Makes worlds for tasks. A class of yours defines `name` and `open`; the rest has defaults.
+    """Makes worlds for tasks. Your class defines `name` and `open`; the rest has defaults.
 
     `rods.abilities` has protocols for what only some environments can do.
     """
@@ -249,7 +249,7 @@ class Environment(ABC):
         return ()
 
     def load(self, path: Path) -> list[Task]:
-        """The tasks of a file in a form that the environment knows: JSON lines of ours.
+        """The tasks of a file in a form that the environment knows: JSON lines of RODS.
 
         Raises:
             TaskError: the file is missing, or a row of it is broken.
@@ -293,7 +293,7 @@ def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -
 
 
 def _refuse_tools(found: Any, address: str) -> None:
-    """Raise `ConfigError` for somebody's class, or an object of one, that is no environment."""
+    """Raise `ConfigError` for somebody's class, or an object of one, that is not an environment."""
     kind: type[Any] = found if isinstance(found, type) else type(found)
     makes = callable(found) and kind is not found
     if not (makes or hasattr(found, "warm_up") or kind.__module__ == "builtins"):

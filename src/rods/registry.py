@@ -1,4 +1,4 @@
-"""Names in settings: a short name of ours, or anybody's `module:attribute`, `FILE.py:attribute`.
+"""Names in settings: a short name of RODS, or anybody's `module:attribute`, `FILE.py:attribute`.
 
 Owns how a name becomes an object, for environments, dialects, rewards and writers alike. Each
 package keeps the table of its own; the folders of `recipes/` add what is one system's alone, by
@@ -79,7 +79,7 @@ class Registry:
         if ":" in name:
             return name
         known = list(names)
-        if os.path.isfile(name):  # unlike a Path's, it raises nothing for names that are no paths
+        if os.path.isfile(name):  # unlike a Path's, it raises nothing for names that are not paths
             raise ConfigError(
                 f"{self._setting}: {name} is a file. Add the name of the {self._kind} in it: "
                 f"{name}:NAME."

@@ -28,7 +28,7 @@ from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
 CARRYING = ("task", "extra_info")
-"""Columns in which a row of another format may carry a task of ours."""
+"""Columns in which a row of another format may carry a task of RODS."""
 _MARK = re.compile(r"\$+call")
 """Keys that mark a nested call, or data that looks like one."""
 _KEYS = ("env", "category", "turns", "world", "provenance", "dialogue")
@@ -334,7 +334,7 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
         where: file and row, for messages.
 
     Returns:
-        Something for `Task.from_json`; None: there is no task of ours in it.
+        Something for `Task.from_json`; None: there is no task of RODS in it.
 
     Raises:
         TaskError: the task is a text, and not JSON.

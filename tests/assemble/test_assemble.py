@@ -117,7 +117,7 @@ def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
     growing = (StageSettings(name="a", expand=True),)
     assert total_steps(run(stages=growing, curriculum="static"), tasks(9)) == 5 * 3
     assert total_steps(run(stages=growing), tasks(9)) == 0
-    sliced = (StageSettings(name="a", epochs=5, slice=4),)
+    sliced = (StageSettings(name="a", epochs=5, slice=5),)
     assert total_steps(run(stages=sliced, curriculum="static"), tasks(9)) == 5 * 2, "of the slice"
     assert total_steps(run(stages=growing, updates=70), tasks(9)) == 70
 

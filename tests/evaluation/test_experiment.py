@@ -92,7 +92,7 @@ def test_an_arm_is_the_recipe_the_shared_settings_and_its_own(grid: Grid) -> Non
         (('curriculum = "static"', "static_variants = -1"), "expected a number from 0"),
         (("[arms.rods]", '[arms."a/b"]'), "letters, digits"),
         (("seeds = [0, 1]", "seeds = []"), "seeds"),
-        (("seeds = [0, 1]", "seed = [0]"), "'seed' is no key.*seeds"),
+        (("seeds = [0, 1]", "seed = [0]"), "'seed' is not a key.*seeds"),
         (("seeds = [0, 1]", "seeds = 3"), "'seeds' must be whole numbers"),
         (("boundary.priority", "lr"), "arm 'rods': there is no setting 'lr'"),
     ],

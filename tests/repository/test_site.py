@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -182,3 +186,32 @@ def test_a_page_of_research_answers_one_question_in_short(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 80 or path.name in LONG
     assert lines[-1].startswith("Next: [")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and logs nothing."""
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.mark.slow
+def test_the_search_finds_a_word_and_its_results_lead_to_pages(site: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/index.html")
+        box = page.locator("input.md-search__input")
+        box.click()
+        box.type("retirement")
+        page.wait_for_selector(".md-search-result__item mark")
+        page.locator(".md-search-result__link").first.click()
+        page.wait_for_url(lambda url: "index.html" not in url.partition("?")[0])
+        assert "retire" in page.locator("main").inner_text().lower()
+        browser.close()
+    server.shutdown()

@@ -39,7 +39,7 @@ prints the values of another recipe. The pages of the [recipes](../recipes/index
 constants of their rewards. A guide to an environment, such as [answers](../guides/answers.md),
 has its keys of `env.options`.
 """
-OWN = ", or `module:attribute` or `FILE.py:attribute` of yours"
+OWN = ", or your own `module:attribute` or `FILE.py:attribute`"
 NAMED: Mapping[str, tuple[Iterable[str], str]] = {
     "model.name": (dict.fromkeys((*BUNDLED, *PACKAGED)), ", a folder, or a name on a hub"),
     "model.dialect": (DIALECTS, OWN),

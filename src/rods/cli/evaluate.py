@@ -135,7 +135,7 @@ def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
         return None, path or model
     folder = run or Path(os.path.expanduser(path))
     saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
-    # A model, one of our checkpoints, or TRL's last one; all else is a run of ours.
+    # A model, one of our checkpoints, or TRL's last one; all else is a run of RODS.
     if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
         return None, str(folder.absolute())  # no bundled model of the same name
     if (folder / "policy").is_dir():

@@ -292,7 +292,7 @@ NEEDS: Mapping[str, Need] = {
 def lacking(config: Sections, host: HostTrainer) -> list[str]:
     """Return the settings that need a feature that a host lacks, or that it does not read.
 
-    An unread setting at its default is no fault.
+    An unread setting at its default is not a fault.
     """
     asked = [name(config) for need, name in NEEDS.items() if need in host.lacks]
     default = type(config)()

@@ -52,7 +52,7 @@ def load_config(
         recipe: short name of a bundled recipe, or path of a TOML file.
         profile: name of a `[profile.NAME]` table of the recipe; `small`, or the first one where
             none has this name, runs on a laptop, as `rods train` does; empty or `full`: no profile.
-        overrides: applied in order; a bare word that is no TOML value counts as a string.
+        overrides: applied in order; a bare word that is not a TOML value counts as a string.
 
     Raises:
         ConfigError: a setting is wrong; names file, key, value, what is expected, the nearest key.

@@ -110,7 +110,7 @@ class Dialect(Protocol):
 
 
 class PlainDialect(Dialect):
-    """Base of dialects in which a thought is skipped and what is no call is an answer."""
+    """Base of dialects in which a thought is skipped and what is not a call is an answer."""
 
     name: str
     """For messages."""

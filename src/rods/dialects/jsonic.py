@@ -213,7 +213,7 @@ class Hermes(PlainDialect):
         )
 
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
-        """Code fences and arguments as JSON text are tolerated; a quoted block is no call."""
+        """Code fences and arguments as JSON text are tolerated; a quoted block is not a call."""
         calls = calls_of(read_blocks(body, _read_hermes))
         if calls is None:
             calls = self._bare(body)

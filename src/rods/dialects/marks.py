@@ -81,7 +81,7 @@ def closes(tag: re.Match[str]) -> bool:
 
 
 def mention_end(found: re.Match[str], tag: str) -> int:
-    """Where the mention of a tag, or of a pair of them, ends; 0: it is no mention.
+    """Where the mention of a tag, or of a pair of them, ends; 0: it is not a mention.
 
     A tag in front of JSON or of another tag is none, whatever stands around it: whether such a call
     is quoted can be seen when it was read (`quoted`).

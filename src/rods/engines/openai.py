@@ -154,7 +154,7 @@ class OpenAIEngine(Engine):
         return str(models[self._model].get("owned_by"))
 
     async def _probe(self) -> None:
-        """Complete one token; raise `PolicyError` where that is no engine."""
+        """Complete one token; raise `PolicyError` where that is not an engine."""
         prompt = list(self.stop_ids[:1])
         choice = await self.connection.complete(self.request(prompt, 1, 0.0), "probe")
         ids, logprobs = _sampled(choice)

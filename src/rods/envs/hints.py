@@ -189,7 +189,7 @@ def _names(value: object, place: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, item in cast("Mapping[object, object]", value).items():
             inner = f"{place}.{key}" if place else str(key)
-            if depth > 1 and len(str(key)) <= MOST_CHARS:  # classes and attributes are no values
+            if depth > 1 and len(str(key)) <= MOST_CHARS:  # classes and attributes are not values
                 yield str(key), place
             named = str(key) in ("id", "name") or str(key).endswith(("_id", "_name"))
             if named and isinstance(item, str | int) and len(str(item)) <= MOST_CHARS:

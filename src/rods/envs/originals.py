@@ -76,7 +76,7 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
 
 
 def own_tasks(file: Path, settings: EnvSettings, environment: Environment) -> list[Task]:
-    """Tasks of a file of ours; raises `TaskError` where there is none, else as `require_own`."""
+    """Tasks of a file of RODS; raises `TaskError` where there is none, else as `require_own`."""
     tasks = list(read_tasks(file))
     if not tasks:
         raise TaskError(f"{file}: holds no task.")

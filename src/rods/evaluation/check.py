@@ -41,7 +41,7 @@ class TaskFault(StrEnum):
 
     UNREACHABLE = "unreachable"
     """The world cannot be opened, a ground-truth call fails or is not offered, the ground truth
-    fails its judges, or what a turn withholds is no tool. Such a task cannot be trained on."""
+    fails its judges, or what a turn withholds is not a tool. Such a task cannot be trained on."""
     UNSTABLE = "unstable"
     """Two replays in fresh worlds differ in a result, a state or a verdict. Nor can such a task."""
     AMBIGUOUS = "ambiguous"
@@ -200,7 +200,7 @@ def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]
 
 
 def _misnamed(task: Task, environment: Environment) -> Iterator[Finding]:
-    """Names in `withheld` that are no tools, so that nothing is withheld."""
+    """Names in `withheld` that are not tools, so that nothing is withheld."""
     withheld = [(index, name) for index, turn in enumerate(task.turns) for name in turn.withheld]
     tools = list(all_tools(environment, task)) if withheld else []
     for index, name in withheld:

@@ -139,7 +139,7 @@ def load_grid(
 
 def _faults(error: ValidationError) -> str:
     said = {
-        "extra_forbidden": f"is no key. Known: {', '.join(_File.model_fields)}.",
+        "extra_forbidden": f"is not a key. Known: {', '.join(_File.model_fields)}.",
         "missing": "is missing. Write a table of settings for each arm: [arms.NAME].",
         "tuple_type": "must be whole numbers, such as [0, 1, 2].",
     }

@@ -1,6 +1,6 @@
 """Ray, for what may run on other machines. Owns how it is reached and what its failures are called.
 
-Nothing else of ours imports Ray, and nothing here starts a node.
+Nothing else in RODS imports Ray, and nothing here starts a node.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ SYNONYMS = {
     **dict.fromkeys(("model", "processing_class"), "model.name"),
     **{"peft_config": "model.lora_rank", "output_dir": "out"},
 }
-"""Values and settings of ours by the word that other trainers have for them."""
+"""Values and settings of RODS by the word that other trainers have for them."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

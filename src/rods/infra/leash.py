@@ -2,7 +2,7 @@
 
 What starts it holds one end of a pipe, which the kernel closes even
 after a SIGKILL; this file runs as a small program at the other end, and then ends its whole
-session: SIGTERM, `GRACE` seconds, SIGKILL. It imports nothing of ours, so it starts at once.
+session: SIGTERM, `GRACE` seconds, SIGKILL. It imports nothing from RODS, so it starts at once.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
-    """One value of a row; true and false are no numbers.
+    """One value of a row; true and false are not numbers.
 
     Raises `error`, naming `where` (file and row), where the row is no object, lacks the key, or has
     another kind there.

@@ -122,7 +122,7 @@ class _Worlds(OpenEnvironment):
         index: int | None = None,
         **_: Any,
     ) -> Heard:
-        """Begin a task of ours, or one of the environment's own; by its seed if none is named."""
+        """Begin a task of RODS, or one of the environment's own; by its seed if none is named."""
         self.close()
         if task is not None:
             chosen = Task.from_json(task, "task")

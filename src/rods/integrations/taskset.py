@@ -84,7 +84,7 @@ class RodsTaskset(_vf.Taskset[RodsTask, TasksConfig]):
 
 
 def row_of(task: Task, index: int, config: Any) -> RodsTask:
-    """One task of ours, such as a variant, for verifiers; `config` is a `TasksConfig`.
+    """One task of RODS, such as a variant, for verifiers; `config` is a `TasksConfig`.
 
     Raises:
         TaskError: verifiers cannot say it.
@@ -105,7 +105,7 @@ class RodsEnv(_vf.Env[EnvConfig]):
     """Rolls out a task with an agent; the reward `progress` is the share of turns solved."""
 
     async def run(self, task: Any, agents: Any) -> None:
-        """One episode. A world that breaks fails it, which is no reward of 0."""
+        """One episode. A world that breaks fails it, which is not a reward of 0."""
         row: Any = task.data
         environment = _environment(row.environment, row.arguments)
         ours = Task.from_json(json.loads(row.task), f"task {row.id}")

@@ -46,7 +46,7 @@ def build_report(path: Path, out: Path | None = None) -> Path:
 
 
 def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path:
-    """Write one page of `templates/`, everything escaped that is not markup of ours.
+    """Write one page of `templates/`, everything escaped that is not markup of RODS.
 
     It is written by a temporary file and a rename, so that an old page survives a full disk.
 

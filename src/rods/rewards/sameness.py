@@ -113,7 +113,7 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         return words
     if _LEFT_OUT.search(answer + reference):
         return "wrong"
-    if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
+    if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is not a quotient
         return _say(_clock(mine) == _clock(theirs) or _is_quotient(mine, theirs))
     return _lists(mine, theirs)
 

@@ -141,7 +141,7 @@ class Owner:
         return await self._within(self._call_seconds, partial(method, *args, **kwargs))
 
     async def opening(self, method: Callable[[], W]) -> W:
-        """The same for what makes the world, which is no call: a process may have to start.
+        """The same for what makes the world, which is not a call: a process may have to start.
 
         A world that is made after nobody waits for it any more is closed at once.
         """

@@ -130,7 +130,7 @@ class Shell(LockedProcess):
         return self._receive(START_SECONDS)
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Write texts of ours by path; to be called before any command has run."""
+        """Write texts of RODS by path; to be called before any command has run."""
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):
                 raise EnvError(f"{path!r} is not a path within a workplace.")

@@ -198,7 +198,7 @@ def _fit(value: Value, key: str, declared: Mapping[str, Any]) -> object:
     """An argument as the suite hands it over: text, but for numbers and truth values.
 
     Raises:
-        _UnfitError: the API has no such parameter, or the text is no number.
+        _UnfitError: the API has no such parameter, or the text is not a number.
     """
     if key not in declared:
         raise _UnfitError("an unknown parameter")

@@ -1,6 +1,6 @@
 """LoRA adapters: new ones in a model, folders of some, their base, and how they get into it.
 
-Owns `adapter_config.json` as peft writes it, in checkpoints of ours, of TRL and of anybody. It
+Owns `adapter_config.json` as peft writes it, in checkpoints of RODS, of TRL and of anybody. It
 loads no base.
 
     adapters_at("runs/trl/checkpoint-20")       # its path, or None

@@ -17,7 +17,7 @@ By call: beside the whole's advantage, what a step's calls were worth, on its to
 
 What a call is worth: its agreement with the wanted call of the turn that it stands for in the best
 one-to-one matching over all calls of the turn, 0 without one. The steps of a turn are those that
-tried to call; a text that could not be read has r = 0, an answer is no such step. Peers are the
+tried to call; a text that could not be read has r = 0, an answer is not such a step. Peers are the
 members of the group with a step at the same depth of the same turn; where there is none to compare
 with, and in turns that want no call, A of the step is 0.
 

@@ -112,7 +112,7 @@ def _readable(path: Path) -> int:
         weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
     except (ValueError, IndexError, KeyError, OSError) as error:
         raise PolicyError(
-            f"model {path}: this is no complete GGUF file ({path.stat().st_size:,} bytes): "
+            f"model {path}: this is not a complete GGUF file ({path.stat().st_size:,} bytes): "
             f"{error}. Fetch it again."
         ) from error
     free = host_memory()

@@ -116,7 +116,7 @@ class RunView:
 
 
 def open_runs(paths: Sequence[Path]) -> list[RunView]:
-    """Open runs under names that differ; raises `StoreError` where a folder is no run."""
+    """Open runs under names that differ; raises `StoreError` where a folder is not a run."""
     found: list[RunView] = []
     for path in paths:
         name = label = path.resolve().name

@@ -4,7 +4,7 @@ Owns which forms a row may have, and which entry of the benchmark a row means. F
 
 * a folder in the benchmark's layout, or one file of it with its answers in `possible_answer`
 * rows of Environment Tuning (arXiv 2510.10197): `extra_info.interaction_kwargs`
-* task rows of ours, and rows that carry one
+* task rows of RODS, and rows that carry one
 
     tasks = load_entries(Path("data/bfcl_train.parquet"))
 """
@@ -30,7 +30,7 @@ COLUMNS = Columns((*_THEIRS, *COLUMNS_OF_OURS))
 """What is read of a Parquet file."""
 _NAME = re.compile(rf"multi_turn_({'|'.join(assets.CATEGORIES)})_\d+")
 _FORMS = (
-    "Expected a task row of ours, an entry of the benchmark (id, question, involved_classes), or a "
+    "Expected a task row of RODS, an entry of the benchmark (id, question, involved_classes), or a "
     "row of Environment Tuning (extra_info.interaction_kwargs)."
 )
 

@@ -98,7 +98,7 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
         return f"{assets.WHEEL} is {here}"
 
     def load(self, path: Path) -> list[Task]:
-        """The tasks of a file of ours, of the benchmark's own, or of Environment Tuning's rows."""
+        """The tasks of a file of RODS, of the benchmark's own, or of Environment Tuning's rows."""
         return load_entries(path, self._wheel)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:

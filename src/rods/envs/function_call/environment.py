@@ -234,7 +234,7 @@ class FunctionCallEnvironment(Environment):
         return self._marked(_steps_of(address, key, held_out, self._result_chars))
 
     def load(self, path: Path) -> list[Task]:
-        """Steps of a file: a published data set, steps of ours, or tasks of the other
+        """Steps of a file: a published data set, steps of RODS, or tasks of the other
         environment, which are split.
 
         Raises:

@@ -33,7 +33,7 @@ from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 FORMS = (
     "query, tools and answers (xLAM, Hammer), system and conversations (ToolACE), tools, "
     "conversations and answer (Tool-N1), instruction, input and output or prompt and reward_model "
-    "(rlla), or a task row of ours"
+    "(rlla), or a task row of RODS"
 )
 COLUMNS = frozenset(
     (

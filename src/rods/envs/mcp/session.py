@@ -36,7 +36,7 @@ from rods.types import Json, ToolResult, ToolSpec
 
 START_SECONDS = 120.0  # until a server has answered the handshake
 _BROKEN = {types.CONNECTION_CLOSED, types.PARSE_ERROR, types.INVALID_REQUEST, types.REQUEST_TIMEOUT}
-_HTTP_STATUS = "Server returned an error response"  # the SDK's word for one that is no success
+_HTTP_STATUS = "Server returned an error response"  # the SDK's word for one that is not a success
 _FAILURES = OSError, RuntimeError, ValidationError, httpx2.HTTPError, ExceptionGroup, CancelledError
 T = TypeVar("T")
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs tracebacks of what is raised here
@@ -232,7 +232,7 @@ def _data(result: types.CallToolResult) -> Json:
     data = cast("dict[str, Json] | None", result.structured_content)
     if data is None:
         return _parsed("\n".join(map(_shown, result.content)))
-    return data["result"] if list(data) == ["result"] else data  # SDKs wrap what is no object
+    return data["result"] if list(data) == ["result"] else data  # SDKs wrap what is not an object
 
 
 def _shown(block: types.ContentBlock) -> str:

@@ -53,7 +53,7 @@ _DAPO = re.compile(
 FORMS = (
     "a conversation with ground_truth (ORZ), prompt and reward_model (verl: DAPO, ToRL), question "
     "and golden_answers (NQ, HotpotQA), problem and answer (AIME) or final_answer "
-    "(DeepMath), or a task row of ours"
+    "(DeepMath), or a task row of RODS"
 )
 
 

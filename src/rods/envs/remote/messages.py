@@ -187,7 +187,7 @@ def failed(error: BaseException) -> Observation:
 
 
 def checked(answer: Observation) -> Observation:
-    """An answer that is no error; raises `TaskError` or `EnvError` as it failed there."""
+    """An answer that is not an error; raises `TaskError` or `EnvError` as it failed there."""
     if "error" in answer:
         raise (TaskError if answer.get("task") else EnvError)(str(answer["error"]))
     return answer

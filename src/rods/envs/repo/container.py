@@ -8,7 +8,7 @@ locks it as `rods.sandbox.shell.Shell` does.
     place.run(["git", "status"]).output
     place.close()
 
-An agent may break its own container: that ends its attempt and is no failure of infrastructure.
+An agent may break its own container: that ends its attempt and is not a failure of infrastructure.
 Only where the engine itself does not answer an `EnvError` is raised.
 """
 

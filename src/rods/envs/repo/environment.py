@@ -81,7 +81,7 @@ class RepoEnvironment(Environment):
         return plant(*self._asked)
 
     def load(self, path: Path) -> list[Task]:
-        """Rows of SWE-Gym whose images are here, or task rows of ours."""
+        """Rows of SWE-Gym whose images are here, or task rows of RODS."""
         return load_rows(path, self.name)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:

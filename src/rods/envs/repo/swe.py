@@ -48,7 +48,7 @@ DECIDING = (
 
 
 def load_rows(path: Path, env: str) -> list[Task]:
-    """Tasks of a file of rows (JSON, JSON lines or Parquet), or of task rows of ours.
+    """Tasks of a file of rows (JSON, JSON lines or Parquet), or of task rows of RODS.
 
     Raises:
         TaskError: the file or a row of it cannot be read; the message names both.

@@ -211,7 +211,7 @@ class Record(dict[str, Any]):
 def plain(value: Any, where: str, home: str = "") -> Any:
     """A value as JSON could say it: objects become dictionaries, sets sorted lists.
 
-    `home` is the package of the tools: private attributes of its objects are no state.
+    `home` is the package of the tools: private attributes of its objects are not state.
 
     Raises:
         StateError: it holds itself, has no plain form, or its own code fails; names `where`.

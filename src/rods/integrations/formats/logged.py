@@ -1,4 +1,4 @@
-"""Rewards that a trainer has logged: rows of a file, of a folder of files, or of a run of ours.
+"""Rewards that a trainer has logged: rows of a file, of a folder of files, or of a run of RODS.
 
 Owns which columns hold task, reward and step in the logs of the trainers that are known, and what
 is said of a bad row. Never judges.

@@ -1,6 +1,6 @@
 """Inside TRL: its GRPOTrainer over our curriculum, rollouts and worlds (docs/guides/trl.md).
 
-Owns nothing beside the parts in `trainer.py` and `args.py`. Nothing else of ours imports TRL.
+Owns nothing beside the parts in `trainer.py` and `args.py`. Nothing else in RODS imports TRL.
 
     from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
 """

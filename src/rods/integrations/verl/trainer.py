@@ -192,7 +192,7 @@ class CurriculumTrainer(_PPOTrainer):
         return found
 
     def _kept(self, batch: Any, rewards: Mapping[str, float]) -> Any:
-        """The rows that were scored. A failure of infrastructure is no reward of 0: no estimator
+        """The rows that were scored. A failure of infrastructure is not a reward of 0: no estimator
         sees it.
         """
         gone = [key for key in batch.keys if key not in rewards]

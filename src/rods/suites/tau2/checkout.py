@@ -1,7 +1,7 @@
 """Answers about tau2-bench by a checkout's own code, in its own Python; run as a script.
 
 Owns what the checkout's package is asked: domains, tools, the user simulator with its own calls of
-a model, the evaluation. Imports nothing of ours; evaluates no text.
+a model, the evaluation. Imports nothing from RODS; evaluates no text.
 
     python checkout.py SOCKET      # a JSON list [what, arguments...] a connection, one answer
 """

@@ -203,7 +203,7 @@ class Tau2(SuiteRules):
         return executing(structured(self._written))
 
     def _answer(self, step: Step) -> str:
-        """What the user reads of a generation that is no call."""
+        """What the user reads of a generation that is not a call."""
         offered, cut = self._worlds.specs, step.finish is FinishReason.LENGTH
         return self._dialect.parse(step.text, {one.name: one for one in offered}, cut).answer
 

@@ -136,7 +136,7 @@ class Trace(NamedTuple):
 def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) -> Trace:
     """Execute the ground truth in a fresh world, without some calls, and have it judged.
 
-    Raises `TaskError` where the world cannot be made. A failing call is no error.
+    Raises `TaskError` where the world cannot be made. A failing call is not an error.
     """
     steps: list[TraceStep] = []
     verdicts: list[TurnVerdict] = []
