@@ -555,6 +555,9 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     for named in (["--recipe", "torl"], ["--profile", "full"]):
         assert rods(*words, *named, monkeypatch=monkeypatch) == 2
         assert "this run follows recipe rods, profile small, not" in capsys.readouterr().err
+    started.log({"kind": "step", "step": 1, "seconds_rollout": 100.0, "seconds_update": 20.0})
+    assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
+    assert "4 minutes for the updates that are left: 2" in capsys.readouterr().out
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
     assert "resumes in its own place" in capsys.readouterr().err
 

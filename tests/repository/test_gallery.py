@@ -190,7 +190,7 @@ def test_the_example_inside_verl_plans_without_verl_and_a_gpu(
     monkeypatch.chdir(tmp_path)
     words = [str(tmp_path) if word.startswith("Qwen/") else word for word in plan]
     assert rods(*words, monkeypatch=monkeypatch) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "rollout.n 16, " in said and "at most 100, each of 32 tasks" in said
 
 

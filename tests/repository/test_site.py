@@ -200,9 +200,12 @@ def test_the_search_finds_a_word_and_its_results_lead_to_pages(site: Path) -> No
     if chromium is None:
         pytest.skip("chromium is not installed")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with playwright.sync_playwright() as driver:
+    serve = partial(Quiet, directory=str(site))
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), serve) as server,
+        playwright.sync_playwright() as driver,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{server.server_address[1]}/index.html")
@@ -214,4 +217,4 @@ def test_the_search_finds_a_word_and_its_results_lead_to_pages(site: Path) -> No
         page.wait_for_url(lambda url: "index.html" not in url.partition("?")[0])
         assert "retire" in page.locator("main").inner_text().lower()
         browser.close()
-    server.shutdown()
+        server.shutdown()

@@ -19,7 +19,6 @@ from rods.store import RunDirectory
 from rods.trainers.adapters import with_lora
 from rods.trainers.forward import prepare_checkpointing
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory import shape as sizes
 from rods.trainers.memory.plan import (
     RESERVE,
     MemoryPlan,
@@ -164,7 +163,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     QWEN3_4B.save_pretrained(tmp_path / "model")
     asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
     asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
-    monkeypatch.setattr(sizes, "is_here", lambda _: True)
+    monkeypatch.setattr("rods.assemble.outline.is_here", lambda _: True)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 50 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
@@ -172,10 +171,10 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     monkeypatch.setattr(engines, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "200.00 GiB  free on disk" in capsys.readouterr().out
-    monkeypatch.setattr(sizes, "is_here", lambda _: False)
+    monkeypatch.setattr("rods.assemble.outline.is_here", lambda _: False)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
-    assert "host's memory and disk were not checked" in capsys.readouterr().err
+    assert "host's memory and disk were not checked" in capsys.readouterr().out
 
 
 def test_room_on_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
