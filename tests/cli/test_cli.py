@@ -559,7 +559,7 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
     assert "4 minutes for the updates that are left: 2" in capsys.readouterr().out
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
-    assert "resumes in its own place" in capsys.readouterr().err
+    assert "resumes in its own folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow

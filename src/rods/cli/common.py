@@ -158,7 +158,7 @@ def resumed(target: str | Path | None, resume: Path | None, drift: bool = False)
     if drift and resume is None:
         raise ConfigError("--allow-drift has no effect without --resume RUN. Add it, or leave out.")
     if target and resume and Path(target).resolve() != resume.resolve():
-        raise ConfigError(f"--out {target}: {resume} resumes in its own place. Leave out --out.")
+        raise ConfigError(f"--out {target}: {resume} resumes in its own folder. Leave out --out.")
     return resume or (Path(target) if target else None)
 
 
