@@ -60,7 +60,7 @@ class TurnVerdict:
     ended: str = ""
     """Why the world ended the turn by itself (set by the rollout), such as `finish`, `stuck`."""
     correct: bool | None = None
-    """Verdict of `judge_answer` on the agent's text (set by the rollout); None: no such judge."""
+    """Whether the answer is right (set by the rollout); None: the world judges no answers."""
 
     @property
     def solved(self) -> bool:

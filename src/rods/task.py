@@ -77,7 +77,7 @@ class Provenance:
     scenarios: tuple[str, ...] = ()
     """Every scenario that contributed a turn (the own one first) when several were recombined."""
     review: str = ""
-    """Verdict of a person on a generated seed task: one of `REVIEWS`; empty: nobody looked."""
+    """A person's verdict on a generated task: `accepted`, `edited`, `rejected`; empty: none."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -15,7 +16,6 @@ import pytest
 import rods
 from page_blocks import blocks_of
 from places import ROOT
-from rods.config import load_config
 from rods.dialects import structured
 from rods.integrations.task_rollout import TextEpisode
 from rods.types import ToolCall
@@ -40,15 +40,23 @@ def test_the_programs_of_the_page_on_the_sandbox_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
-def test_the_calls_of_the_curriculum_run(tmp_path: Path) -> None:
-    [code] = programs("other-trainers.md", "test_the_calls_of_the_curriculum_run")
-    with rods.hosted(load_config("rods", "small", ["updates=2"])) as run:
-        run.open(tmp_path / "run")
-        names: dict[str, Any] = {"run": run, "rewards_of": lambda task: [0.0, 1.0]}
-        exec(code, names)
-        again = run.curriculum.draw(1)
-    assert len(names["leases"]) == 7 and json.loads(json.dumps(names["state"])) == names["state"]
-    assert [lease.task.id for lease in again] == [names["lost"].task.id]
+def test_the_curriculum_of_the_guide_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It imports no internal module, trains on variants, and continues from what it saved."""
+    [code] = programs("other-trainers.md", "test_the_curriculum_of_the_guide_grows")
+    assert not re.search(r"^(?:from|import) rods\.", code, re.M)
+    monkeypatch.chdir(tmp_path)
+    exec(code, names := {"__name__": "__main__"})
+    assert ast.literal_eval(capsys.readouterr().out)["ingested"] > 0
+    state = json.loads((tmp_path / "runs" / "curriculum" / "state.json").read_text())
+    with rods.hosted(names["config"]) as run:
+        run.open(tmp_path / "again")
+        run.curriculum.load_state_dict(state)
+        assert run.curriculum.epoch == names["curriculum"].epoch > 0
+        [lost, *_] = run.curriculum.draw(2)
+        run.curriculum.release([lost.task.id])
+        assert [lease.task.id for lease in run.curriculum.draw(1)] == [lost.task.id]
 
 
 @pytest.mark.slow

@@ -24,7 +24,6 @@ from places import ROOT, SOURCE
 from rods import errors
 from rods.config import RunConfig, load_config
 from rods.curriculum.draws import Lease
-from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.replay import METRICS as POOL
 from rods.dialects import DIALECTS
 from rods.engines import ENGINES
@@ -232,7 +231,6 @@ def test_the_examples_of_another_loop_draw_and_return_tasks(tmp_path: Path) -> N
     wanted = ("first_task", "give_back")
     code = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
     names: dict[str, Any] = {"rods": rods, "Path": Path}
-    names |= {"OnlineCurriculum": OnlineCurriculum, "Task": Task}
     exec("\n".join(map(ast.unparse, code)), names)
     assert names["first_task"](str(tmp_path / "run")).env == "bfcl"
     with rods.hosted(load_config("rods", "small", ["updates=2"])) as run:
@@ -286,8 +284,29 @@ WITHOUT_ENTRY = {
 """Names of Python; aliases and constants; settings; what RODS makes and a caller only passes on."""
 
 
+DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+LISTED = re.compile(r"^(?:\||\*) `(?:await )?(\w+)", re.M)
+"""Arguments, fields and members of entries."""
 KINDS = re.compile(r"^\| `\w+` \| `(.*?)` \||^\*\*Returns:\*\* `(.*?)`|^\* `(\w.*?)`:", re.M)
 """Types of arguments, of results and of methods."""
+
+
+def test_entries_name_nothing_of_their_module_that_no_page_has() -> None:
+    """`observe` once stood in an entry, and readers looked for it in vain."""
+    there = WITHOUT_ENTRY | {n.rpartition(".")[2] for text in api() for n, _ in entries(text)}
+    there |= {name for text in api() for name in LISTED.findall(text)}
+    entered = [entry for text in api() for entry in SHOWN.findall(text)]
+    assert len(entered) > 50
+    for name, _, words in entered:
+        home, _, last = name.rpartition(".")
+        home = rods._HOMES[last] if home == "rods" else home  # pyright: ignore
+        spec = importlib.util.find_spec(re.sub(r"\.[A-Z]\w*$", "", home))  # of a method's class
+        assert spec and spec.origin, home
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        known = {node.name for node in ast.walk(tree) if isinstance(node, DEFINED)}
+        known |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.isupper()}
+        lost = set(re.findall(r"`(\w+)(?:\(\))?`", words)) & known - there
+        assert not lost, f"{name}: {lost}"
 
 
 def test_types_in_signatures_have_an_entry() -> None:
@@ -380,7 +399,7 @@ def test_the_loop_of_the_guide_trains(tmp_path: Path, monkeypatch: pytest.Monkey
     """The whole script in small: an update of two groups, and a state to continue from."""
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "guides" / "other-trainers.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"```python\n(.*?)```", text, re.S)
+    [block, _] = re.findall(r"```python\n(.*?)```", text, re.S)
     small = ["updates=1", "rollout.tasks_per_step=2", "rollout.k=4", "rollout.generated_tokens=48"]
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(block.replace('"updates=20"', ", ".join(f'"{word}"' for word in small)), names)

@@ -220,7 +220,7 @@ class OnlineCurriculum:
         version: int = 0,
         epoch: int | None = None,
     ) -> Judgement | None:
-        """Do the same as `observe` for a host that has numbers and no trajectories.
+        """Judge one task by numbers alone, and request variants when a cycle is due.
 
         Args:
             task_id: of a task that `draw` gave.

@@ -185,7 +185,7 @@ def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> 
             invalid, or nothing was sampled.
 
     Raises:
-        TokenError: see `to_sample`.
+        TokenError: its first token was sampled, or a log-probability is impossible.
     """
     if not (trajectory.valid and trajectory.ledger.generated):
         return HostRow([filler], [filler], [0], [0.0], [0], [0.0])
