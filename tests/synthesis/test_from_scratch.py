@@ -20,6 +20,7 @@ from places import ROOT
 from rods.config import EnvSettings
 from rods.env import Environment
 from rods.envs.originals import own_tasks, tasks_of_files
+from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError, RodsError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.synthesis.chat import LlmWriterSettings
@@ -175,6 +176,28 @@ def test_an_environment_without_a_state_of_its_own_needs_one() -> None:
 
     with pytest.raises(ConfigError, match="Give initial states: --states FILE"):
         stages_of(Bare())
+
+
+class Shelf:
+    """Its constructor needs what it holds."""
+
+    def __init__(self, books: dict[str, int], size: int = 3) -> None:
+        self.books, self.size = books, size
+
+    def lend(self, book: str) -> int:
+        """Lend a book."""
+        self.books[book] -= 1
+        return self.books[book]
+
+
+def test_a_class_that_needs_arguments_asks_for_states_with_a_line(tmp_path: Path) -> None:
+    shelf = ToolClasses("shelf", [Shelf])
+    with pytest.raises(ConfigError, match=r"Shelf cannot be made without .*--states") as no:
+        stages_of(shelf)
+    line = re.search(r"\{.*\}", str(no.value))
+    assert line and json.loads(line[0])["initial_config"] == {"Shelf": {"books": "..."}}
+    (tmp_path / "states.jsonl").write_text(line[0].replace('"..."', '{"B-1": 2}'))
+    assert len(stages_of(shelf, states=tmp_path / "states.jsonl")) == 1
 
 
 def test_worlds_come_from_the_training_tasks_where_there_are_some() -> None:

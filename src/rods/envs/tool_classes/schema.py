@@ -87,11 +87,7 @@ class Tool:
     """It is `async def`."""
 
     def bound(self, arguments: Mapping[str, Value]) -> inspect.BoundArguments:
-        """Arguments as the method takes them, with copies of its defaults.
-
-        Raises:
-            Unfit: a name is missing or unknown, or a value is not what its hint says.
-        """
+        """Arguments as the method takes them, with copies of its defaults; `Unfit` for others."""
         if call := next(islice(nested(ToolCall("", arguments)), 1, 2), None):
             raise Unfit(f"an argument must be a value, not a call; call {call.name} first")
         if fault := _fault(dict(arguments), self.spec.parameters, ""):

@@ -153,11 +153,7 @@ def public(made: object) -> dict[str, Any]:
 
 
 def copied(made: Any) -> Any:
-    """A copy that shares nothing; containers that the class holds become the object's own.
-
-    Raises:
-        StateError: an attribute cannot be copied; names it.
-    """
+    """A copy with containers of its own; `StateError` names an attribute that has no copy."""
     try:
         fresh = copy.deepcopy(made)
         for base in reversed(type(made).__mro__[:-1]):

@@ -130,6 +130,13 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
     def own_world(self) -> Mapping[str, Json]:
         """All classes as they are made without arguments, in full where a task can say it so."""
         bare: Json = {CLASSES: cast("Json", [*self._kinds]), CONFIG: {}}
+        needed = {n: dict.fromkeys(_needed(k), "...") for n, k in self._kinds.items() if _needed(k)}
+        if needed:
+            line = json.dumps({**bare, CONFIG: needed})
+            raise ConfigError(
+                f"{', '.join(needed)} cannot be made without arguments. Give initial states, "
+                f"--states FILE, one a line, with your values for the dots: {line}"
+            )
         start = self.make_ready(Task(self.name, BASE, (), bare)).initial
         full = {**bare, CONFIG: cast("Json", start)}
         try:
@@ -139,6 +146,12 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         return full if said else bare
 
 
+def _needed(kind: type[Any]) -> list[str]:
+    """Names of the arguments without which no object of a class can be made."""
+    found = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+    return [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
 def _try_out(kind: type[Any]) -> None:
     """Copy and read the state of a class that can be made without arguments."""
     if hides(kind):
@@ -146,9 +159,8 @@ def _try_out(kind: type[Any]) -> None:
             f"class {kind.__name__}: it derives from a built-in type, whose contents are not "
             "attributes and can be neither compared nor shown. Hold them in an attribute."
         )
-    needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
-    if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
-        return  # tasks give what it needs
+    if _needed(kind):
+        return  # tasks give it
     try:
         made = kind()
     except BaseException as error:  # the user's constructor may raise anything
@@ -197,11 +209,7 @@ class Objects:
         return self._prepared.initial
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Execute one call of a known tool; the result is JSON, a failure `{"error": ...}`.
-
-        Raises:
-            EnvError: something outside the class failed.
-        """
+        """Return a call's result as JSON; `EnvError` where something outside the class failed."""
         tool = self._prepared.tools.get(call.name)
         if tool is None:  # of a ground truth; the policy's calls were looked at before
             return ToolResult(refusal(call.name, self._prepared.tools.keys()), failed=True)
