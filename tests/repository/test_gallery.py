@@ -26,7 +26,7 @@ from tir_cases import CALL, NO_BOX, RIGHT, WRONG, code, play, question, says
 from verbs import rods
 
 GALLERY = ROOT / "examples"
-FOLDERS = [path for path in sorted(GALLERY.iterdir()) if (path / "README.md").is_file()]
+FOLDERS = [path for path in sorted(GALLERY.iterdir()) if path.is_dir() and path.name[0] not in "._"]
 QWEN3_4B = {
     **{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "tie_word_embeddings": True},
     **{"hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128},
@@ -36,10 +36,11 @@ QWEN3_4B = {
 """What the model's `config.json` says of its size."""
 
 
-def test_every_example_is_in_the_index() -> None:
+def test_every_example_has_a_page_in_the_index() -> None:
     index = (ROOT / "docs" / "examples" / "index.md").read_text(encoding="utf-8")
     assert len(FOLDERS) >= 10
     for folder in FOLDERS:
+        assert (folder / "README.md").is_file(), folder
         assert f"(../../examples/{folder.name}/README.md)" in index
 
 
