@@ -48,7 +48,7 @@ class Bistro:
         """Reserve a table under a name.
 
         Args:
-            table_id: Which table, such as T-4.
+            table_id: Which table, such as T-90.
             name: Surname of the guest.
             guests: Number of people.
         """
@@ -72,7 +72,7 @@ class Bistro:
         """Cancel a reservation.
 
         Args:
-            reservation_id: Number of the reservation, such as R-21.
+            reservation_id: Number of the reservation, such as R-90.
         """
         table_id = self._reservation(reservation_id)["table_id"]
         del self.reservations[reservation_id]
@@ -95,7 +95,7 @@ class Bistro:
 
         Args:
             reservation_id: Who orders.
-            dish_id: Which dish, such as D-12.
+            dish_id: Which dish, such as D-90.
             portions: How many of it.
         """
         if dish_id not in self.dishes:
