@@ -212,16 +212,19 @@ def test_worlds_come_from_the_training_tasks_where_there_are_some() -> None:
         ("car_id", "", "cars"),
         ("plate", "", "cars"),
         ("number", "licence number of the driver", "drivers"),
+        ("source", "car to take from", "cars"),
+        ("child_id", "Number of the child", "children"),
         ("note", "", None),
         ("station", "where the car was left", None),
     ],
-    ids=["name", "values", "description", "nothing", "other-values"],
+    ids=["name", "values", "description", "first-word", "plural", "nothing", "other-values"],
 )
 def test_what_a_parameter_refers_to(name: str, description: str, table: str | None) -> None:
     state: dict[str, Any] = {
         "cars": {"HH-1": {"station": "Harbour"}, "HH-2": {"station": "Mill"}},
         "drivers": {"D-1": {"name": "Ada"}},
         "trips": {"T-1": {"plate": "HH-1"}},
+        "children": {"C-1": {"name": "Bo"}},
     }
     found = records_named(name, description, Live({"Depot": state}))
     assert found == (state[table] if table else {})

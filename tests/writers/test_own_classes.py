@@ -31,6 +31,7 @@ from rods.writers.graph.scratch import ScratchWalk
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.inference import domains_for
 from rods.writers.resample.assign import Materials
+from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import NO_PHRASES
 from rods.writers.templates.vocabulary import Vocabulary
 from vet_clinic import clinic
@@ -143,7 +144,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Creates a new booking and returns its code.",
             {"guest": ("Haddad", TEXT), "party": (4, about(NUMBER, "How many people are coming."))},
-            "create a new booking for 4 people with the guest Haddad",
+            "create a new booking for 4 people (guest: Haddad)",
         ),
         (
             "Searches the bookings made under a name.",
@@ -187,7 +188,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "plate": ("B-CS 1", about(TEXT, "licence plate of the car")),
                 "note": ("Handle with care", TEXT),
             },
-            "report a damage of the car with the plate B-CS 1, note 'Handle with care', and take"
+            "report a damage of the car with the plate B-CS 1 (note: 'Handle with care') and take"
             " the car out of service",
         ),
         (
@@ -213,12 +214,12 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Ends a trip at a station.",
             {"trip_id": ("T1", TEXT), "station": ("Mill", TEXT), "km": (35, NUMBER)},
-            "end trip T1 at the station Mill after 35 km",
+            "end trip T1 at the station Mill (35 km)",
         ),
         (
             "Charges a car up to a percentage.",
             {"plate": ("B-1", about(TEXT, "plate of the car")), "percent": (70, NUMBER)},
-            "charge the car with the plate B-1 up to 70 percent",
+            "charge the car with plate B-1 up to 70 percent",
         ),
         (
             "Shows the free cars at a station.",
@@ -249,12 +250,12 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "guest": ("Haddad", about(TEXT, "Last name of the guest.")),
                 "table": (4, about(NUMBER, "Number of the table to book.")),
             },
-            "create a new booking under the name Haddad, table 4",
+            "create a new booking under the name Haddad (table 4)",
         ),
         (
             "Register a new pet for an owner.",
             {"owner_id": ("O1", TEXT), "name": ("Rex", TEXT), "kind": ("sea_lion", CHOICE)},
-            "register a new pet called Rex for owner O1, kind sea lion",
+            "register a new pet called Rex for owner O1 (kind: sea lion)",
         ),
         (
             "Book a lesson for a student.",
@@ -283,12 +284,103 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Prescribe a medicine and bill its owner.",
             {"medicine": ("ibuprofen", TEXT), "tablets": (3, NUMBER)},
-            "prescribe the medicine ibuprofen, 3 tablets, and bill its owner",
+            "prescribe the medicine ibuprofen (3 tablets) and bill its owner",
         ),
         (
             "Order a part.",
             {"part_id": ("P1", TEXT), "quantity": (3, about(NUMBER, "how many pieces"))},
-            "order part P1, 3 pieces",
+            "order part P1 (3 pieces)",
+        ),
+        (
+            "Take back a game that was lent.",
+            {"loan_id": ("L3", about(TEXT, "Number of the loan."))},
+            "take back a game that was lent (loan L3)",
+        ),
+        (
+            "Charge a member a fee.",
+            {
+                "member_id": ("M2", TEXT),
+                "amount": (15, about(NUMBER, "Amount in euros.")),
+                "reason": ("lost", {"type": "string", "enum": ["late", "lost"]}),
+            },
+            "charge member M2 a fee of 15 euros (reason: lost)",
+        ),
+        (
+            "Sets the cooling of a tank to a temperature.",
+            {"tank": ("T4", TEXT), "celsius": (8, about(NUMBER, "target temperature in °C"))},
+            "set the cooling of tank T4 to a temperature of 8 °C",
+        ),
+        (
+            "Search the shelf for games that suit a group.",
+            {
+                "players": (3, about(NUMBER, "Number of players.")),
+                "max_minutes": (60, about(NUMBER, "Longest playing time in minutes.")),
+            },
+            "search the shelf for games that suit a group of 3 players"
+            " (playing time: at most 60 minutes)",
+        ),
+        (
+            "Racks the wine from one tank to another.",
+            {"source": ("T1", TEXT), "target": ("T2", TEXT)},
+            "rack the wine from T1 to T2",
+        ),
+        (
+            "Log a take of a song.",
+            {
+                "session_id": ("S4", about(TEXT, "ID of the session.")),
+                "song": ("Low Tide", TEXT),
+                "seconds": (210, about(NUMBER, "Duration of the take in seconds.")),
+            },
+            "log a take of the song Low Tide for session S4 with a duration of 210 seconds",
+        ),
+        (
+            "Search the equipment by kind.",
+            {"kind": ("sea_lion", about(CHOICE, "Kind of equipment."))},
+            "search the equipment (kind of equipment: sea lion)",
+        ),
+        (
+            "transfers a booking to a different sailing",
+            {"booking": ("PB6", TEXT), "sailing": ("521", about(TEXT, "number of the sailing"))},
+            "transfer booking PB6 to sailing 521",
+        ),
+        (
+            "Change the stop where a child gets on.",
+            {"child_id": ("C3", TEXT), "stop": ("Mill", about(TEXT, "The new stop."))},
+            "change the stop where child C3 gets on to Mill",
+        ),
+        (
+            "Which routes serve a stop?",
+            {"stop": ("Mill", about(TEXT, "Stop on the route."))},
+            "tell me which routes serve the stop Mill",
+        ),
+        (
+            "This tool calculates the area of a triangle given its base and height.",
+            {"base": (10, NUMBER), "height": (5, NUMBER)},
+            "calculate the area of a triangle (base: 10, height: 5)",
+        ),
+        (
+            "Add a new costume to the store.",
+            {"piece": ("cloak", TEXT), "era": ("modern", about(TEXT, "The era of the costume."))},
+            "add a new costume to the store with the piece cloak and the era modern",
+        ),
+        (
+            "Check a season pass.",
+            {"pass_no": ("SP-8", about(TEXT, "number of the pass"))},
+            "check season pass SP-8",
+        ),
+        (
+            "Open a locker whose key was lost.",
+            {"locker": (9, about(NUMBER, "locker number"))},
+            "open locker 9 whose key was lost",
+        ),
+        (
+            "Book places on a tour.",
+            {
+                "tour_id": ("T1", TEXT),
+                "people": (8, about(NUMBER, "How many people take part.")),
+                "email": ("li@mail.example", TEXT),
+            },
+            "book places on tour T1 for 8 people (email: li@mail.example)",
         ),
         (
             "Give parcels to a courier",
@@ -308,6 +400,19 @@ def test_a_call_is_said_in_one_sentence(
     call = ToolCall("redirect", {name: value for name, (value, _) in arguments.items()})
     text = NO_PHRASES.clause(CallRequest(call, spec), random.Random(1))
     assert text == (expected or "redirect parcel P1 to station S2")
+
+
+def test_what_stands_in_brackets_or_behind_that_is_not_pointed_at() -> None:
+    """`take back a game that was lent (that loan)`, `report that that plant is infested`."""
+    told = {"loan_id": about(TEXT, "Number of the loan."), "plant_id": TEXT}
+    for name, description, said in (
+        ("loan_id", "Take back a game that was lent.", []),
+        ("plant_id", "Report that a plant is infested.", ["the same plant"]),
+        ("plant_id", "Water a plant.", ["that plant", "the same plant"]),
+    ):
+        schema = {"type": "object", "properties": {name: told[name]}, "required": [name]}
+        wording = from_description(ToolSpec("tool", description, schema))
+        assert wording.references(name, None) == said
 
 
 def test_objects_vary_at_every_depth() -> None:

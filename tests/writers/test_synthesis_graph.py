@@ -27,9 +27,9 @@ from rods.writers.graph.ground import Grounder
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.resample.assign import Materials
 from rods.writers.templates import phrases as phrasing
+from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import NO_PHRASES, phrases_of
 from rods.writers.templates.vocabulary import Vocabulary
-from rods.writers.templates.wording import from_description
 from synthesis_cases import ENVIRONMENT, graph_writer, sides, walked
 
 

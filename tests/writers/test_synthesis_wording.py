@@ -16,9 +16,10 @@ from rods.synthesis.structure.trace import TraceStep, all_tools, read_result
 from rods.synthesis.structure.words import SLOT, verb_of
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import NO_PHRASES, Phrases, phrases_of
 from rods.writers.templates.reading import clear_producer
-from rods.writers.templates.wording import Wording, from_description
+from rods.writers.templates.wording import Wording
 from synthesis_cases import ENVIRONMENT, keeper, named, sides, walked, with_turn, writer
 
 PHRASES, DOMAINS = phrases_of(ENVIRONMENT), domains_of(ENVIRONMENT)

@@ -20,7 +20,7 @@ from rods.types import ToolSpec, Value
 SLOT = re.compile(r"\{(\w+)\}")
 """A place in a template that takes a value."""
 _ARTICLES = frozenset(["the", "a", "an", "its", "it", "their", "them", "all", "any", "one"])
-_ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
+_ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref|no|nr)$")
 
 
 def literal(value: Value, words: Mapping[str, str]) -> str:
@@ -57,7 +57,12 @@ def verb_of(spec: ToolSpec) -> str:
 def order_of(spec: ToolSpec) -> str:
     """The first sentence of a tool's description as one would order it."""
     text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
-    sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
+    known = patterns("synthesis", "structure", "words.toml")
+    text = known["about_tools"].sub("", re.sub(r"\s*\([^()]*\)|`|\*\*", "", text))
+    sentence = known["sentence"].split(text or noun(spec.name))[0].rstrip(".!?")
+    for said, order in (("question", "tell me "), ("no_verb", "show ")):
+        if known[said].match(sentence):  # `Which buses serve a stop?`, `The status of a bus`
+            sentence = order + sentence[0].lower() + sentence[1:]
     words = sentence.split() or [noun(spec.name)]
     verb = words[0].lower()
     words[0] = _imperative(verb)
@@ -104,6 +109,16 @@ def word_lists() -> WordLists:
     listed = files("rods").joinpath("synthesis", "structure", "words.toml")
     data = tomllib.loads(listed.read_text(encoding="utf-8"))
     return TypeAdapter(WordLists).validate_python(data)
+
+
+@functools.cache
+def patterns(*where: str) -> Mapping[str, re.Pattern[str]]:
+    """The `[patterns]` of a file; `<name>` in one stands for the text of that name in the file."""
+    data = tomllib.loads(files("rods").joinpath(*where).read_text(encoding="utf-8"))
+    found: dict[str, str] = data.pop("patterns")
+    known = re.compile(f"<({'|'.join(name for name in data if isinstance(data[name], str))})>")
+    filled = {name: known.sub(lambda m: data[m[1]], text) for name, text in found.items()}
+    return {name: re.compile(text) for name, text in filled.items()}
 
 
 @functools.cache

@@ -24,7 +24,8 @@ from rods.writers.graph.fresh import listed, lists, word_of
 from rods.writers.graph.ground import PASSING, Grounder
 from rods.writers.graph.live import Live, typed
 from rods.writers.graph.walk import Walk
-from rods.writers.templates.wording import from_description, singular
+from rods.writers.templates.described import from_description
+from rods.writers.templates.wording import singular
 
 TURNS = (2, 3, 3, 4)  # Turns of a conversation, each drawn alike
 SECOND = 0.25  # How often a turn asks for another call behind one that changed nothing
@@ -65,8 +66,10 @@ def records_named(name: str, description: str, live: Live) -> Records:
         if held and held <= records.keys():
             return records
     coded = noun(name) != thing(name) or {"id", "code", "number", "plate", "key"} & {*words}
+    first = [w for w in words if w not in ("the", "a", "an", "which")][:1]
     alone = len(found) == 1 and noun(name) != thing(name)
-    spoken = (t for f, t in found if not held and (alone or (coded and singular(f) in words)))
+    matter = words if coded else first
+    spoken = (t for f, t in found if not held and (alone or singular(f) in matter))
     return next(spoken, {})
 
 
@@ -126,7 +129,8 @@ class Inventor(Grounder):
             known = {v: found[v] for v in free}
             chosen = self._of_the_matter(known)
             self._record = known.get(str(chosen), {})
-            return typed(chosen, declared)
+            if known or declared == "string":
+                return typed(chosen, declared)
         if name in self.asked:
             return typed(cast("Scalar", self.asked[name]), declared)
         if declared == "string":
@@ -140,6 +144,7 @@ class Inventor(Grounder):
         if near and max(near) > 0 and (own or not usual):  # as the state has them there
             drawn = self._rng.choice(near) * self._rng.uniform(0.8, 1.1)
             value = round(drawn, int(drawn < 20 and any(v % 1 for v in near))) or 1
+            value = round(value, -max(len(str(int(value))) - 2, 0))  # 2600 rather than 2572
         return int(value) if declared == "integer" else float(value)
 
     def _text(self, tool: str, name: str, description: str) -> Scalar:
@@ -158,7 +163,8 @@ class Inventor(Grounder):
             held = [v for v in held if v not in used]
         if held:
             return self._of_the_matter({value: {} for value in held})
-        if last in lists()["searches"]:
+        finds = {first, verb_of(self._specs[tool])} & lists()["finds"]
+        if last in lists()["searches"] and (finds or last not in lists()["written"]):
             state = leaves(cast("Json", dict(live.configuration)))
             return word_of({"": [leaf.value for leaf in state]}, rng)
         found = listed("texts", name)
@@ -288,7 +294,10 @@ class ScratchWalk(Walk):
         return False
 
     def _is(self, what: str, call: ToolCall) -> bool:
-        return bool({*_words(call.name), verb_of(self._base.specs[call.name])} & lists()[what])
+        spec = self._base.specs[call.name]
+        words = {noun(call.name).split()[0], verb_of(spec)}  # a stop of a bus ends nothing
+        words |= {*_words(call.name), *spec.properties} & lists()["breaks"]
+        return bool(words & lists()[what])
 
     def _meant(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
         """Only what the last call showed, and not in a list: an appointment has a pet, too."""

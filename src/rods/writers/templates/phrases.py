@@ -21,7 +21,8 @@ from rods.errors import SynthesisError
 from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, thing
 from rods.types import ToolCall
-from rods.writers.templates.wording import Wording, from_description
+from rods.writers.templates.described import from_description
+from rods.writers.templates.wording import Wording
 
 OPENER = 0.35  # How often the first turn begins by setting the scene
 LINK = 0.25  # How often a later turn begins with a short remark

@@ -22,8 +22,9 @@ from rods.synthesis.structure.sources import fields_with, has_rival, normal, pla
 from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.structure.words import SLOT
 from rods.types import ToolCall, Value
+from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import Phrases, frame_words, phrases_of
-from rods.writers.templates.wording import Wording, from_description, ways
+from rods.writers.templates.wording import Wording, ways
 
 
 def clear_producer(

@@ -1,0 +1,314 @@
+"""Wordings made of tools' own descriptions, where nobody wrote templates.
+
+What cannot be said inside the sentence with confidence stands in brackets or behind a colon.
+
+    from_description(spec).say                              # ("lend {book_id} to {member_id}",)
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+from rods.synthesis.structure.words import literal, noun, order_of, patterns, thing
+from rods.types import ToolSpec, json_choices, json_type
+from rods.writers.templates.wording import Wording
+
+_Phrases: TypeAlias = dict[str, tuple[str, str]]  # by argument: its thing, its noun phrase
+_Named: TypeAlias = dict[str, tuple[str, ...]]
+_file = files("rods").joinpath("writers", "templates", "described.toml")
+_data: dict[str, Any] = tomllib.loads(_file.read_text(encoding="utf-8"))
+_BY, _TO, _TOWARD, _REPORTED, _ALONE, _WHEN, _ALSO = (
+    _data[name] for name in ("by", "to", "toward", "reported", "alone", "when", "also")
+)
+_P = patterns("writers", "templates", "described.toml")
+_CODE, _PARTS, _UNITS = _data["codes"], _data["parts"], _data["units"]
+_GIVEN, _OTHER = _P["given"].pattern, _P["other"].pattern
+
+
+def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
+    """Templates for a call with these arguments, and with all that are required.
+
+    A value takes the place of its thing or stands at the end: `Lend a book to a member` becomes
+    `lend {book_id} to {member_id}`, said as `lend book B-7 to member M-2`.
+    """
+    draft = _Draft(spec, given)
+    for name, schema in spec.properties.items():
+        if name in spec.required or name in given:
+            draft.add(name, schema)
+    return draft.wording()
+
+
+class _Draft:
+    """A sentence in the making."""
+
+    def __init__(self, spec: ToolSpec, given: Collection[str]) -> None:
+        self.required, self.properties = spec.required, spec.properties
+        self.base, self.followed = _clause(spec, given)
+        self.verb, self.makes = self.base.partition(" ")[0], _P["made"].match(self.base)
+        self.amounts = ""  # Stand behind the clause: ` for {days}`
+        self.nouns: dict[str, str] = {}
+        self.named: _Named = {}
+        self.rest: _Phrases = {}  # What the sentence has no place for
+
+    def add(self, name: str, schema: Mapping[str, Any]) -> None:
+        """Find the place of one argument."""
+        base, about, slot = self.base, _about(schema), f"{{{name}}}"
+        what, unit = _noun(name, schema, base)
+        if kinds := re.search(rf"\ban? (?!free\b|{_OTHER})(\w+ {re.escape(what)})\b", base):
+            what = kinds[1]  # a repair job
+        self.nouns[name] = what = noun(name) if what in self.nouns.values() else what
+        place = self._place(what)
+        required = name in self.required and f"the number of {what}" not in base and what[1:]
+        found = place.search(base, 1) if required else None
+        form = _form(name, what, unit, schema, found.group() if found else "")
+        self.named[name] = (form,)
+        if slot in base:
+            self.named[name] = ("{}",)
+        elif made := self._made(name, about):
+            self._put(name, f"{made[0]} called {slot}{base[made.end() :]}")
+        elif found and self.verb in _TO and re.search(r"\bnew\b", f"{noun(name)} {about}"):
+            self.amounts, self.named[name] = f"{self.amounts} to {slot}", ("{}",)
+        elif found:
+            self._replace(name, what, about, found, place)
+        elif _P["named"].match(about) and " " in base and not (self.followed or " name {" in base):
+            self._put(name, f"{base} under the name {slot}")
+        elif not self._counted(name, what, form):
+            self._append(name, what, form, schema)
+
+    def _put(self, name: str, base: str, form: str = "{}") -> None:
+        self.base, self.named[name] = base, (form,)
+
+    def _place(self, what: str) -> re.Pattern[str]:
+        """Where a thing stands as a whole, neither as `its id` nor before another noun."""
+        also = f"{re.escape(what)}{_ALSO.get(what.rpartition(' ')[2], '')}"
+        given = _GIVEN if self.makes else _OTHER
+        whole = "" if _P["inner"].search(self.base) else _P["whole"].pattern
+        before, after = rf"(?<![\w{{]){_P['lead'].pattern}?{given}?", rf"(?! (?:{_PARTS})\b){whole}"
+        return re.compile(rf"{before}(?:{also})(?![\w}}]){after}", re.I)
+
+    def _made(self, name: str, about: str) -> re.Match[str] | None:
+        """What is brought in, where an argument is its name: `add a driver`."""
+        made = self.makes and _P["made"].match(self.base)
+        its = made and re.fullmatch(rf"(?:the |full )*name of the (?:new )?{made[1]}", about)
+        return made if noun(name) == "name" or its else None
+
+    def _replace(
+        self, name: str, what: str, about: str, found: re.Match[str], place: re.Pattern[str]
+    ) -> None:
+        """Say a value where its thing stands."""
+        base, form = self.base, self.named[name][0]
+        named = re.match(rf"(?:the )?name of the {what}\b", about) and what == noun(name)
+        if (named or what in _ALONE) and (lead := _P["behind"].search(base[: found.start()])):
+            on = f" {_WHEN.get(what, lead[1])} " if lead[1] else lead[0]
+            self._put(name, base := base[: lead.start()] + on + base[found.start() :])
+            found = place.search(base, lead.start() + len(on)) or found
+        elif found.group().lower() == what and not _P["opens"].search(base[: found.start()]):
+            self.named[name] = (form.removeprefix("the "),)  # the company name X
+        after = base[found.end() :]
+        after = re.sub("^ of ", " for ", after) if " of {}" in form else after
+        self.base = f"{base[: found.start()]}{{{name}}}{after}"
+
+    def _counted(self, name: str, what: str, form: str) -> bool:
+        """Put a number behind the clause: `by 3 days`, `for 3 people`; whether that was done."""
+        if not form.startswith("{} "):
+            return False
+        if self.verb in _BY or self.verb in _TO:
+            self.named[name] = ("{}",) if f"number of {what}" in self.base else (form,)
+            self.amounts += f" {'by' if self.verb in _BY else 'to'} {{{name}}}"
+        elif re.search(rf"\b(?:{_data['lasting']})$", what):
+            self.base = _P["period"].sub("", self.base)
+            group = "of" if _P["group"].search(self.base) else "for"
+            self.amounts += f" {'and' if ' for ' in self.amounts else group} {{{name}}}"
+        else:
+            return False
+        return True
+
+    def _append(self, name: str, what: str, form: str, schema: Mapping[str, Any]) -> None:
+        """Say an argument behind its owner or behind the clause."""
+        base, slot, on = self.base, f"{{{name}}}", _on(what, schema)
+        owned = name in self.required and not on and not self.makes
+        if owned and (near := _owner(schema, base)):
+            new = self.verb in ("make", "post", "place", "write")
+            its = near[0] if new else re.sub("^an? ", "the ", near[0])
+            inside = noun(name) == what and "number of" in _about(schema)
+            whose = f"{near[0]} of" if inside else f"{its} with"
+            self.base = f"{base[: near.start()]}{whose} {slot}{base[near.end() :]}"
+        elif on and what not in base and f" {on} {{" not in base:
+            self._put(name, f"{base} {on} {slot}")
+        elif " " not in base and what != noun(name):
+            self._put(name, f"{base} {slot}", form.removeprefix("the "))
+        elif " " not in base.partition(" {")[0] and self.verb in _TOWARD and " to " not in base:
+            self._put(name, f"{base} to {slot}", form.removeprefix("the "))
+        else:
+            self.rest[name] = (what, form)
+
+    def _tail(self, rest: _Phrases, aside: bool, unnamed: bool) -> str:
+        """Phrases for arguments that the sentence lacks; in brackets, or several behind a colon."""
+        specs, listed, short, slots = (
+            self.properties,
+            len(rest) > 2,
+            False,
+            [f"{{{n}}}" for n in rest],
+        )
+        codes = [n for n in rest if noun(n) != thing(n) and json_type(specs[n]) == "string"]
+        numbered = {n for n in rest if re.search(rf"\b(?:{_CODE})\b", _about(specs[n]))} - {*codes}
+        aside |= any(rest[n][1].startswith("the ") for n in numbered) or bool(codes and unnamed)
+        if (
+            len(codes) == 1 and len(rest) == 2 and not aside
+        ):  # for session S-4 with a fee of 3 euros
+            parts = ({n: rest[n] for n in rest if (n in codes) == code} for code in (True, False))
+            return "".join(self._tail(part, False, False) for part in parts)
+        for name, (what, form) in rest.items():
+            kind, alone = json_type(specs[name]), len(rest) == 1 and what in (*_REPORTED, "reason")
+            listed = listed or kind in ("dict", "object") or what in _REPORTED
+            number = kind in ("integer", "number") or what.endswith(("size", "code", "id"))
+            short |= form.startswith("the ") and bool(number or json_choices(specs[name]))
+            self.named[name] = ("{}" if alone or kind in ("dict", "object") else form,)
+        if [*rest] == ["reason"] and not aside and not short:
+            return f", giving {slots[0]} as the reason"
+        if not (listed or short or aside or any(row[1].startswith("{} ") for row in rest.values())):
+            return f" {'for' if codes else 'with'} {literal([*slots], {})}"
+        for name, (what, form) in rest.items():
+            code = noun(name) != thing(name) or name in numbered
+            labelled = form == f"the {what} {{}}" and not code and (aside or not listed)
+            said = re.sub(r"^an? (.+?) of (at \w+ )?{} ", r"\1: \2{} ", self.named[name][0])
+            self.named[name] = (f"{what}: {{}}" if labelled else said.removeprefix("the "),)
+        return f": {', '.join(slots)}" if listed and not aside else f" ({', '.join(slots)})"
+
+    def wording(self) -> Wording:
+        """The sentence with all that was added."""
+        base, named = self.base, self.named
+        then = _P["then"].search(base) if self.followed else None
+        end, aside = then.start() if then else len(base), bool(then or _P["relative"].search(base))
+        unnamed = bool(re.search(r"\ban? \w", base)) and not _P["asked"].match(base)
+        tail = self._tail(self.rest, aside or " for " in self.amounts, unnamed) if self.rest else ""
+        bare = (name for name, forms in named.items() if forms == ("{}",))
+        plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
+        say, drop = base[:end] + self.amounts + tail + base[end:], frozenset({*plain, *self.rest})
+        words: dict[str, dict[str, str]] = {}  # flat tyre for flat_tyre
+        for name in named:
+            choices = json_choices(self.properties[name]) or ()
+            words[name] = {v: v.replace("_", " ") for v in choices if isinstance(v, str)}
+        return Wording((say,), {}, {}, words, named, drop=drop, nouns=self.nouns, described=True)
+
+
+def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
+    """A tool's order, with the values that it moves between, and whether it has a second one."""
+    base = order_of(spec)
+    for name in ("aside", "based", "by_code", "from_to"):
+        base = _P[name].sub("", base)
+    base = re.sub(r"^search (?=an? |(the |all )?\w+s\b)", "search for ", base)
+    base = re.sub(r" by name$", " called a name", base)
+    if (by := re.search(r" by (?:its |the |their )?(\w+)$", base)) and by[1] in map(noun, given):
+        base = base[: by.start()]
+    followed, moved = _P["then"].search(base) is not None, _P["else"].search(base)
+    when = [n for n in _WHEN if n in given and moved and (n in moved[0] or " day" in moved[0])]
+    if moved and when:
+        says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
+        base = base[: moved.start()] + "".join(says)
+    texts = [n for n in spec.required if json_type(spec.properties[n]) == "string"]
+    if (pair := _P["pair"].search(base)) and len(texts) > 1:  # from T1 to T3, between two days
+        one, other = texts[:2]
+        alike = {*noun(one).split()} & {*noun(other).split()} or one[:-1] == other[:-1]
+        if _P["origin"].match(noun(one)) or (not pair[1] and (alike or len(texts) == 2)):
+            said = "from {{{}}} to {{{}}}" if pair[1] else "between {{{}}} and {{{}}}"
+            base = base[: pair.start()] + said.format(one, other) + base[pair.end() :]
+    return base, followed
+
+
+def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
+    """What an argument is called, and its unit: `code` of `Cancel a booking` is a `booking`."""
+    about, kind = _about(schema), json_type(schema)
+    if kind in ("integer", "number") and (measured := _measured(name, schema, base)):
+        return measured
+    if re.search(rf"\b{noun(name)}\b", base):
+        return noun(name), ""
+    what = thing(name)
+    what += "s" if kind in ("array", "list") and re.search("[a-z]{2}[b-z]$(?<!s)", what) else ""
+    if re.search(rf"(?<![\w{{]){re.escape(what)}(?![\w}}])", base, re.I):
+        return what, ""
+    for other in re.findall(rf"\ban? {_GIVEN}?(?!new\b)(\w+)", base):
+        code = rf"\b{other} (?:{_CODE})\b|\b(?:{_CODE}|name) of (the|an?) {other}\b|^the {other}\b"
+        own = re.search(rf"\b{re.escape(what)} (?:{_CODE}) of\b", about)
+        if (re.search(code, about) and not own) or (other == "name" and "name" in about.split()):
+            return other, ""
+    label = _P["label"].fullmatch(about)
+    own = label and label[2] == noun(name).rpartition(" ")[2]
+    if label and (own or re.match(r"(?:date|place|time|kind|type) of ", label[1])):
+        return label[1], ""
+    coded = re.search(rf" (?:{_CODE})$", noun(name)) and what == noun(name)
+    return noun(name) if coded else what, ""
+
+
+def _measured(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str] | None:
+    """What a number counts, or what it measures in which unit."""
+    if counted := _P["counted"].match(_about(schema)):
+        return counted[1], ""
+    stated = re.split(r"[.,;:(]", str(schema.get("description", "")))[0].strip()
+    for text in (stated if " in " in f" {stated}" else "", noun(name)):
+        if (measured := _P["measured"].fullmatch(text)) is None:
+            continue
+        what = _P["of_what"].sub("", re.sub(" of .*", "", (measured[1] or "").lower()))
+        what = what if len(what.split()) < 4 else noun(name)
+        short = [] if re.search(r" (?:to|for|from|in|between) ", what) else what.split()[-1:]
+        held = (x for x in (noun(name), *short) if re.search(rf"\b{re.escape(x)}\b", base))
+        what = next(held, what)
+        known = what in base or measured[2] == "seconds" or _P["extreme"].match(what)
+        lasts = _P["lasts"].search(what) and not known
+        if not what or what == measured[2] or lasts or base.partition(" ")[0] in _BY:
+            return measured[2], ""
+        return what, measured[2]
+    return None
+
+
+def _owner(schema: Mapping[str, Any], base: str) -> re.Match[str] | None:
+    """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
+    of = re.search(r" of (?:the|an?) (\w+)$", _about(schema))
+    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?=$| (?!with\b|called\b)\w)", base) if of else None
+
+
+def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str) -> str:
+    """The noun phrase around a value, whose place in the sentence holds `found`."""
+    kind, about = json_type(schema), _about(schema)
+    number, one = kind in ("integer", "number"), "an" if what[:1] in "aeiou" else "a"
+    mark = rf"\b(?:{_CODE})s?\b|^(?:the|which) {re.escape(what)}\b"
+    if kind in ("dict", "object"):
+        return f"the {what} ({{}})"
+    if kind == "boolean":
+        return f"{what} set to {{}}"
+    if number and (most := _P["extreme"].match(what)):
+        some, what = f"at {'least' if most[1] else 'most'} {{}}", what[most.end() :]
+        one = "an" if what[:1] in "aeiou" else "a"
+        return f"{some} {what}" if what.endswith("s") else f"{one} {what} of {some} {unit}".strip()
+    if number and unit:
+        return f"{found or f'{one} {what}'} of {{}} {unit}"
+    if number and (_P["many"].search(what) or re.fullmatch(_UNITS, what, re.I)):
+        whose = "" if found.endswith((what, "money", "percentage")) else found and f"{found} of "
+        return f"{whose}{{}} {what}"
+    if found and ((number and _P["nth"].match(about)) or re.search(rf" (?:{_CODE})$", what)):
+        return f"{what} {{}}"
+    if found and what != noun(name) and re.search(mark, f"{noun(name)} {about}"):
+        return f"{what} {{}}"
+    if found and number:
+        return f"{found} of {{}}"
+    if found and (kinds := _P["kinds"].match(about)) and what not in kinds[0]:
+        return f"{found} of {kinds[1][:-4]} {{}}"
+    adjective = found and all(str(v).islower() for v in json_choices(schema) or [""])
+    return f"the {{}} {what}" if adjective else f"the {what} {{}}"
+
+
+def _on(what: str, schema: Mapping[str, Any]) -> str:
+    """What stands before a day or a time alone; empty before all else."""
+    said = str(schema.get("description", ""))
+    if "YYYY" in said and _P["day"].match(_about(schema)):
+        return "on"
+    return _WHEN.get(what, "at" if "HH:MM" in said else "") if json_type(schema) == "string" else ""
+
+
+def _about(schema: Mapping[str, Any]) -> str:
+    """The first sentence of a parameter's description, in lower case."""
+    return re.split(r"[.,;:(]", str(schema.get("description", "")))[0].strip().lower()
