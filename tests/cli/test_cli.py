@@ -248,7 +248,7 @@ PPO = (
         (["xyzzy"], "there is no verb 'xyzzy'.\n"),
         (["sft", "--resume", "x", "--epochs", "3"], "Leave out --epochs."),
         (["sft", "d", "--resume", "x", "--train.lr", "1"], "Leave out --train.lr=1 DATA."),
-        (["sft", "d", "--resume", "x", "--out", "y"], "--out y: x resumes in its own place."),
+        (["sft", "d", "--resume", "x", "--out", "y"], "--out y: x resumes in its own folder."),
         (
             ["sft", "d", "--train.kl", "1"],
             "--train.kl has no effect: rods sft reads only",
@@ -637,7 +637,7 @@ def test_the_template_is_checked_in_a_dialect(
     [
         (["--resume", "a"], False, "a: there is no checkpoint to resume. Begin with --out a."),
         (["--out", "a"], True, "Continue from the last one with --resume a, or choose another"),
-        (["--out", "b", "--resume", "a"], True, "--out b: a resumes in its own place."),
+        (["--out", "b", "--resume", "a"], True, "--out b: a resumes in its own folder."),
         (["--out", "a", "--allow-drift"], False, "has no effect without --resume RUN"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

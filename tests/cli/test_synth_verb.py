@@ -270,7 +270,7 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
     said = capsys.readouterr().err
     assert "new.jsonl: there is nothing to resume. Begin with --out new.jsonl." in said
     assert rods(*words, "--resume", "v.jsonl", "--out", "w.jsonl", monkeypatch=monkeypatch) == 2
-    assert "--out w.jsonl: v.jsonl resumes in its own place" in capsys.readouterr().err
+    assert "--out w.jsonl: v.jsonl resumes in its own folder" in capsys.readouterr().err
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "needs --out FILE, or --resume FILE" in capsys.readouterr().err
 
