@@ -24,7 +24,7 @@ def test_what_takes_long_is_named_until_it_ends(capsys: pytest.CaptureFixture[st
         time.sleep(0.2)
     time.sleep(0.1)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "loading, 0 s since the start" and lines[-1].startswith("starting, ")
+    assert lines[0] == "loading, 0 s so far" and lines[-1].startswith("starting, ")
     time.sleep(0.2)
     assert not capsys.readouterr().err, "the end of the work ends it"
 
@@ -32,7 +32,7 @@ def test_what_takes_long_is_named_until_it_ends(capsys: pytest.CaptureFixture[st
 def test_progress_without_a_terminal_is_never_silent(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("updates", None) as show:
         time.sleep(0.2)
-        assert "updates, 0 s since the start" in capsys.readouterr().err
+        assert "updates, 0 s so far" in capsys.readouterr().err
         show(3, total=8)
         time.sleep(0.2)
         assert "updates: 3 of 8" in capsys.readouterr().err

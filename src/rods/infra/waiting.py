@@ -24,7 +24,7 @@ def waiting(what: str) -> Generator[Callable[[str], None]]:
 
     def watch() -> None:
         while not left.wait(QUIET):
-            sys.stderr.write(f"{now[0]}, {time.monotonic() - began:.0f} s since the start\n")
+            sys.stderr.write(f"{now[0]}, {time.monotonic() - began:.0f} s so far\n")
 
     threading.Thread(target=watch, daemon=True).start()
     try:
