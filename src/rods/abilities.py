@@ -192,6 +192,17 @@ def state_access(environment: object) -> StateAccess:
     return ability(environment, StateAccess) or _NoStart()
 
 
+def unvaried(environment: object) -> str:
+    """Return what to add to an environment whose initial states writers cannot read; else empty."""
+    if any(ability(environment, kind) for kind in (StateAccess, QuestionSource, Variability)):
+        return ""
+    return (
+        f"The environment {type(in_process(environment)).__name__} does not show the initial state "
+        "of its worlds, so variants keep its values. Define initial_state and with_initial_state "
+        "in it (rods.abilities.StateAccess), or train with --curriculum static."
+    )
+
+
 def initial_state(environment: object, task: Task) -> InitialState:
     """Return a task's initial state; empty if the environment does not show it."""
     return state_access(environment).initial_state(task)

@@ -142,10 +142,7 @@ def declared(place: str, plugin: str | None = None) -> dict[str, Any]:
 def load(setting: str, address: str) -> Any:
     """Return the object at `module:attribute` or `FILE.py:attribute`.
 
-    Modules of the working directory and beside a file can be found.
-
-    Raises:
-        ConfigError: it cannot be imported.
+    Modules of the working directory and beside a file can be found. Raises `ConfigError`.
     """
     module, _, attribute = address.rpartition(":")
     try:

@@ -66,11 +66,7 @@ class Stops:
         self._known: dict[tuple[str, ...], StopStrings] = {}
 
     def of(self, stops: Sequence[str]) -> StopStrings | None:
-        """The prepared stop strings; None for none.
-
-        Raises:
-            PolicyError: there is no decoder, or a stop string is empty.
-        """
+        """Stop strings made ready; None for none. `PolicyError` if one is empty, or no decoder."""
         if not stops:
             return None
         key = tuple(stops)

@@ -67,11 +67,7 @@ def to_json(trajectory: Trajectory) -> dict[str, Json]:
 
 
 def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
-    """Read one row.
-
-    Raises:
-        StoreError: another version, or a key is missing or of the wrong type; `where` is named.
-    """
+    """Read one row; `StoreError` names `where` and a key of another version or type, or none."""
     data = cast("dict[str, Any]", row)
     found = data.get("version")
     if found != VERSION:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rods.abilities import unvaried
+from rods.assemble.refusals import require_variants
+from rods.config import load_config
+from rods.errors import SynthesisError
 from rods.split import split
-from rods.task import Task
+from rods.task import Provenance, Task
+from rods.task import write_tasks as write_rows
+from rods.types import ToolCall
 from verbs import rods
+from worlds import NotesEnvironment, notes_task
 
 DESK = """
 from rods.envs.tool_classes import ToolClasses
@@ -148,3 +156,33 @@ def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
     seen = " ".join(re.sub("[^a-zA-Z_' ]", " ", shown).split())
     assert "there is no function 'boook'" in seen
     assert "held out tasks call" not in seen
+
+
+def test_an_environment_that_shows_no_initial_states_is_named_with_what_to_add(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Writers can change nothing there, and a table of rejected candidates does not say why."""
+    monkeypatch.chdir(tmp_path)
+    made = [notes_task([(f"Add {n}.", [ToolCall("add", {"amount": n})])]) for n in range(8)]
+    tasks = [replace(task, provenance=Provenance("", "")) for task in made]  # a scenario each
+    write_rows(tmp_path / "notes.jsonl", tasks)
+    words = ["--env.name", "worlds:NotesEnvironment", "--env.tasks", "notes.jsonl"]
+    note = "NotesEnvironment does not show the initial state of its worlds"
+    assert rods("check", *words, monkeypatch=monkeypatch) == 0
+    assert note in capsys.readouterr().err
+
+    def stop(*_: Any) -> Any:
+        raise SynthesisError("the note came before any work")
+
+    monkeypatch.setattr("rods.cli.synth._make", stop)
+    assert rods("synth", *words, "--out", "v.jsonl", monkeypatch=monkeypatch) == 2
+    assert note in capsys.readouterr().err
+    config = load_config("rods", "small", ["synthesis.writer=graph"])
+    require_variants(config, NotesEnvironment(), tasks)
+    assert note in caplog.text and "rods.abilities.StateAccess" in caplog.text
+    own: dict[str, Any] = {}
+    exec(DESK, own)
+    assert not unvaried(own["desk"])

@@ -7,10 +7,11 @@ variants, engines that never change. What contradicts itself in the settings is 
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import Sequence
 
-from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process
+from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process, unvaried
 from rods.config import RunConfig
 from rods.config.bundled import BUNDLED, local_path
 from rods.config.checks import require
@@ -142,6 +143,8 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
     writer = config.synthesis.writer
     if not config.grows or writer not in WRITERS:
         return
+    if note := unvaried(environment):
+        logging.getLogger(__name__).warning(note)
     why = ""
     if writer == "family" or (writer in OF_CALLS and ability(environment, QuestionSource)):
         if not any(_made_again(environment, task) for task in tasks):

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from rods.abilities import unvaried
 from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.cli.structure import read_rows
 from rods.config import ModelSettings, load_config
@@ -70,6 +71,8 @@ def check(
     for call, able, unable in writers_of(rows):
         if unable:
             say(f"note: {', '.join(unable)} cannot write {call}; {', '.join(able)} can.")
+    if note := unvaried(environment):
+        say(f"note: {note}")
     if tasks is None:  # else they may be variants, or seed tasks beside others
         splits = split_tasks(settings, config.evaluation.files)
         require_splits(splits.train, splits.held_out, settings)

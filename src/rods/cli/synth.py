@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from rods.abilities import unvaried
 from rods.cli import common
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import structured
@@ -110,6 +111,8 @@ def synth(
         common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
     with _claimed(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
+        if note := unvaried(environment):
+            common.say(note)
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)

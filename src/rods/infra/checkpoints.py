@@ -67,10 +67,7 @@ class Checkpoints:
     def write(self, step: int, mark: Callable[[], Mapping[str, Json]]) -> Generator[Path]:
         """Write a checkpoint: fill the folder that is given; it counts when the block ends.
 
-        `mark` gives the values beside it when the block ends.
-
-        Raises:
-            StoreError: the disk is full; the checkpoints that were there stay.
+        `mark` gives the values beside it when the block ends. `StoreError` if the disk is full.
         """
         final = self.folder / f"step-{step:06d}"
         part = self.folder / f".step-{step:06d}.part"

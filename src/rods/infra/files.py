@@ -249,12 +249,8 @@ def table_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a table, each with where it stands; read in pieces.
 
-    Columns are the JSON that they were. Without `wanted` columns, in lower
-    case, all are read, and what JSON cannot say stays as it is.
-
-    Raises:
-        PrerequisiteError: pyarrow is not installed.
-        RodsError: the file cannot be read; it is of the class `error`.
+    Columns are the JSON that they were. Without `wanted` columns, in lower case, all are read, and
+    what JSON cannot say stays as it is. Raises `error` for a file that cannot be read.
     """
     arrow, _ = pyarrow()
     if not path.is_file():

@@ -184,8 +184,7 @@ def require_own(scope: Scope, hosts: frozenset[str] | None) -> dict[str, str]:
     Args:
         hosts: names in `Host` that are let through; None: any.
 
-    Raises:
-        Refused: it names another service, or a page of another site sends it.
+    Raises `Refused` where it names another service, or a page of another site sends it.
     """
     headers = _headers(scope)
     host = _name(headers.get("host", ""))

@@ -59,8 +59,7 @@ class Service:
         patience: Seconds before the first repetition; doubled each time, with some chance in it.
         size: Requests at once; more callers wait.
 
-    Raises:
-        ConfigError: the address is none.
+    Raises `ConfigError` where the address is none.
     """
 
     def __init__(
