@@ -369,6 +369,11 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
             "check season pass SP-8",
         ),
         (
+            "Block a lost pass.",
+            {"pass_no": ("SP-8", about(TEXT, "number of the pass"))},
+            "block the lost pass SP-8",
+        ),
+        (
             "Open a locker whose key was lost.",
             {"locker": (9, about(NUMBER, "locker number"))},
             "open locker 9 whose key was lost",

@@ -276,10 +276,8 @@ def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str
     kind, about = json_type(schema), _about(schema)
     number, one = kind in ("integer", "number"), "an" if what[:1] in "aeiou" else "a"
     mark = rf"\b(?:{_CODE})s?\b|^(?:the|which) {re.escape(what)}\b"
-    if kind in ("dict", "object"):
-        return f"the {what} ({{}})"
-    if kind == "boolean":
-        return f"{what} set to {{}}"
+    if kind in ("dict", "object", "boolean"):
+        return f"{what} set to {{}}" if kind == "boolean" else f"the {what} ({{}})"
     if number and (most := _P["extreme"].match(what)):
         some, what = f"at {'least' if most[1] else 'most'} {{}}", what[most.end() :]
         one = "an" if what[:1] in "aeiou" else "a"
@@ -289,10 +287,9 @@ def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str
     if number and (_P["many"].search(what) or re.fullmatch(_UNITS, what, re.I)):
         whose = "" if found.endswith((what, "money", "percentage")) else found and f"{found} of "
         return f"{whose}{{}} {what}"
-    if found and ((number and _P["nth"].match(about)) or re.search(rf" (?:{_CODE})$", what)):
-        return f"{what} {{}}"
-    if found and what != noun(name) and re.search(mark, f"{noun(name)} {about}"):
-        return f"{what} {{}}"
+    coded = (number and _P["nth"].match(about)) or re.search(rf" (?:{_CODE})$", what)
+    if found and (coded or (what != noun(name) and re.search(mark, f"{noun(name)} {about}"))):
+        return f"{'the ' * bool(_P['adjective'].match(what))}{what} {{}}"
     if found and number:
         return f"{found} of {{}}"
     if found and (kinds := _P["kinds"].match(about)) and what not in kinds[0]:

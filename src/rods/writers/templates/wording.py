@@ -76,7 +76,9 @@ class Wording(NamedTuple):
         if isinstance(value, dict) and self.described:
             return [_object(form, value) for form in forms]
         if self.described and _IS_CODE.fullmatch(str(value)):  # tank T4, but the station Mill
-            forms = tuple(re.sub("^the (.*{})$", r"\1", form) for form in forms)
+            forms = tuple(
+                re.sub(r"^the (?!lost |free |\w{2,}ed )(.*{})$", r"\1", form) for form in forms
+            )
         if self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
             forms = tuple(form.replace("{}", "'{}'") for form in forms)
         elif self.described and (value == 1 or (isinstance(value, list) and len(value) == 1)):
