@@ -220,7 +220,7 @@ def writers(options: argparse.Namespace, folder: Path) -> None:
         queue.submit(f"r{i}", seed, 0, 1, 1.0, 0)
     clock.said("orders written", len(seeds), "orders")
     clock = Clock()
-    while queue.open_orders():
+    while queue.open_requests():
         generator.turn()
     clock.said(f"variants by {options.workers} writers", len(seeds), "variants")
     clock = Clock()

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from rods.curriculum.requests import SynthesisQueue
 from rods.dialects import AnyDialect
-from rods.env import Environment, Layer
+from rods.env import Environment, Wrapper
 from rods.policy import Engine, Weights
 from rods.reward import Rewards, Score
 from rods.rollout.template import ChatTemplate
@@ -110,7 +110,7 @@ class Components:
     evaluate: Evaluation
     rewards: Rewards
     """The rewards of this run; their state is saved with its checkpoints."""
-    hints: Layer | None = None
+    hints: Wrapper | None = None
     """Wraps a world so that failed calls are answered with hints, in stages that have them."""
     metrics: StepMetrics | None = None
     filter: GroupFilter | None = None

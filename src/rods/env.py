@@ -130,7 +130,7 @@ def called(world: World, call: ToolCall) -> ToolResult:
     return ToolResult(f"Error: the result has {len(result.content):,} characters.", failed=True)
 
 
-Layer: TypeAlias = Callable[[World], World]
+Wrapper: TypeAlias = Callable[[World], World]
 """Puts something between a trajectory and its world, such as hints (`rods.envs.hints.hinted`)."""
 
 
@@ -174,7 +174,7 @@ class HintSource(Protocol):
 
 
 @runtime_checkable
-class Partner(Protocol):
+class UserSimulator(Protocol):
     """A world in which somebody talks with the agent within a turn."""
 
     def opens(self) -> str:

@@ -40,7 +40,7 @@ def step_record(
         "step": components.trainer.step,
         "epoch": drawn[0].epoch,
         "stage": curriculum.stage_of(drawn[0].epoch).name,
-        "hints": sum(d.layer is not None for d in drawn) / len(drawn),
+        "hints": sum(d.wrapper is not None for d in drawn) / len(drawn),
         "seconds_update": report.seconds,
         "informative_groups": report.informative,
         "schedule": batch.metrics,

@@ -96,7 +96,7 @@ class RunDirectory:
         self.checkpoints = Checkpoints(path / "checkpoint")
         self.trajectories = path / "trajectories"
         self._log = LineLog(path / METRICS)
-        self.watchers: list[Callable[[Mapping[str, Json]], None]] = []  # told of what is logged
+        self.watchers: list[Callable[[Mapping[str, Json]], None]] = []  # they get what is logged
 
     def _claim(self) -> None:
         """Refuse to write beside another process; a process that died holds nothing."""

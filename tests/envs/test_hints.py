@@ -13,7 +13,7 @@ import pytest
 from bfcl_failures import Failure, failures, world_before
 from rods.abilities import ability
 from rods.env import AnswerJudge as Judge
-from rods.env import Ending, Partner, World, seconds_ran
+from rods.env import Ending, UserSimulator, World, seconds_ran
 from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
@@ -348,9 +348,13 @@ def test_a_world_keeps_all_its_abilities_under_the_wrapper() -> None:
             return text == "7"
 
     world = hinted(Talkative(NotesEnvironment(), notes_task([("divide", [])]), 0))
-    ending, partner, judge = ability(world, Ending), ability(world, Partner), ability(world, Judge)
-    assert ending and partner and judge and seconds_ran(world) == 2.5
-    assert (ending.ended(), partner.opens(), judge.judge_answer("7")) == ("over", "Hello.", True)
+    ending, simulator, judge = (
+        ability(world, Ending),
+        ability(world, UserSimulator),
+        ability(world, Judge),
+    )
+    assert ending and simulator and judge and seconds_ran(world) == 2.5
+    assert (ending.ended(), simulator.opens(), judge.judge_answer("7")) == ("over", "Hello.", True)
 
 
 def test_answers_are_judged_under_the_layer() -> None:

@@ -240,7 +240,7 @@ def seen(environment: Environment, task: Task, calls: list[ToolCall], text: str)
     """Results, verdict and judgement as another trainer's loop gets them."""
     play = TaskRollout(environment, task)
     found: list[Any] = [play.call(call) for call in calls]
-    play.heard(text)
+    play.note_answer(text)
     for _ in task.turns:
         play.end(answered=True)
     play.close()

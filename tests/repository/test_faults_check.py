@@ -69,7 +69,7 @@ def played(
         for name, first in (("closed", 0), ("open", 3)):
             queue.submit(name, TASKS[0], first, 3, 1.0, 0)
         for number in range(4):  # the last one is of the order that is open: not accepted yet
-            order = queue.next_order()
+            order = queue.next_outcome()
             assert order is not None
             made = variant(TASKS[0], number)
             queue.record(order, RequestOutcome(made, 0.1, ()), 0.1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rods.env import Layer
+from rods.env import Wrapper
 from rods.errors import EnvError
 from rods.loop import keep_rolling, while_rolling
 from rods.reward import Score
@@ -56,7 +56,7 @@ class Acted:
         self._left = iter(range(tasks))
         self.schedule = Schedule(self, plan, 0, lambda: list(self.scored))  # type: ignore[arg-type]
 
-    async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
+    async def group(self, task: Task, visit: int = 0, wrapper: Wrapper | None = None) -> Group:
         number, version = NUMBER[task.id], self.version
         self.began[number] = version
         self.playing += 1
@@ -134,7 +134,7 @@ def test_a_task_that_comes_again_under_the_same_weights_gets_other_noise(
         async def draw(self, n: int) -> Sequence[DrawnTask]:
             return [DrawnTask(TASKS[0], 0)] * n
 
-        async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
+        async def group(self, task: Task, visit: int = 0, wrapper: Wrapper | None = None) -> Group:
             self.noise.append((self.version, visit))
             return await super().group(task, visit)
 
@@ -231,7 +231,7 @@ def test_what_is_remembered_is_what_was_scored_up_to_the_batch() -> None:
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_an_error_of_any_group_is_raised_at_once(staleness: int) -> None:
     class Broken(Acted):
-        async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
+        async def group(self, task: Task, visit: int = 0, wrapper: Wrapper | None = None) -> Group:
             if NUMBER[task.id] == 6:
                 raise EnvError("away")
             return await super().group(task, visit)

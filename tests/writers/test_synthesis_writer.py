@@ -120,11 +120,11 @@ def test_constants_of_the_api_are_not_renamed() -> None:
 
 
 def test_cut_never_parts_a_gap_from_its_follow_up() -> None:
-    partners = recombine.Partners(sides().train, ENVIRONMENT, ())
+    recombiner = recombine.Recombiner(sides().train, ENVIRONMENT, ())
     rng = random.Random(0)
     cut = 0
     for seed in sides().train[::7]:
-        shorter = recombine.cut(seed, partners.units(seed), rng)
+        shorter = recombine.cut(seed, recombiner.units(seed), rng)
         if shorter is None:
             continue
         cut += 1

@@ -78,7 +78,7 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
             say(f"The world is that of task {task.provenance.origin or task.id}. {COMMANDS}")
             say(f"This task begins with: {task.turns[0].user}")
             more = dialect, ready[1], rollout, config.seed
-            context = RolloutContext(environment, ready[0], *more, layer=_LiveWorld)
+            context = RolloutContext(environment, ready[0], *more, wrapper=_LiveWorld)
             for number in count():
                 with suppress(_Reset):
                     trajectory = await _ShownEpisode(context, typed, 0, number).run()

@@ -87,7 +87,7 @@ class Connection:
 
     async def models(self) -> list[Mapping[str, Any]]:
         """What the server says of each model, such as `id`; `PolicyError` if it lists none."""
-        answer = await self._told(self._api.get("/models", cast_to=object))
+        answer = await self._answer(self._api.get("/models", cast_to=object))
         rows = _list(answer, "data")
         if not rows:
             raise PolicyError(
@@ -104,7 +104,7 @@ class Connection:
         """
         own: Any = {"headers": {"X-Session-ID": session}}
         request = self._api.post("/completions", cast_to=object, body=dict(body), options=own)
-        answer = await self._told(request)
+        answer = await self._answer(request)
         choices = _list(answer, "choices")
         if not choices:
             raise PolicyError(f"engine {self.url}: this is not a completion: {_short(answer)}.")
@@ -123,7 +123,7 @@ class Connection:
         """
         url, own = f"{self._root}/{route}", {"params": dict(query or {}), "max_retries": 0}
         request = self._api.post(url, cast_to=object, body=body or {}, options=cast("Any", own))
-        answer = await self._told(request, route)
+        answer = await self._answer(request, route)
         said = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
         if said.get("success") is False:
             raise PolicyError(f"engine {self.url}: /{route} failed: {_short(said)}.")
@@ -133,7 +133,7 @@ class Connection:
         """Close it; may be called more than once."""
         await self._api.close()
 
-    async def _told(self, request: Any, route: str = "") -> object:
+    async def _answer(self, request: Any, route: str = "") -> object:
         """What a request brings; or what went wrong, and what to do."""
         try:
             return await request

@@ -176,7 +176,7 @@ class OpenAIEngine(Engine):
         if self._rollout.temperature in (0.0, 1.0):
             return
         # Almost cold, the most probable token is nearly certain, unless the temperature was left
-        # out of what is told.
+        # out of what is returned.
         cold = await self.connection.complete(self.request(prompt, 1, ALMOST), "probe")
         if logprobs[0] < -2 * ALMOST and _sampled(cold)[1][0] < -ALMOST:
             raise PolicyError(
@@ -283,8 +283,8 @@ def _finish(choice: Mapping[str, Any]) -> FinishReason | None:
 
 def _sampled(choice: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """Ids of the sampled tokens and log-probabilities; empty what is missing or no numbers."""
-    told = choice.get("logprobs")
-    named = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    found = choice.get("logprobs")
+    named = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     lists = [
         cast("list[Any]", values) if isinstance(values, list) else []
         for values in (choice.get("token_ids"), named.get("token_logprobs"))

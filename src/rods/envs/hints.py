@@ -1,6 +1,6 @@
-"""Augmented feedback: a layer over any world that says after a failed call what would help.
+"""Augmented feedback: a wrapper of any world that says after a failed call what would help.
 
-Owns the layer and what can be known of any tool: missing, unknown or mistyped parameters with the
+Owns the wrapper and what can be known of any tool: missing, unknown or mistyped parameters with the
 signature, nearest names, where a value was found instead. What only one world knows it says by
 itself (`HintSource`). Never touches a call that succeeded, a state or a verdict, never names a tool
 that is not offered in this turn, never sees the ground truth. From Environment Tuning

@@ -258,15 +258,15 @@ def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator
     answer, name = task.world.get("answer"), task.provenance.origin
     # The world of a question of a file holds the row's name, which makes no other world.
     world = {k: v for k, v in task.world.items() if k != "answer" and v != name}
-    heard: list[object] = [task.env, json.dumps(world, sort_keys=True), dialogue]
+    observed: list[object] = [task.env, json.dumps(world, sort_keys=True), dialogue]
     for index, turn in enumerate(task.turns):
-        heard.append([turn.user, sorted(turn.withheld)])
+        observed.append([turn.user, sorted(turn.withheld)])
         calls = json.dumps([answer, *map(call_to_json, turn.ground_truth)], sort_keys=True)
-        known, other = spoken.setdefault(json.dumps(heard), (calls, task))
+        known, other = spoken.setdefault(json.dumps(observed), (calls, task))
         if known != calls:
             what = "other calls" if turn.ground_truth else "another answer"
             yield TaskFault.AMBIGUOUS, index, f"same words as {other.provenance.origin}, {what}"
-        heard.append(calls)
+        observed.append(calls)
 
 
 def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]:

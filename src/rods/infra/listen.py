@@ -56,7 +56,7 @@ def protocol(connections: int, seconds: float = SECONDS, room: int = ROOM) -> ty
     """Connections: so many at once, each of which must send a request's head in time.
 
     One more takes the place of the one that has waited longest for a request. Where all have one
-    in work, or came just now, it is answered with 503; `room` of these are heard at once.
+    in work, or came just now, it is answered with 503; `room` of these are read at once.
     """
 
     class Connection(H11Protocol):

@@ -39,7 +39,7 @@ class Text(Action):
     text: str
 
 
-class Heard(Observation):
+class NewMessages(Observation):
     """What comes back to it."""
 
     messages: list[dict[str, str]]
@@ -88,7 +88,7 @@ def openenv_app(
     app = create_fastapi_app(
         cast("Any", made),
         Text,
-        Heard,
+        NewMessages,
         max_concurrent_envs=sessions,
         env_name=environment.name,
         state_cls=Standing,
@@ -121,7 +121,7 @@ class _Worlds(OpenEnvironment):
         split: str = "train",
         index: int | None = None,
         **_: Any,
-    ) -> Heard:
+    ) -> NewMessages:
         """Begin a task of RODS, or one of the environment's own; by its seed if none is named."""
         self.close()
         if task is not None:
@@ -133,9 +133,9 @@ class _Worlds(OpenEnvironment):
         self._talk = self._begin(chosen)
         turns = len(chosen.turns)
         self._state = Standing(episode_id=episode_id, task_id=chosen.id, turns=turns)
-        return Heard(messages=_plain(self._talk.opening))
+        return NewMessages(messages=_plain(self._talk.opening))
 
-    def step(self, action: Text, timeout_s: float | None = None, **_: Any) -> Heard:
+    def step(self, action: Text, timeout_s: float | None = None, **_: Any) -> NewMessages:
         """Hear one text of the policy."""
         talk = self._talk
         if talk is None:
@@ -145,7 +145,7 @@ class _Worlds(OpenEnvironment):
         self._state.step_count += 1
         self._state.turn = rollout.turn
         reward = rollout.progress() if rollout.over else None
-        return Heard(messages=messages, reward=reward, done=rollout.over)
+        return NewMessages(messages=messages, reward=reward, done=rollout.over)
 
     @property
     def state(self) -> Standing:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from rods.abilities import StepRule, ability
 from rods.dialects.base import Dialect, nested
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, called
+from rods.env import AnswerJudge, Ending, Environment, TurnVerdict, UserSimulator, called
 from rods.errors import TaskError
 from rods.infra.text import whole_text
 from rods.rollout.episode import MORE_TOOLS
@@ -36,7 +36,7 @@ class TaskRollout:
         """Open the world and enter the first turn.
 
         Raises:
-            TaskError: the world cannot be loaded, or somebody talks in it (`rods.env.Partner`).
+            TaskError: the world cannot be loaded, or it is a `rods.env.UserSimulator`.
         """
         self.task = task
         self.turn = 0
@@ -44,10 +44,10 @@ class TaskRollout:
         self._verdicts: list[TurnVerdict] = []
         self._texts: list[str] = []
         self._world = environment.open(task)
-        if ability(self._world, Partner):
+        if ability(self._world, UserSimulator):
             self._world.close()
             raise TaskError(
-                f"task {task.id}: this world has a user simulator (rods.env.Partner); only rods "
+                f"task {task.id}: this world simulates a user (rods.env.UserSimulator); only rods "
                 "itself can run such worlds."
             )
         self._world.begin_turn(0)
@@ -56,7 +56,7 @@ class TaskRollout:
         """The tools of the current turn; none at the end."""
         return () if self.over else self._world.offered()
 
-    def heard(self, text: str) -> None:
+    def note_answer(self, text: str) -> None:
         """Take note of what the agent wrote in this turn, for worlds that judge answers."""
         self._texts.append(text)
 
@@ -135,7 +135,7 @@ class TextEpisode:
         if rollout.over:
             return ()
         self._said += 1
-        rollout.heard(text)
+        rollout.note_answer(text)
         offered = {spec.name: spec for spec in rollout.offered()}
         parsed = self._dialect.parse(text, offered, truncated=False)
         if parsed.verdict is ParseVerdict.ANSWER:

@@ -89,7 +89,7 @@ class TaskEnvironment:
             What the user wants next.
         """
         rollout = self._world()
-        rollout.heard(message)
+        rollout.note_answer(message)
         return self._safely(lambda: self._next(rollout))
 
     def _next(self, rollout: TaskRollout) -> str:
@@ -162,8 +162,8 @@ def _method(spec: ToolSpec) -> Callable[..., str]:
     for key in sorted(hints, key=lambda key: key not in spec.required):
         default = kinds.empty if key in spec.required else spec.properties[key].get("default")
         parameters.append(kinds(key, kinds.KEYWORD_ONLY, default=default, annotation=hints[key]))
-    told = [f"    {key}: {_line(rest)}" for key, rest in spec.properties.items()]
-    words = [_one_line(spec.description), *(["", "Args:", *told] if told else [])]
+    lines = [f"    {key}: {_line(rest)}" for key, rest in spec.properties.items()]
+    words = [_one_line(spec.description), *(["", "Args:", *lines] if lines else [])]
     tool.__name__ = tool.__qualname__ = spec.name
     tool.__doc__ = "\n".join(words)
     tool.__annotations__ = {**hints, "return": str}
@@ -178,8 +178,8 @@ def _hint(schema: Mapping[str, Any]) -> Any:
 
 def _line(schema: Mapping[str, Any]) -> str:
     choices = schema.get("enum")
-    told = _one_line(str(schema.get("description") or "No description."))
-    return f"{told} (choices: {json.dumps(choices)})" if choices else told
+    text = _one_line(str(schema.get("description") or "No description."))
+    return f"{text} (choices: {json.dumps(choices)})" if choices else text
 
 
 def _one_line(text: str) -> str:

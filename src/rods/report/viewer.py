@@ -132,10 +132,10 @@ def member_view(t: Trajectory, decode: Decode | None) -> dict[str, Json]:
 
 
 def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:
-    """Messages with their turn; the last assistant messages are the steps, others were told."""
+    """Messages with their turn; the last assistant messages are the steps, others came before."""
     earlier = sum(m.role == "assistant" for m in messages) - len(steps)
     aligned = earlier >= 0
-    told = any(m.role == "tool" for m in messages)
+    as_messages = any(m.role == "tool" for m in messages)
     rows: list[Json] = []
     done = users = 0
     for message in messages:
@@ -157,7 +157,7 @@ def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:
             row |= {"verdict": step.verdict.value, "bad": step.verdict.is_error}
             row |= {"finish": step.finish.value, "tokens": step.tokens}
             row["failed"] = [r.failed for r in step.results]
-            row["results"] = [] if told else [_clip(r.content) for r in step.results]
+            row["results"] = [] if as_messages else [_clip(r.content) for r in step.results]
         rows.append(row)
     return rows
 

@@ -36,10 +36,10 @@ from rods.env import (
     AnswerJudge,
     Ending,
     Environment,
-    Layer,
-    Partner,
     TurnVerdict,
+    UserSimulator,
     World,
+    Wrapper,
     called,
     seconds_ran,
 )
@@ -84,7 +84,7 @@ class RolloutContext:
     """Policy version of which the noise is made; None: the policy's own."""
     lockstep: Lockstep | None = None
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
-    layer: Layer | None = None
+    wrapper: Wrapper | None = None
     """What each world is wrapped in; None: nothing."""
     stages: StagePlaces | None = None
     """Bounds of starting, rolling out and judging; None: none."""
@@ -170,7 +170,7 @@ class Episode:
 
     def _open(self) -> World:
         world = self._context.environment.open(self._task)
-        return world if self._context.layer is None else self._context.layer(world)
+        return world if self._context.wrapper is None else self._context.wrapper(world)
 
     async def _judge(self, world: World, index: int) -> TurnVerdict:
         """The world's verdict on a turn, with what only the rollout knows."""
@@ -196,8 +196,8 @@ class Episode:
         new = [s for s in offered if s.name not in self._announced] if index else []
         self._announced.update(self._tools)
         parts = [self._task.turns[index].user]
-        if partner := ability(world, Partner):
-            parts.append(await self._owner.unhurried(partner.opens))
+        if simulator := ability(world, UserSimulator):
+            parts.append(await self._owner.unhurried(simulator.opens))
         if new:
             parts.append(f"{MORE_TOOLS}\n{self._dialect.describe(new)}")
         text = "\n\n".join(part for part in parts if part.strip())
@@ -238,10 +238,10 @@ class Episode:
 
     async def _replied(self, world: World, parsed: Parsed) -> bool:
         """Whether somebody replies to an answer, so that the turn goes on."""
-        partner = ability(world, Partner)
-        if partner is None:
+        simulator = ability(world, UserSimulator)
+        if simulator is None:
             return False
-        said = await self._owner.unhurried(partner.reply, parsed.answer)
+        said = await self._owner.unhurried(simulator.reply, parsed.answer)
         if said is not None:
             self._say(Message("user", said))
         return said is not None
@@ -272,7 +272,7 @@ class Episode:
         known = self._context.prompts.get(self._task.id)
         if known is None:
             known = render()
-            if not ability(self._world, Partner):  # who may open otherwise the next time
+            if not ability(self._world, UserSimulator):  # who may open otherwise the next time
                 self._context.prompts[self._task.id] = known
         return known
 

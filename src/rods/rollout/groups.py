@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary
 
 from rods.abilities import Bounded, ability
 from rods.dialects import InlineDialect
-from rods.env import Environment, Layer
+from rods.env import Environment, Wrapper
 from rods.errors import EnvError, PolicyError
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
@@ -146,8 +146,8 @@ class RolloutRunner:
         """Policy version that is rolled out."""
         return self._context.policy.version
 
-    async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
-        """A group of a task, its worlds under a layer.
+    async def group(self, task: Task, visit: int = 0, wrapper: Wrapper | None = None) -> Group:
+        """A group of a task, its worlds in a wrapper.
 
         `visit` makes other noise for a task that is rolled out again by the same policy version.
 
@@ -155,15 +155,15 @@ class RolloutRunner:
             EnvError: too many of the last trajectories are invalid.
             TaskError: the task's world cannot be loaded.
         """
-        rolled = await together(self.member(task, m, visit, layer) for m in range(self._size))
+        rolled = await together(self.member(task, m, visit, wrapper) for m in range(self._size))
         versions = [t.policy_version for t in rolled]
         return Group(task, tuple(rolled), min(versions, default=self.version))
 
     async def member(
-        self, task: Task, member: int, visit: int = 0, layer: Layer | None = None
+        self, task: Task, member: int, visit: int = 0, wrapper: Wrapper | None = None
     ) -> Trajectory:
         """One trajectory of a `group`; the others may be made elsewhere. Raises as `group`."""
-        context = replace(self._context, layer=layer)
+        context = replace(self._context, wrapper=wrapper)
         async with self._gate, _place(context.environment):
             trajectory = await run_episode(context, task, member, visit * self._size + member)
         self._invalid.count(trajectory)

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rods.config import RunConfig
-from rods.env import Layer
+from rods.env import Wrapper
 from rods.errors import ConfigError
 from rods.policy import Engine
 from rods.reward import Score
@@ -56,7 +56,7 @@ class DrawnTask(NamedTuple):
     task: Task
     epoch: int
     """The epoch that drew it."""
-    layer: Layer | None = None
+    wrapper: Wrapper | None = None
     """Wraps its worlds; None: they are used as they are."""
 
 
@@ -249,7 +249,7 @@ class Schedule:
             # A task that comes twice under the same weights gets other noise the second time.
             visit = self._visits[drawn.task.id]
             self._visits[drawn.task.id] += 1
-            future = asyncio.ensure_future(self._runner.group(drawn.task, visit, drawn.layer))
+            future = asyncio.ensure_future(self._runner.group(drawn.task, visit, drawn.wrapper))
             self._rolling.enter()
             future.add_done_callback(self._ended)
             self._out.append(Rollout(drawn, self._handed, future))

@@ -1,7 +1,7 @@
 """A data set of variants: the seeds in turn until `n` are accepted, none of which repeats another.
 
 What is in it depends on the seeds and the worker's settings, never on timing or interruptions:
-outcomes are taken in order, and no more are ordered than are needed.
+outcomes are taken in order, and no more are requested than are needed.
 
     collection = Collection(worker, seeds, n=100)
     collection.run(report)
@@ -27,7 +27,7 @@ SUSPENSIONS = 6
 LOOK = 0.5
 """Seconds between two reports while an outcome is waited for."""
 AHEAD = 256
-"""Outcomes that may be ordered before the first of them is taken."""
+"""Outcomes that may be requested before the first of them is taken."""
 
 
 def not_held_out(
@@ -50,7 +50,7 @@ def not_held_out(
 
 
 class Collection:
-    """Orders outcome after outcome until enough variants are accepted."""
+    """Requests outcome after outcome until enough variants are accepted."""
 
     def __init__(self, worker: SynthesisWorker, seeds: Sequence[Task], n: int):
         """Takes what an earlier, interrupted making left."""
@@ -64,7 +64,7 @@ class Collection:
         """Tools by turn of the seed tasks that were made from nothing."""
         self._ahead: deque[str] = deque()
         self._made: dict[str, Task | None] = {}
-        self._ordered = self._taken = self._failed = self._repeated = 0
+        self._requested = self._taken = self._failed = self._repeated = 0
         self._advance()
         self.taken_over = len(self.accepted)
         """Variants that were there already."""
@@ -80,7 +80,7 @@ class Collection:
         return self._seeds[: self._taken]
 
     def run(self, report: Callable[[Collection], None]) -> None:
-        """Order and take what is missing; a writer that fails is waited for, not for ever.
+        """Request and take what is missing; a writer that fails is waited for, not for ever.
 
         Args:
             report: called whenever outcomes were taken, and while they are waited for.
@@ -121,28 +121,28 @@ class Collection:
         return now is not None
 
     def _advance(self) -> None:
-        """Order what is surely needed, take what is finished, until neither can be done."""
+        """Request what is surely needed, take what is finished, until neither can be done."""
         moved = True
         while moved and not self.finished:
-            self._order()
-            waiting = [order for order in self._ahead if order not in self._made]
+            self._request()
+            waiting = [request for request in self._ahead if request not in self._made]
             late = set(self.worker.unfinished(waiting))
-            done = [order for order in waiting if order not in late]
-            found = {order: task for order, _, task, _ in self.worker.results(done)}
-            self._made |= {order: found.get(order) for order in done}
+            done = [request for request in waiting if request not in late]
+            found = {request: task for request, _, task, _ in self.worker.results(done)}
+            self._made |= {request: found.get(request) for request in done}
             self._failed += len(done) - len(found)
             while self._ahead and self._ahead[0] in self._made and not self.finished:
                 self._take(self._made.pop(self._ahead.popleft()))
             moved = bool(done)
 
-    def _order(self) -> None:
+    def _request(self) -> None:
         wanted = min(self.n + self._failed + self._repeated, LIMIT * self.n)
-        while self._ordered < wanted and len(self._ahead) < AHEAD:
-            first, place = divmod(self._ordered, len(self._seeds))
-            order = f"{self._ordered:07d}"
-            self.worker.submit(order, self._seeds[place], first, 1, -self._ordered, 0)
-            self._ahead.append(order)
-            self._ordered += 1
+        while self._requested < wanted and len(self._ahead) < AHEAD:
+            first, place = divmod(self._requested, len(self._seeds))
+            request = f"{self._requested:07d}"
+            self.worker.submit(request, self._seeds[place], first, 1, -self._requested, 0)
+            self._ahead.append(request)
+            self._requested += 1
 
     def _take(self, variant: Task | None) -> None:
         self._taken += 1

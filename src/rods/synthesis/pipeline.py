@@ -1,4 +1,4 @@
-"""The way of a variant, from an order to its outcome; each part is met once, in this order.
+"""The way of a variant, from a request to its outcome; each part is met once, in this order.
 
     worker/     the generator takes the next outcome of a seed from the queue
     pipeline    attempts, at most K_max: each learns what failed before
@@ -10,7 +10,7 @@
     worker/     the outcome is recorded in the queue: a variant, or why there is none
 
 From the queue the curriculum (training) or collect.py (`rods synth`) takes it. A pure function of
-its inputs, so that a repeated order gives the same variant.
+its inputs, so that a repeated request gives the same variant.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class RequestOutcome:
     distance: float
     """Profile distance of the variant to its seed; 1.0 without a variant."""
     rejections: tuple[Rejection, ...]
-    """One for each attempt that was turned down, in order."""
+    """One for each attempt that was rejected, in order."""
 
     @property
     def tried(self) -> int:
-        """Proposals that were made."""
+        """Candidates that were made."""
         return len(self.rejections) + (self.variant is not None)
 
 
@@ -73,18 +73,18 @@ class Pipeline:
     def _attempt(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection], seen: Sequence[Prints]
     ) -> tuple[Task, float] | Rejection:
-        """One proposal and its profile distance, or what refused it."""
+        """One candidate and its profile distance, or what refused it."""
         writer = self._writer
-        if isinstance(proposal := writer.propose(seed, rng, history), Rejection):
-            return proposal
-        verdict = self._keeper.check(seed, proposal, seen, writer.gates(proposal))
+        if isinstance(candidate := writer.propose(seed, rng, history), Rejection):
+            return candidate
+        verdict = self._keeper.check(seed, candidate, seen, writer.gates(candidate))
         if verdict.rejection is None and isinstance(writer, Reviewer):
-            if isinstance(reviewed := writer.review(seed, proposal, rng), Rejection):
+            if isinstance(reviewed := writer.review(seed, candidate, rng), Rejection):
                 return reviewed
-            if reviewed != proposal:
+            if reviewed != candidate:
                 verdict = self._keeper.check(seed, reviewed, seen, writer.gates(reviewed))
-                proposal = reviewed
-        return verdict.rejection or (proposal, verdict.distance)
+                candidate = reviewed
+        return verdict.rejection or (candidate, verdict.distance)
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the writer asked of a server, by stage; empty where it asks none."""

@@ -1,4 +1,4 @@
-"""Why a proposal was not accepted: stage and reason, as data.
+"""Why a candidate was not accepted: stage and reason, as data.
 
 A reason is one of the twelve error classes of arXiv 2606.19047 or the name of a gate.
 """
@@ -31,7 +31,7 @@ class ErrorClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A proposal that was turned down."""
+    """A rejected candidate."""
 
     stage: str
     """Where: `write`, `execute`, `gate`, or the name of a stage of a writer."""
@@ -40,7 +40,7 @@ class Rejection:
     detail: str = ""
     """What happened, for people (turn, call, value)."""
     recipe: str = ""
-    """Recipe that made the proposal, where there was one."""
+    """Recipe that made the candidate, where there was one."""
     tool: str = ""
     """The tool to blame: not planned again in the next attempts, unless a patch comes with it."""
     patch: Mapping[str, Json] = field(default_factory=dict[str, Json])

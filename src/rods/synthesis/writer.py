@@ -30,7 +30,7 @@ class Writer(Protocol):
     name: str
     """Short name, the first part of `provenance.recipe`."""
     parallel: int = 1
-    """Proposals that may be under way at once, in threads."""
+    """Candidates that may be under way at once, in threads."""
     worlds: AbstractContextManager[object] = nullcontext()
     """Held by a thread while worlds are at work; a writer releases it while it waits."""
 
@@ -44,7 +44,7 @@ class Writer(Protocol):
         ...
 
     def gates(self, variant: Task) -> Mapping[str, Gate]:
-        """Return further gates, by name, which its own proposals promise to pass."""
+        """Return further gates, by name, which its own candidates promise to pass."""
         return {}
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
@@ -61,7 +61,7 @@ class Reviewer(Protocol):
     """A writer that also judges what passed the gates."""
 
     def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
-        """The variant, a refined one (the gates are asked again), or why it is turned down."""
+        """The variant, a refined one (the gates are asked again), or why it is rejected."""
         ...
 
 

@@ -3,7 +3,7 @@
 `resample/`, `graph/` and `family.py` (for questions) need no model, `llm` asks a chat server.
 
     writer = make_writer("resample", training_tasks, environment)
-    proposal = writer.propose(seed, random.Random(7))
+    candidate = writer.propose(seed, random.Random(7))
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def make_writer(
 
     Args:
         pool: tasks that may give words, texts and turns: originals of the training side.
-        resample_share: share of the proposals that the resample writer makes beside it, in [0, 1].
+        resample_share: share of the candidates that the resample writer makes beside it, in [0, 1].
         options: all settings of synthesis, for `llm`.
         cache: file of a chat server's answers, for `llm`.
 
@@ -110,7 +110,7 @@ class MixedWriter(Writer):
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> Task | Rejection:
-        """One proposal of one of both."""
+        """One candidate of one of both."""
         other = rng.random() < self._share and not seed.is_stage
         writer = self._other if other else self._main
         return writer.propose(seed, rng, history)

@@ -294,7 +294,7 @@ def queue(tmp_path: Path) -> Any:
 def played(queue: SqliteQueue, told: Told, seconds: float = 10.0) -> Generator:
     generator = Generator(queue, told, 0)  # type: ignore[arg-type]
     until = time.monotonic() + seconds
-    while queue.open_orders() and not queue.get("suspended") and time.monotonic() < until:
+    while queue.open_requests() and not queue.get("suspended") and time.monotonic() < until:
         generator.turn()
     return generator
 
@@ -324,11 +324,11 @@ def test_an_unusable_writer_is_suspended_and_tried_again(
     assert queue.statistics().tried == 0
     broken[0] = False
     until = time.monotonic() + 10
-    while queue.open_orders() and time.monotonic() < until:
+    while queue.open_requests() and time.monotonic() < until:
         generator.turn()
     generator.close()
     assert queue.get("suspended") == ""
-    assert queue.open_orders() == 0
+    assert queue.open_requests() == 0
 
 
 def test_a_writer_that_keeps_failing_is_suspended(queue: SqliteQueue) -> None:

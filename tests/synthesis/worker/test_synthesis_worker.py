@@ -119,7 +119,7 @@ def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
     for number, priority, epoch in ((0, 0.1, 2), (1, 0.9, 2), (2, 0.0, 1)):
         queue.submit(f"r{number}", SEEDS[number], 0, 1, priority, epoch)
     order: list[str] = []
-    while (current := queue.next_order()) is not None:
+    while (current := queue.next_outcome()) is not None:
         order.append(current.seed.id)
         queue.record(current, RequestOutcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
     assert order == [SEEDS[n].id for n in (2, 1, 0)]
@@ -143,13 +143,13 @@ def test_a_queue_of_another_version_is_refused(tmp_path: Path, layout: int) -> N
 def test_an_outcome_is_recorded_once(tmp_path: Path) -> None:
     queue = SqliteQueue(tmp_path / "q.sqlite")
     queue.submit("r", SEEDS[0], 0, 2, 1.0, 1)
-    order = queue.next_order()
+    order = queue.next_outcome()
     assert order is not None and order.number == 0
     outcome = synthesize(SEEDS[0], writer(), keeper(), 0, 5)
     queue.record(order, outcome, 0.1)
     queue.record(order, outcome, 0.1)
     assert queue.statistics().accepted == 1 and queue.waiting() == 1
-    again = queue.next_order()
+    again = queue.next_outcome()
     assert again is not None and again.number == 1
     queue.results(["r"])
     assert queue.waiting() == 1  # not finished, so not taken
@@ -254,7 +254,7 @@ def test_a_worker_that_dies_is_named_and_forgiven_once_it_has_worked(
         worker.submit("r", SEEDS[0], 0, 9, 1.0, 1)
         for number in range(2 * RESTARTS):
             queue = SqliteQueue(tmp_path / "q.sqlite")
-            order = queue.next_order()
+            order = queue.next_outcome()
             assert order is not None and order.number == number
             queue.record(order, RequestOutcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
             queue.close()
@@ -288,7 +288,7 @@ def test_seeds_under_way_are_left_out_and_a_seeds_orders_wait_for_each_other(
         queue.submit(name, SEEDS[number], 0, 1, float(number), 1)
         queue.submit(f"{name}-later", SEEDS[number], 1, 1, 9.0, 0)
     drawn: list[str] = []
-    while (order := queue.next_order(drawn)) is not None:
+    while (order := queue.next_outcome(drawn)) is not None:
         assert order.number == 0
         drawn.append(order.seed.id)
     assert drawn == [SEEDS[n].id for n in (2, 1, 0)]

@@ -66,16 +66,16 @@ def _error(said: str) -> str:
         found = json.loads(said)
     except ValueError:
         return said
-    told = cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
-    return said if told is None else str(told)
+    error = cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
+    return said if error is None else str(error)
 
 
 def _choice_clauses(call: ToolCall, spec: ToolSpec) -> list[str]:
     """Arguments that are not among what their documentation lists."""
     clauses: list[str] = []
     for name, value in call.arguments.items():
-        told = _CHOICES.search(str(spec.properties.get(name, {}).get("description", "")))
-        choices = [c.strip(" \"'.") for c in told[1].split(",")] if told else []
+        listed = _CHOICES.search(str(spec.properties.get(name, {}).get("description", "")))
+        choices = [c.strip(" \"'.") for c in listed[1].split(",")] if listed else []
         values = value if isinstance(value, list) else [value]
         if choices and any(v not in choices for v in values):
             clauses.append(f"{name} is one of {quoted(choices, 24)}")

@@ -62,10 +62,10 @@ def single_steps(
             results = [world.call(call) for call in turn.ground_truth]
             if any(r.failed for r in results) or any(map(has_nested, turn.ground_truth)):
                 return []
-            for calls, heard in _heard(turn, results, known, result_chars):
+            for calls, read in _messages(turn, results, known, result_chars):
                 made.append(_step(task, env, len(made), offered, said, user, calls))
                 said += [Message("user", user)] if user else []
-                said += [Message("assistant", "", calls), *heard]
+                said += [Message("assistant", "", calls), *read]
                 user = ""
             if not turn.ground_truth:
                 made.append(_step(task, env, len(made), offered, said, user, ()))
@@ -88,7 +88,7 @@ def _given_back(task: Task, index: int) -> str:
     return f"{MORE_TOOLS} {', '.join(back)}."
 
 
-def _heard(
+def _messages(
     turn: Turn, results: list[ToolResult], known: str, result_chars: int
 ) -> list[tuple[tuple[ToolCall, ...], list[Message]]]:
     """The calls of each step of a turn, and what they returned."""
@@ -96,8 +96,8 @@ def _heard(
     at = 0
     for calls in steps(turn, results, known) if turn.ground_truth else ():
         given = results[at : at + len(calls)]
-        heard = [Message("tool", shortened(r.content, result_chars)) for r in given]
-        parts.append((tuple(calls), heard))
+        read = [Message("tool", shortened(r.content, result_chars)) for r in given]
+        parts.append((tuple(calls), read))
         at += len(calls)
     return parts
 

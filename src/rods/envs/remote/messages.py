@@ -18,8 +18,8 @@ from rods.env import (
     AnswerJudge,
     Ending,
     Environment,
-    Partner,
     TurnVerdict,
+    UserSimulator,
     World,
     called,
     seconds_ran,
@@ -55,9 +55,9 @@ class Hosted:
             TaskError: the world cannot run elsewhere.
         """
         world = self._world = self._environment.open(self._task)
-        if ability(world, Partner):
+        if ability(world, UserSimulator):
             raise TaskError(
-                f"task {self._task.id}: this world has a user simulator (rods.env.Partner) and "
+                f"task {self._task.id}: this world simulates a user (rods.env.UserSimulator) and "
                 "runs only in the process of the rollout. Set rollout.worlds.processes = 0, and "
                 "use no environment on another machine."
             )

@@ -1,10 +1,10 @@
 """Tasks by planted bugs: small repositories of our own, one or two functions of which are changed.
 
-Owns what a difficulty means, which bugs are taken, what is told of them and which checks stay
-hidden. Every bug makes a check fail that is told of and one that is hidden; without it all pass.
+Owns what a difficulty means, which bugs are taken, what is shown of them and which checks stay
+hidden. Every bug makes a check fail that is shown and one that is hidden; without it all pass.
 The same seed makes the same tasks.
 
-| difficulty | bugs | what is told |
+| difficulty | bugs | what is shown |
 |---|---|---|
 | 1 | one | a failing call, the function and its file |
 | 2 | one | a failing call, the function |
@@ -76,7 +76,7 @@ class Bug(NamedTuple):
 
 
 class Planted(NamedTuple):
-    """Bugs in a repository, and who is told what."""
+    """Bugs in a repository, and what the agent is shown."""
 
     bugs: tuple[Bug, ...]
     files: dict[str, str]
@@ -84,8 +84,8 @@ class Planted(NamedTuple):
     repairs: tuple[ToolCall, ...]
     got: tuple[str, ...]
     """What the calls of all checks give."""
-    told: tuple[int, ...]
-    """The failing check that is told of each bug."""
+    visible: tuple[int, ...]
+    """The failing check that is shown of each bug."""
     hidden: set[int]
 
 
@@ -176,16 +176,16 @@ class _Planter:
             got = chosen[0].got if len(chosen) == 1 else self._run(whole, [state])[0]
             if got is None:
                 continue
-            told = [self._told(whole, chosen, bug, got, level) for bug in chosen]
-            hidden = None if None in told else self._hidden(whole, chosen, {*told})
+            visible = [self._visible(whole, chosen, bug, got, level) for bug in chosen]
+            hidden = None if None in visible else self._hidden(whole, chosen, {*visible})
             if hidden is not None:
                 self._used.add(chosen)
-                shown = [index for index in told if index is not None]
+                shown = [index for index in visible if index is not None]
                 outcome = Planted(chosen, state, repairs, tuple(got), tuple(shown), hidden)
                 return _made(whole, outcome, level)
         return None
 
-    def _told(
+    def _visible(
         self, whole: Repository, chosen: Sequence[Bug], bug: Bug, got: Any, level: int
     ) -> int | None:
         """A failing check of this bug alone that is right for the difficulty; None: none is."""
@@ -198,14 +198,14 @@ class _Planter:
         return self._rng.choice(fit) if fit else None
 
     def _hidden(
-        self, whole: Repository, chosen: Sequence[Bug], told: Set[int | None]
+        self, whole: Repository, chosen: Sequence[Bug], visible: Set[int | None]
     ) -> set[int] | None:
         """Checks that stay hidden: half of each function's, some of each bug's among them."""
         for _ in range(PARTS):
             hidden: set[int] = set()
             for name in sorted({check.function for check in whole.checks}):
                 checks = enumerate(whole.checks)
-                own = [i for i, check in checks if check.function == name and i not in told]
+                own = [i for i, check in checks if check.function == name and i not in visible]
                 hidden |= set(self._rng.sample(own, (len(own) + 1) // 2))
             if all(bug.failing & hidden for bug in chosen):
                 return hidden
@@ -302,7 +302,7 @@ def unit_tests(checks: Sequence[Check]) -> str:
 def _issue(whole: Repository, made: Planted, level: int) -> str:
     """What the agent is asked."""
     parts: list[str] = []
-    for index in made.told:
+    for index in made.visible:
         check, got = whole.checks[index], made.got[index]
         verb = "" if got.startswith("raises ") else "gives "
         parts.append(f"`{check.call}` {verb}`{got}`. {_wanted(check)}")

@@ -76,8 +76,8 @@ class CurriculumAgentLoop(_AgentLoopBase):
             float(sampling_params["temperature"]),
             float(sampling_params["top_p"]),
         )
-        layer = hinted if drawn.hinted else None
-        trajectory = await runner.member(drawn.task, int(row["session_id"]), drawn.visit, layer)
+        wrapper = hinted if drawn.hinted else None
+        trajectory = await runner.member(drawn.task, int(row["session_id"]), drawn.visit, wrapper)
         return output_of(trajectory, filler)
 
 
@@ -257,5 +257,5 @@ class ServerSession:
         """Of the weights that began a generation; verl's asynchronous modes may finish it by later
         ones.
         """
-        told = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
-        return next((int(step) for step in told if step is not None), self._policy.version)
+        steps = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
+        return next((int(step) for step in steps if step is not None), self._policy.version)

@@ -125,7 +125,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
         self._usage: dict[str, dict[str, float]] = {}
-        self._closed, self._under_way, self._useless, self._heard = False, 0, 0, 0.0
+        self._closed, self._under_way, self._useless, self._last_answer = False, 0, 0, 0.0
 
     def ask(
         self,
@@ -245,7 +245,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
 
     def _read(self, raw: Any, read: Callable[[Any], T]) -> T:
         """What `read` finds in a response, which may be anything."""
-        self._heard = time.monotonic()
+        self._last_answer = time.monotonic()
         try:
             return read(raw.parse())
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
@@ -274,7 +274,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             else:
                 cause = error.__cause__
                 what = f"the connection failed ({type(cause).__name__}: {cause})"
-                fatal, down = type(cause).__name__ == "ConnectError", self._heard < began
+                fatal, down = type(cause).__name__ == "ConnectError", self._last_answer < began
             if isinstance(error, openai.APITimeoutError):
                 what = f"no answer within {self.settings.timeout:g} s"
             if isinstance(error, openai.NotFoundError):

@@ -145,7 +145,7 @@ class TurnFacts:
         return self.facts.mask(self.text)
 
     @cached_property
-    def heard(self) -> tuple[str, ...]:
+    def marked_words(self) -> tuple[str, ...]:
         """Its words, in order, with marks for values."""
         return tuple(words_of(self.masked))
 
@@ -199,7 +199,7 @@ def _acronyms_in(text: str) -> frozenset[str]:
 
 @dataclass(eq=False)
 class Case:
-    """One proposal beside its seed and all that it must not repeat."""
+    """One candidate beside its seed and all that it must not repeat."""
 
     seed: Facts
     variant: Facts

@@ -63,22 +63,24 @@ def nothing_is_misnamed(case: Case, turn: TurnFacts) -> str | None:
     return _Message(case, turn).problem() if turn.asked and turn.text.strip() else None
 
 
-def _heard(text: str) -> frozenset[str]:
+def _words_in(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text.lower()))
 
 
 class _Message:
     def __init__(self, case: Case, turn: TurnFacts):
-        model, tokens = case.model(turn), turn.heard
+        model, tokens = case.model(turn), turn.marked_words
         calls, specs = turn.asked, case.variant.specs
         self._calls, self._specs, self._usage = calls, specs, case.usage
         self._text, self._tokens = turn.text.lower(), tokens
-        self._words = frozenset(tokens) - (_heard(model.text) if model is not None else set[str]())
+        self._words = frozenset(tokens) - (
+            _words_in(model.text) if model is not None else set[str]()
+        )
         """Words that count: those of the message that is reworked do not."""
-        self._all = _heard(turn.text) | frozenset(tokens)
+        self._all = _words_in(turn.text) | frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
         texts = (text for text in texts_taken(calls) if len(text) < 30)
-        taken = frozenset(word for text in texts for word in _heard(text))
+        taken = frozenset(word for text in texts for word in _words_in(text))
         about = [_words_about(specs[name]) for name in self._tools]
         self._named = taken.union(*(words.title for words in about))
         """Words of what the calls do."""
@@ -141,11 +143,11 @@ class _Message:
         if contrast.kind in ("*", "~"):
             return False
         often = self._usage.said_with(self._tools, contrast.meant)
-        unheard = not self._usage.said(said)
+        unknown = not self._usage.said(said)
         if contrast.kind == "=" and not often:
             often = self._usage.said(contrast.meant)
             return often >= CUSTOM and often >= CUSTOM * self._usage.said(contrast.said)
-        return often >= (1 if unheard or contrast.kind == "=" else OFTEN)
+        return often >= (1 if unknown or contrast.kind == "=" else OFTEN)
 
     def _options(self) -> Iterator[str]:
         """Another option of a list than the one that a call takes."""
@@ -237,4 +239,4 @@ def _words_about(spec: ToolSpec) -> _Words:
     for parameter, schema in spec.properties.items():
         if schema.get("type") != "boolean":
             texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
-    return _Words(_heard(f"{name} {says.partition('. ')[0]}"), _heard(" ".join(texts)))
+    return _Words(_words_in(f"{name} {says.partition('. ')[0]}"), _words_in(" ".join(texts)))

@@ -1,4 +1,4 @@
-"""Deterministic gates: what a proposal must fulfil before it may be trained on.
+"""Deterministic gates: what a candidate must fulfil before it may be trained on.
 
 Owns the order in which gates are asked, cheapest first, and the conditions of question tasks, which
 have an answer instead of ground-truth calls. The other conditions stand in the modules beside it.
@@ -124,7 +124,7 @@ class GateVerdict(NamedTuple):
 
     rejection: Rejection | None
     distance: float
-    """Profile distance to the seed; 1.0 where an earlier gate turned the proposal down."""
+    """Profile distance to the seed; 1.0 where an earlier gate rejected the candidate."""
 
 
 @dataclass
@@ -157,7 +157,7 @@ class Gatekeeper:
         return known
 
     def case(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Case:
-        """A proposal as gates look at it."""
+        """A candidate as gates look at it."""
         producers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
         return Case(
             seed=self.facts(seed),

@@ -224,7 +224,7 @@ def _fits(usage: TextCounts, asked: Mapping[int, TurnFacts]) -> dict[tuple[int, 
     tools = {j: _tools(turn.asked) for j, turn in asked.items()}
     values = {j: _values(turn.asked) for j, turn in asked.items()}
     for i, turn in asked.items():
-        words, shown = set(turn.heard), Shown()
+        words, shown = set(turn.marked_words), Shown()
         shown.hear(turn.text)
         said = {v: shown.said_in(v) is not None for v in {v for j in asked for v in values[j]}}
         for j in asked:

@@ -83,15 +83,15 @@ class TextCounts:
         self._next: dict[str, Counter[str]] = defaultdict(Counter)
         self._by_tool: dict[str, list[int]] = defaultdict(list)
         self._fits: dict[frozenset[str], _Fit] = {}
-        heard: set[tuple[str, ...]] = set()
+        seen: set[tuple[str, ...]] = set()
         for message in (*asked, *_clauses(templates or {})):
             for word in set(message.words):
                 self._places[word].append(len(self._tools))
             for tool in message.tools:
                 self._by_tool[tool].append(len(self._tools))
             self._tools.append(message.tools)
-            if message.words not in heard:
-                heard.add(message.words)
+            if message.words not in seen:
+                seen.add(message.words)
                 for word, following in zip(message.words, message.words[1:], strict=False):
                     self._next[word][following] += 1
 

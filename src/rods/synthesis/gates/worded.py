@@ -111,9 +111,9 @@ class Retelling:
         new = uncourteous(self._mine.text, old)
         old = phrased(masked(old, self._old, self._masks[0], self._domains))
         new = phrased(masked(new, self._new, self._masks[1], self._domains))
-        heard = set(MASK.findall(old)), set(MASK.findall(new))
+        marks = set(MASK.findall(old)), set(MASK.findall(new))
         pairs = ((role, mask, self._masks[1].get(role)) for role, mask in self._masks[0].items())
-        return old, new, {r for r, a, b in pairs if a in heard[0] and b in heard[1]}
+        return old, new, {r for r, a, b in pairs if a in marks[0] and b in marks[1]}
 
     @functools.cached_property
     def _masks_alike(self) -> dict[str, set[str]]:

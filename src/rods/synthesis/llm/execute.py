@@ -112,8 +112,8 @@ def _turns(task: Task, steps: Sequence[TraceStep], base: Base) -> list[PlannedTu
     """
     shown: dict[int, set[str]] = {}
     for argument in sources(task, steps, base.specs):
-        told = argument.source is Source.RESULT and not argument.path
-        if told and pointer(steps, argument.step, argument.name) is not None:
+        from_result = argument.source is Source.RESULT and not argument.path
+        if from_result and pointer(steps, argument.step, argument.name) is not None:
             shown.setdefault(argument.step, set()).add(argument.name)
     planned: list[PlannedTurn] = []
     for index in range(len(task.turns)):

@@ -96,13 +96,13 @@ def _tagged(text: str, tag: str) -> str | None:
 
 def faults(turn: PlannedTurn, words: TurnTexts, before: Sequence[TurnTexts]) -> list[str]:
     """Return what is wrong with a wording, for the next request; empty: nothing is."""
-    heard = " ".join([*(s.text + " " + s.answer for s in before), words.text])
+    observed = " ".join([*(s.text + " " + s.answer for s in before), words.text])
     found = [
         f"it does not say the {noun(name)}: {value!r}"
         for request in turn.worded
         for name, value in request.call.arguments.items()
         if name not in request.shown and name != request.blurred
-        for value in _unsaid(value, heard)
+        for value in _unsaid(value, observed)
     ]
     found += [f"it names {name}" for name in leaked(words.text + " " + words.answer, turn)]
     allowed = numbers_taken(request.call for request in turn.requests)
@@ -121,8 +121,8 @@ def faults(turn: PlannedTurn, words: TurnTexts, before: Sequence[TurnTexts]) -> 
     return found
 
 
-def _unsaid(value: object, heard: str) -> list[object]:
-    lower, numbers = heard.lower().replace("_", " "), numbers_in(heard)
+def _unsaid(value: object, observed: str) -> list[object]:
+    lower, numbers = observed.lower().replace("_", " "), numbers_in(observed)
     missing: list[object] = []
     for leaf in leaves(value):
         item = leaf.value

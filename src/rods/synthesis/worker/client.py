@@ -1,4 +1,4 @@
-"""The asynchronous producer: variants are made in a process of its own, beside whoever orders them.
+"""The asynchronous producer: another process makes variants, beside whoever requests them.
 
 The process runs at low priority, never imports torch, dies with its parent, and can be killed at
 any moment: the queue keeps what was made. Calls are millisecond operations on the queue and never
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class SynthesisWorker:
-    """The driver's end: order variants, take what is there, see how it goes."""
+    """The driver's end: request variants, take what is there, see how it goes."""
 
     def __init__(
         self, path: Path, settings: WorkerSettings, bound: Mapping[str, Json] | None = None
@@ -77,8 +77,8 @@ class SynthesisWorker:
     def submit(
         self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
-        """Order outcomes `first` to `first + n - 1` of a seed and return at once. The same id again
-        changes nothing.
+        """Request outcomes `first` to `first + n - 1` of a seed and return at once. The same id
+        again changes nothing.
 
         Raises `SynthesisError` where the worker cannot begin, or dies at once, again and again; the
         message holds its last words. One that has worked before is suspended instead.
@@ -119,7 +119,7 @@ class SynthesisWorker:
         return {
             **self.statistics().figures(),
             "waiting": self._queue.waiting(),
-            "requests": self._queue.open_orders(),
+            "requests": self._queue.open_requests(),
             "alive": self._alive(),
             "suspended": self.suspended,
             "usage": {stage: dict(row) for stage, row in self.usage().items()},

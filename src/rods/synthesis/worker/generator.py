@@ -1,4 +1,4 @@
-"""The generator: takes orders from the queue, has the pipeline make variants, records outcomes.
+"""The generator: takes requests from the queue, has the pipeline make variants, records outcomes.
 
 As many outcomes are under way at once as the writer can have, one of each seed. A writer that keeps
 failing (a rejection of the stage `writer`, or a `WriterError`) is suspended and tried again after
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rods.errors import WriterError
 from rods.synthesis.gates.overlap import Prints, prints
 from rods.synthesis.pipeline import Pipeline, RequestOutcome, total_usage
-from rods.synthesis.worker.queue import Order, SqliteQueue
+from rods.synthesis.worker.queue import NextOutcome, SqliteQueue
 
 FAILURES = 8
 """Attempts in a row that fail for the writer's own reasons before it is suspended."""
@@ -80,7 +80,7 @@ class Generator:
         self._queue, self._pipeline = queue, pipeline
         self._rng_seed, self._max_waiting = rng_seed, max_waiting
         self._pool = ThreadPoolExecutor(pipeline.parallel)
-        self._jobs: dict[Future[RequestOutcome], tuple[Order, float]] = {}
+        self._jobs: dict[Future[RequestOutcome], tuple[NextOutcome, float]] = {}
         self._patience = Patience()
         self._resume_at = 0.0
         self._seen: dict[str, list[Prints]] = {}
@@ -104,24 +104,24 @@ class Generator:
     def _start(self) -> bool:
         if time.monotonic() < self._resume_at or self._queue.waiting() >= self._max_waiting:
             return False
-        order = self._queue.next_order([order.seed.id for order, _ in self._jobs.values()])
-        if order is None:
+        request = self._queue.next_outcome([request.seed.id for request, _ in self._jobs.values()])
+        if request is None:
             return False
-        rng_seed, seen = self._rng_seed * SPREAD + order.number, tuple(self._before(order))
-        future = self._pool.submit(self._pipeline.make, order.seed, rng_seed, seen)
-        self._jobs[future] = order, time.perf_counter()
+        rng_seed, seen = self._rng_seed * SPREAD + request.number, tuple(self._before(request))
+        future = self._pool.submit(self._pipeline.make, request.seed, rng_seed, seen)
+        self._jobs[future] = request, time.perf_counter()
         return True
 
-    def _before(self, order: Order) -> list[Prints]:
+    def _before(self, request: NextOutcome) -> list[Prints]:
         """Fingerprints of the seed's earlier variants, which must not be repeated."""
         if sum(map(len, self._seen.values())) > REMEMBERED:
             self._seen.clear()
-        if order.seed.id not in self._seen:
-            earlier = self._queue.variants(order.seed.id, order.number)
-            self._seen[order.seed.id] = [prints(task) for task in earlier]
-        return self._seen[order.seed.id]
+        if request.seed.id not in self._seen:
+            earlier = self._queue.variants(request.seed.id, request.number)
+            self._seen[request.seed.id] = [prints(task) for task in earlier]
+        return self._seen[request.seed.id]
 
-    def _finish(self, future: Future[RequestOutcome], order: Order, started: float) -> None:
+    def _finish(self, future: Future[RequestOutcome], request: NextOutcome, started: float) -> None:
         try:
             outcome = future.result()
         except WriterError as error:  # nothing was made: the same outcome is tried again
@@ -130,9 +130,9 @@ class Generator:
         seconds = time.perf_counter() - started
         # What the writer asked of a server, by stage, earlier processes included.
         usage = total_usage(self._spent, self._pipeline.usage())
-        self._queue.record(order, outcome, seconds, json.dumps(usage))
-        if outcome.variant is not None and order.seed.id in self._seen:
-            self._seen[order.seed.id].append(prints(outcome.variant))
+        self._queue.record(request, outcome, seconds, json.dumps(usage))
+        if outcome.variant is not None and request.seed.id in self._seen:
+            self._seen[request.seed.id].append(prints(outcome.variant))
         if reason := self._patience.take(outcome):
             self._suspend(reason)
         elif not self._patience.failures and self._queue.get("suspended"):

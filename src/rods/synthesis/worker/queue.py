@@ -1,8 +1,8 @@
-"""The durable queue between those who order variants and the worker: one SQLite file.
+"""The durable queue between those who request variants and the worker: one SQLite file.
 
 A seed's outcomes are one sequence: number k depends on the seed task, the random seed, the settings
-and the variants before it, on no order and no clock. An order asks for a stretch of that sequence,
-so `rods synth` and training get the same variants, an order that comes again finds what is there,
+and the variants before it, on no request and no clock. A request is for a stretch of that sequence,
+so `rods synth` and training get the same variants, a request that comes again finds what is there,
 and a kill at any moment loses no outcome and doubles none.
 
     queue.submit("r1", seed, first=0, n=2, priority=1.0, epoch=3)
@@ -39,7 +39,7 @@ SCHEMA = (
 VERSION = 3
 
 
-class Order(NamedTuple):
+class NextOutcome(NamedTuple):
     """One outcome of a seed, which the worker has to make next."""
 
     seed: Task
@@ -54,14 +54,12 @@ class SqliteQueue:
         """Open or make the file; raises `StoreError` where it is damaged or of another layout."""
         self._db = Database(path, SCHEMA, VERSION, "synthesis queue")
 
-    # -- orders -------------------------------------------------------------------------------
-
     def submit(
-        self, order_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
+        self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
-        """Order outcomes `first` to `first + n - 1` of a seed; the same id again changes nothing.
+        """Request outcomes `first` to `first + n - 1` of a seed; the same id again changes nothing.
 
-        Orders of one seed are worked on by `first`, whatever their priority.
+        Requests of one seed are worked on by `first`, whatever their priority.
         """
         with self._db.atomic():
             row = json.dumps(seed.to_json(), ensure_ascii=False)
@@ -69,11 +67,11 @@ class SqliteQueue:
             self._db.run(
                 "INSERT OR IGNORE INTO orders (id, place, seed, first, n, priority, epoch) "
                 "VALUES (?, (SELECT COUNT(*) FROM orders), ?, ?, ?, ?, ?)",
-                (order_id, seed.id, first, n, priority, epoch),
+                (request_id, seed.id, first, n, priority, epoch),
             )
             self._finish(seed.id)
 
-    def next_order(self, under_way: Collection[str] = ()) -> Order | None:
+    def next_outcome(self, under_way: Collection[str] = ()) -> NextOutcome | None:
         """The outcome to make next: oldest epoch first, then highest priority, then first come.
 
         `under_way`: ids of seeds that are being worked on; each has one outcome at a time.
@@ -94,20 +92,18 @@ class SqliteQueue:
         made, number = {number for (number,) in found}, int(first or 0)
         while number in made:
             number += 1
-        return Order(Task.from_json(json.loads(str(task)), f"synthesis seed {name}"), number)
+        return NextOutcome(Task.from_json(json.loads(str(task)), f"synthesis seed {name}"), number)
 
-    def unfinished(self, order_ids: Sequence[str]) -> list[str]:
-        """Which of these orders are not finished; an unknown one never is."""
+    def unfinished(self, request_ids: Sequence[str]) -> list[str]:
+        """Which of these requests are not finished; an unknown one never is."""
         return [
-            order
-            for order in order_ids
-            if not self._db.number("SELECT done FROM orders WHERE id = ?", (order,))
+            request
+            for request in request_ids
+            if not self._db.number("SELECT done FROM orders WHERE id = ?", (request,))
         ]
 
-    # -- outcomes -----------------------------------------------------------------------------
-
     def record(
-        self, order: Order, outcome: RequestOutcome, seconds: float, usage: str = "{}"
+        self, request: NextOutcome, outcome: RequestOutcome, seconds: float, usage: str = "{}"
     ) -> None:
         """Store one outcome, and what the writer has asked so far. A second time is ignored."""
         variant = outcome.variant
@@ -117,11 +113,11 @@ class SqliteQueue:
             self._db.run(
                 "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
                 (
-                    *(order.seed.id, order.number, task),
+                    *(request.seed.id, request.number, task),
                     *(outcome.distance, outcome.tried, rejected, seconds),
                 ),
             )
-            self._finish(order.seed.id)
+            self._finish(request.seed.id)
             self.put("usage", usage)
 
     def _finish(self, seed: str) -> None:
@@ -141,36 +137,36 @@ class SqliteQueue:
         )
         return [Task.from_json(json.loads(str(row)), f"variant of {seed}") for (row,) in rows]
 
-    def results(self, order_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
-        """Accepted variants: (order, number, task, distance), ordered as asked, then by number.
+    def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
+        """Accepted variants: (request, number, task, distance), ordered as asked, then by number.
 
-        Asking again gives them again. Finished orders that were asked for count as taken.
+        Asking again gives them again. Finished requests that were named count as taken.
         """
         found: list[tuple[str, int, Task, float]] = []
-        for order in order_ids:
+        for request in request_ids:
             for seed, first, end, done in self._db.rows(
-                "SELECT seed, first, first + n, done FROM orders WHERE id = ?", (order,)
+                "SELECT seed, first, first + n, done FROM orders WHERE id = ?", (request,)
             ):
                 stretch = "seed = ? AND number >= ? AND number < ? AND task IS NOT NULL"
                 for number, row, distance in self._db.rows(
                     f"SELECT number, task, distance FROM outcomes WHERE {stretch} ORDER BY number",
                     (seed, first, end),
                 ):
-                    task = Task.from_json(json.loads(str(row)), f"order {order}, variant {number}")
-                    found.append((order, int(number or 0), task, float(distance or 0.0)))
+                    task = Task.from_json(
+                        json.loads(str(row)), f"request {request}, variant {number}"
+                    )
+                    found.append((request, int(number or 0), task, float(distance or 0.0)))
                 if done:
                     taken = f"UPDATE outcomes SET taken = 1 WHERE {stretch} AND taken = 0"
                     self._db.run(taken, (seed, first, end))
         return found
 
-    # -- figures and notes --------------------------------------------------------------------
-
     def waiting(self) -> int:
         """Accepted variants that nobody has taken yet."""
         return self._db.number("SELECT COUNT(*) FROM outcomes WHERE taken = 0 AND task IS NOT NULL")
 
-    def open_orders(self) -> int:
-        """Orders that are not finished."""
+    def open_requests(self) -> int:
+        """Requests that are not finished."""
         return self._db.number("SELECT COUNT(*) FROM orders WHERE done = 0")
 
     def statistics(self) -> Statistics:

@@ -146,10 +146,10 @@ class Walk:
     def _strays(self, call: ToolCall) -> bool:
         """Whether a call of the seed is about something else than what took its fellows' place."""
         kinds = self._planner.domains
-        told = [n for n in call.arguments if kinds.parameter(call.name, n) not in PASSING]
+        shown = [n for n in call.arguments if kinds.parameter(call.name, n) not in PASSING]
         for step in reversed(self._steps):
             mine = step.call.arguments
-            shared = [name for name in told if name in mine]
+            shared = [name for name in shown if name in mine]
             if step.call.name != call.name and len(shared) > 1:
                 return any(mine[name] != call.arguments[name] for name in shared)
         live = Live({}, self._steps)

@@ -29,7 +29,7 @@ from rods.writers.templates.phrases import phrases_of
 from rods.writers.templates.reading import templates_say_all
 from rods.writers.templates.vocabulary import Vocabulary
 
-DRAFTS = 6  # Walks over the graph before a proposal is given up
+DRAFTS = 6  # Walks over the graph before a candidate is given up
 RECIPE = "graph:walk"
 
 

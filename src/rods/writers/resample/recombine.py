@@ -20,7 +20,7 @@ from rods.task import Task, Turn
 
 MAX_TURNS = 8
 SAME_CLASS = 0.7  # How often turns are exchanged for turns of the same class
-PARTNERS = 8  # Tasks that one seed exchanges turns of one class with
+DONORS = 8  # Tasks that one seed exchanges turns of one class with
 EXTEND_SHARE = 0.15  # How often a class of another task is added, instead of exchanging one
 
 
@@ -52,7 +52,7 @@ def gaps(task: Task) -> int:
     return sum(1 for turn in task.turns if not turn.ground_truth)
 
 
-class Partners:
+class Recombiner:
     """Finds tasks whose turns fit into another task."""
 
     def __init__(self, pool: Sequence[Task], environment: Environment, places: Collection[str]):
@@ -119,8 +119,8 @@ class Partners:
     def _donor(self, seed: Task, wanted: str, rng: random.Random) -> Task | None:
         known, mine = self._index.get((seed.category, wanted), ()), seed.provenance.scenario
         found = [task for task in known if task.provenance.scenario != mine]
-        # A few partners for each seed, always the same: plans are analyzed once and used often.
-        near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
+        # A few donors for each seed, always the same: plans are analyzed once and used often.
+        near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:DONORS]
         return rng.choice(near) if near else None
 
     @cached_property

@@ -85,7 +85,7 @@ class ResampleWriter(Writer):
         keep, coins = self._domains.keep, not self._domains.inferred  # people read their own tools
         words = Vocabulary.from_tasks(self._pool, keep, coins=coins)
         self.materials = Materials(words, self._donor_texts())
-        self._partners = recombine.Partners(self._pool, environment, _listed(self._domains))
+        self._recombiner = recombine.Recombiner(self._pool, environment, _listed(self._domains))
         self._prepared: dict[str, AnalyzedTask | Rejection] = {}
 
     def propose(
@@ -117,9 +117,9 @@ class ResampleWriter(Writer):
         for _ in range(PLANS):
             plan: ResamplePlan | None = None
             if draw < recombined:
-                plan = self._partners.recombine(seed, rng)
+                plan = self._recombiner.recombine(seed, rng)
             elif draw < recombined + cut:
-                shorter = recombine.cut(seed, self._partners.units(seed), rng)
+                shorter = recombine.cut(seed, self._recombiner.units(seed), rng)
                 if shorter is not None:
                     plan = ResamplePlan(shorter, "cut")
             if plan is not None and self._near(seed, plan.task):

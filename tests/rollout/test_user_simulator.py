@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rods.abilities import ability
-from rods.env import Partner, World
+from rods.env import UserSimulator, World
 from rods.envs.hints import hinted
 from rods.envs.remote.messages import Hosted
 from rods.errors import TaskError
@@ -69,7 +69,7 @@ def test_each_talk_reads_its_own_opening() -> None:
 
 
 def test_a_talk_goes_on_under_hints_and_is_refused_elsewhere() -> None:
-    world = ability(hinted(Talkative().open(TASK)), Partner)
+    world = ability(hinted(Talkative().open(TASK)), UserSimulator)
     assert world and world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
-    with pytest.raises(TaskError, match=r"user simulator.*rods\.env\.Partner"):
+    with pytest.raises(TaskError, match=r"simulates a user.*rods\.env\.UserSimulator"):
         Hosted(Talkative(), TASK).open()
