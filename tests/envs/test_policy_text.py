@@ -82,7 +82,7 @@ def test_data_that_looks_like_a_call_is_data_in_every_codec(value: Value, tmp_pa
     assert [t.turns for t in read_tasks(tmp_path / "tasks.jsonl")] == [task.turns]
     queue = SqliteQueue(tmp_path / "queue.sqlite")
     queue.submit("one", task, 0, 1, 0.0, 0)
-    order = queue.next_order()
+    order = queue.next_outcome()
     assert order is not None and order.seed.turns == task.turns
     trajectory = rollout(notes_task([("u", [])]), script("ok"))
     step = dataclasses.replace(trajectory.steps[0], calls=(call,))
