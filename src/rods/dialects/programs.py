@@ -142,8 +142,8 @@ def program_end(text: str, start: int, end: int) -> int:
 
 def parsed(program: str) -> tuple[list[ast.stmt], int]:
     """The statements of a program, and 0; none, and the line of its fault, if it is not one."""
-    if len(program) > MAX_CHARACTERS:
-        return [], 1
+    if not program or len(program) > MAX_CHARACTERS:
+        return [], len(program)  # too long: at fault after all lines
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
