@@ -127,7 +127,8 @@ def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> 
         assert part in str(error.value)
 
 
-NAMES = [(word, meant) for word, meant in SYNONYMS.items() if word != "fixed"]  # that is a value
+NAMES = [pair for pair in SYNONYMS.items() if pair[0] not in ("fixed", "output_dir")]
+"""Without a value, and an option of verbs."""
 
 
 @pytest.mark.parametrize(

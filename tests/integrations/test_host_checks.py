@@ -130,6 +130,7 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
         (["--trl.tools", "f", "--trl.output_dir", "x"], "(use --env.name), output_dir (use --out)"),
         (["--logging_steps", "5"], "--logging_steps. Did you mean '--trl.logging_steps'?"),
         (["--train_dataset", "f"], "Did you mean '--env.tasks'?"),
+        (["--output_dir", "x"], "Did you mean '--out'?"),
         (["--trl.eval_strategy", "steps"], "eval_strategy (rods eval evaluates a checkpoint)"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
