@@ -83,14 +83,14 @@ def epoch_record(
 ) -> dict[str, Json]:
     """Record of changes to the pool at an epoch's start, counted to the next update."""
     return {
-        **{"kind": "epoch", "epoch": report.epoch, "stage": curriculum.stage_of(report.epoch).name},
-        **{"active": report.originals + report.active, "injected": report.injected},
-        **{"deferred": report.deferred, "retired": dict(report.retired)},
-        **{"pruned": report.retired.get("pruned", 0), "draws": report.draws},
-        **{"originals": report.originals, "generated": report.active, "pending": report.pending},
-        **{"seconds_waited": round(curriculum.waited, 3), "late_requests": curriculum.late},
-        **{"step": components.trainer.step + 1, "synthesis": synthesis_state(components)},
-    }
+        "kind": "epoch", "epoch": report.epoch, "stage": curriculum.stage_of(report.epoch).name,
+        "active": report.originals + report.active, "injected": report.injected,
+        "deferred": report.deferred, "retired": dict(report.retired),
+        "pruned": report.retired.get("pruned", 0), "draws": report.draws,
+        "originals": report.originals, "generated": report.active, "pending": report.pending,
+        "seconds_waited": round(curriculum.waited, 3), "late_requests": curriculum.late,
+        "step": components.trainer.step + 1, "synthesis": synthesis_state(components),
+    }  # fmt: skip
 
 
 def epoch_warnings(

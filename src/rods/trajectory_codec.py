@@ -34,11 +34,11 @@ _ROWS = 512
 
 
 _SCALARS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    **{"task_id": ("string", str), "member": ("int32", int), "policy_version": ("int64", int)},
-    **{"seed": ("int64", int), "n_turns": ("int32", int), "stop": ("string", StopReason)},
-    **{"failure": ("string", lambda reason: reason), "seconds": ("float64", float)},
-    **{"temperature": ("float64", float), "cut_results": ("int64", int)},
-}
+    "task_id": ("string", str), "member": ("int32", int), "policy_version": ("int64", int),
+    "seed": ("int64", int), "n_turns": ("int32", int), "stop": ("string", StopReason),
+    "failure": ("string", lambda reason: reason), "seconds": ("float64", float),
+    "temperature": ("float64", float), "cut_results": ("int64", int),
+}  # fmt: skip
 """Plain fields of a trajectory: the type of the column, and how the value is read."""
 
 
@@ -140,10 +140,10 @@ def template_in(path: Path) -> str:
 
 def _step_to_json(step: Step) -> dict[str, Any]:
     return {
-        **{"turn": step.turn, "text": step.text, "verdict": step.verdict.value},
-        **{"finish": step.finish.value, "calls": [call_to_json(c) for c in step.calls]},
-        **{"results": [asdict(result) for result in step.results], "tokens": step.tokens},
-    }
+        "turn": step.turn, "text": step.text, "verdict": step.verdict.value,
+        "finish": step.finish.value, "calls": [call_to_json(c) for c in step.calls],
+        "results": [asdict(result) for result in step.results], "tokens": step.tokens,
+    }  # fmt: skip
 
 
 def _step_from_json(row: Mapping[str, Any]) -> Step:
@@ -217,8 +217,8 @@ def _schema(arrow: Any) -> Any:
         "version": arrow.int32(),
         **scalars,
         **dict.fromkeys(_TEXTS, arrow.string()),
-        **{"span_lengths": arrow.list_(arrow.int32()), "span_sampled": arrow.list_(arrow.bool_())},
-        **{"span_versions": arrow.list_(arrow.int64()), "ids": arrow.list_(arrow.int32())},
+        "span_lengths": arrow.list_(arrow.int32()), "span_sampled": arrow.list_(arrow.bool_()),
+        "span_versions": arrow.list_(arrow.int64()), "ids": arrow.list_(arrow.int32()),
         "logprobs": arrow.list_(arrow.float64()),
-    }
+    }  # fmt: skip
     return arrow.schema(list(columns.items()))

@@ -34,10 +34,10 @@ HELP = {"help_option_names": HELP_NAMES}
 EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
 REGISTRIES = {
-    **{"env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS"},
-    **{"reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS"},
+    "env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS",
+    "reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS",
     "train.filter": "rods.rewards.filters:FILTERS",
-}
+}  # fmt: skip
 FILES = ("env.tasks", "evaluation.files", "static.variants")
 PACKAGED = "smollm2"  # its home, `rods.trainers.packaged`, imports torch
 

@@ -222,8 +222,8 @@ def _page(finding: VariantFinding) -> Table:
 
 def _plain(finding: VariantFinding) -> dict[str, Json]:
     return {
-        **{"id": finding.variant.id, "category": finding.variant.category},
+        "id": finding.variant.id, "category": finding.variant.category,
         "recipe": finding.variant.provenance.recipe,
-        **{"seed": finding.seed.id if finding.seed else None, "distance": finding.distance},
-        **{"ok": not finding.faults, "verdicts": dict(finding.verdicts)},
-    }
+        "seed": finding.seed.id if finding.seed else None, "distance": finding.distance,
+        "ok": not finding.faults, "verdicts": dict(finding.verdicts),
+    }  # fmt: skip

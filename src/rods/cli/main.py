@@ -75,8 +75,8 @@ _VERBS = {
 
 KINDS = {
     **dict.fromkeys(("<int>", "<float>", "<int range>", "<float range>"), "<number>"),
-    **{"<str>": "<text>", "<list[str]>": "<text>", "<list[Path]>": "<path>"},
-}
+    "<str>": "<text>", "<list[str]>": "<text>", "<list[Path]>": "<path>",
+}  # fmt: skip
 """Typer's words for types, and ours."""
 
 

@@ -66,11 +66,11 @@ def compared(found: Experiment) -> dict[str, Any]:
     """Return runs or arms side by side, as JSON; `against` is the difference to the baseline."""
     arms = [
         {
-            **{"name": arm.name, "settings": arm.overrides, "seeds": [*arm.runs]},
-            **{"results": _rows(arm.rows), "differences_by_seed": arm.by_seed},
+            "name": arm.name, "settings": arm.overrides, "seeds": [*arm.runs],
+            "results": _rows(arm.rows), "differences_by_seed": arm.by_seed,
         }
         for arm in found.arms
-    ]
+    ]  # fmt: skip
     return {"name": found.name, "baseline": found.baseline, "arms": arms, "notes": found.notes}
 
 

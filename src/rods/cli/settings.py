@@ -39,13 +39,13 @@ UNSHOWN = (
 """What a terminal cannot show, and what stands in its place: marks of tests, images, links."""
 TEACHES = "This recipe teaches "  # begin of the first sentence of a recipe's README
 KINDS = {
-    **{"integer": "whole number", "number": "number", "string": "text"},
-    **{"boolean": "true or false", "object": "table"},
-}
+    "integer": "whole number", "number": "number", "string": "text",
+    "boolean": "true or false", "object": "table",
+}  # fmt: skip
 BOUNDS = {
-    **{"minimum": "at least", "exclusiveMinimum": "above"},
-    **{"maximum": "at most", "exclusiveMaximum": "below"},
-}
+    "minimum": "at least", "exclusiveMinimum": "above",
+    "maximum": "at most", "exclusiveMaximum": "below",
+}  # fmt: skip
 
 
 def settings(

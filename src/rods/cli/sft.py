@@ -95,10 +95,10 @@ def sft(
     if adapter and not rank:
         raise ConfigError("--adapter needs adapters. Set --model.lora_rank, or leave it out.")
     settings = {
-        **{"epochs": epochs, "updates": updates, "batch_tokens": batch_tokens},
-        **{"warmup_share": warmup_share, "lr": rate, "schedule": config.train.schedule},
+        "epochs": epochs, "updates": updates, "batch_tokens": batch_tokens,
+        "warmup_share": warmup_share, "lr": rate, "schedule": config.train.schedule,
         "microbatch_tokens": config.train.local.microbatch_tokens,
-    }
+    }  # fmt: skip
     model_settings = config.model.model_dump(exclude={"dialect"})
     chosen = {"data": [*map(str, data)], "model": model_settings, "settings": settings}
     others = {"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed}
@@ -245,11 +245,11 @@ def _card(
     command += [f"--model.lora_rank {chosen['model']['lora_rank']}"]
     command += ["--adapter"] * bool(chosen.get("adapter"))
     return {
-        **{"command": " ".join(command), "model": base, "data": data, "digest": examples.digest()},
+        "command": " ".join(command), "model": base, "data": data, "digest": examples.digest(),
         "examples": len(examples.samples),
         "left_out": {"failed": examples.failed, "long": examples.long},
-        **{"tokens": examples.tokens, "trained_tokens": sum(s.sampled for s in examples.samples)},
-        **{"updates": trainer.total, "loss_first": round(_loss(figures[:recent]), 4)},
+        "tokens": examples.tokens, "trained_tokens": sum(s.sampled for s in examples.samples),
+        "updates": trainer.total, "loss_first": round(_loss(figures[:recent]), 4),
         "loss": round(_loss(figures[-recent:]), 4),
-        **{"seconds": round(sum(f["seconds"] for f in figures)), "seed": chosen["seed"]},
-    }
+        "seconds": round(sum(f["seconds"] for f in figures)), "seed": chosen["seed"],
+    }  # fmt: skip

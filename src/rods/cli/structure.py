@@ -117,10 +117,10 @@ def tree(
 def describe(argument: Argument, most: int = 90) -> str:
     """Return `name = value <- source`, with the value shortened to fit if possible."""
     where = {
-        **{Source.TURN: "this turn", Source.EARLIER_TURN: "turn", Source.RESULT: "result of call"},
-        **{Source.DOCUMENTATION: "documentation", Source.CONFIGURATION: "initial state"},
+        Source.TURN: "this turn", Source.EARLIER_TURN: "turn", Source.RESULT: "result of call",
+        Source.DOCUMENTATION: "documentation", Source.CONFIGURATION: "initial state",
         Source.DERIVED: "derived",
-    }[argument.source]
+    }[argument.source]  # fmt: skip
     path = "".join(f".{part}" for part in argument.path if part != "$call")
     if argument.feeder is not None:
         where += f" {argument.feeder}"
@@ -179,15 +179,15 @@ def figures(profile: Profile) -> str:
 def to_json(task: Task, profile: Profile) -> dict[str, Json]:
     """Return the profile as JSON; edges are pairs of call numbers, or of a turn and a call."""
     data: dict[str, Json] = {
-        **{"id": task.id, "origin": task.provenance.origin, "category": profile.category},
-        **{"calls": list(profile.calls), "classes": list(profile.classes)},
+        "id": task.id, "origin": task.provenance.origin, "category": profile.category,
+        "calls": list(profile.calls), "classes": list(profile.classes),
         "functions": list(profile.functions),
         "arguments": {source.value: count for source, count in profile.arguments.items()},
         "references": list(profile.references),
         "message_edges": [list(edge) for edge in sorted(profile.message_edges)],
         "value_edges": [list(edge) for edge in sorted(profile.value_edges)],
         "depth": profile.depth,
-    }
+    }  # fmt: skip
     if profile.state is not None:
         data["state_edges"] = [list(edge) for edge in sorted(profile.state.edges)]
         data["state_depth"] = profile.state_depth

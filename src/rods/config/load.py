@@ -28,10 +28,10 @@ FULL = "full"
 """Stands for a recipe's top level."""
 
 _KINDS = {
-    **{"integer, got a number with a fractional part": "whole number", "integer": "whole number"},
-    **{"boolean": "truth value (true or false)", "string": "text", "number": "number"},
-    **{"tuple": "list", "list": "list", "dictionary": "table"},
-}
+    "integer, got a number with a fractional part": "whole number", "integer": "whole number",
+    "boolean": "truth value (true or false)", "string": "text", "number": "number",
+    "tuple": "list", "list": "list", "dictionary": "table",
+}  # fmt: skip
 """Pydantic's words for types, and ours."""
 
 

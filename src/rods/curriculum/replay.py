@@ -251,9 +251,9 @@ def epoch_metrics(
 def judgement_row(judgement: Judgement, entry: PoolEntry) -> dict[str, Json]:
     """A judgement as a row of the step's record; `entry` is its task's in the pool."""
     return {
-        **{"task_id": judgement.task_id, "category": judgement.category},
-        **{"origin": "original" if entry.task.is_original else "variant", "rbar": judgement.rbar},
-        **{"phi": judgement.phi, "variance": judgement.variance, "interval": [*judgement.interval]},
-        **{"n_valid": judgement.n_valid, "k": judgement.k, "region": judgement.region},
-        **{"policy_version": judgement.policy_version, "first_visit": len(entry.visits) == 1},
-    }
+        "task_id": judgement.task_id, "category": judgement.category,
+        "origin": "original" if entry.task.is_original else "variant", "rbar": judgement.rbar,
+        "phi": judgement.phi, "variance": judgement.variance, "interval": [*judgement.interval],
+        "n_valid": judgement.n_valid, "k": judgement.k, "region": judgement.region,
+        "policy_version": judgement.policy_version, "first_visit": len(entry.visits) == 1,
+    }  # fmt: skip

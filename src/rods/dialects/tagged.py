@@ -32,9 +32,9 @@ _FUNCTION_END = re.compile(r"</function>\s*")
 _BARE = re.compile(rf"^[ \t]*(?:{ITEM}){{0,3}}<function=", re.MULTILINE)
 _TYPE_OF = {str: "string", type(None): "null"}
 _CONSTANTS: Mapping[str, bool | float | None] = {
-    **{"True": True, "False": False, "None": None, "NaN": math.nan, "Infinity": math.inf},
+    "True": True, "False": False, "None": None, "NaN": math.nan, "Infinity": math.inf,
     "-Infinity": -math.inf,
-}
+}  # fmt: skip
 """What Python and JSON write for values that JSON does not have."""
 
 

@@ -29,12 +29,12 @@ from rods.stops import Stops
 from rods.types import FinishReason
 
 EXPLICIT = {
-    **{"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0},
-    **{"frequency_penalty": 0.0, "logprobs": 1, "return_token_ids": True},
-    **{"skip_special_tokens": False, "spaces_between_special_tokens": False},
+    "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
+    "frequency_penalty": 0.0, "logprobs": 1, "return_token_ids": True,
+    "skip_special_tokens": False, "spaces_between_special_tokens": False,
     "include_stop_str_in_output": True,  # vLLM's name
     "no_stop_trim": True,  # SGLang's
-}
+}  # fmt: skip
 """Said with every request: a server would take what is missing from the model's own defaults."""
 ALMOST = 0.01
 """Log-probabilities that lie this close are not told apart at the start."""
@@ -131,9 +131,9 @@ class OpenAIEngine(Engine):
         """Fields that every request has."""
         return {
             **EXPLICIT,
-            **{"model": self.model, "prompt": list(ids), "max_tokens": max_tokens},
-            **{"temperature": temperature, "top_p": 1.0, "stop_token_ids": list(self.stop_ids)},
-        }
+            "model": self.model, "prompt": list(ids), "max_tokens": max_tokens,
+            "temperature": temperature, "top_p": 1.0, "stop_token_ids": list(self.stop_ids),
+        }  # fmt: skip
 
     async def _choose_model(self) -> str:
         """Find the model; whose server it is, as that says (`owned_by`)."""

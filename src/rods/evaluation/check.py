@@ -310,8 +310,8 @@ _NUMERALS: dict[str, str] = {
     **{word: str(i) for i, word in enumerate(_ORDINALS, 1)},
     **{word: str(i) for i, word in enumerate(_MONTHS, 1)},
     **{word[:3]: str(i) for i, word in enumerate(_MONTHS, 1) if word != "may"},
-    **{"half": "0.5", "hundred": "100", "thousand": "1000", "million": "1000000"},
-}
+    "half": "0.5", "hundred": "100", "thousand": "1000", "million": "1000000",
+}  # fmt: skip
 
 
 class _Seen:

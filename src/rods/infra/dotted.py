@@ -24,9 +24,9 @@ ALGORITHMS = {
 }
 """Options for algorithms by the names that papers and other trainers give them."""
 SYNONYMS = {
-    **{"fixed": "static", "num_generations": "rollout.k", "max_steps": "updates"},
-    **{"learning_rate": "train.lr", "beta": "train.kl", "epsilon_high": "train.clip_high"},
-    **{"num_iterations": "train.epochs", "batch_size": "rollout.tasks_per_step"},
+    "fixed": "static", "num_generations": "rollout.k", "max_steps": "updates",
+    "learning_rate": "train.lr", "beta": "train.kl", "epsilon_high": "train.clip_high",
+    "num_iterations": "train.epochs", "batch_size": "rollout.tasks_per_step",
     "max_completion_length": "rollout.generated_tokens",
     "max_prompt_length": "rollout.context_tokens",
     **dict.fromkeys(("report_to", "logger"), "track.names"),
@@ -35,8 +35,8 @@ SYNONYMS = {
     **dict.fromkeys(("eval_dataset", "val_files"), "evaluation.files"),
     **dict.fromkeys(("tools", "environment_factory", "rollout_func"), "env.name"),
     **dict.fromkeys(("model", "processing_class"), "model.name"),
-    **{"peft_config": "model.lora_rank", "output_dir": "out"},
-}
+    "peft_config": "model.lora_rank", "output_dir": "out",
+}  # fmt: skip
 """Values and settings of RODS by the word that other trainers have for them."""
 
 

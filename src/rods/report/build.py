@@ -81,16 +81,16 @@ def _context(run: RunData) -> dict[str, object]:
     heat = run.setting("evaluation.temperature")
     when = "after" if after is None or after.when == "after" else after.when
     return {
-        **{"run": run, "identity": identity(run), "details": details(run.manifest), "notes": notes},
-        **{"tiles": tiles(run, rows), "rows": rows, "after_label": when},
+        "run": run, "identity": identity(run), "details": details(run.manifest), "notes": notes,
+        "tiles": tiles(run, rows), "rows": rows, "after_label": when,
         "leading": heldout.shown(rows),
         "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
         "unsolved": heldout.unsolved_note(rows),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
         "writers_said": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
-        **{"forests": forests, "panels": panels},
-    }
+        "forests": forests, "panels": panels,
+    }  # fmt: skip
 
 
 def identity(run: RunData) -> list[tuple[str, str]]:

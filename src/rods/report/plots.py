@@ -111,10 +111,10 @@ def histogram(
     layout: Plot = {
         "xaxis": _x_axis(axes, edges) | {"range": [edges[0], edges[-1]]},
         "yaxis": {"tickformat": ",d"},
-        **{"barmode": "stack", "bargap": 0.1, "margin": {"t": 20}},
+        "barmode": "stack", "bargap": 0.1, "margin": {"t": 20},
         "shapes": [_band(band), _upright(at, "var(--ink)", "dash")],
         "annotations": [_words(at, 0, words) | beside],
-    }
+    }  # fmt: skip
     return {"data": traces, "layout": layout}
 
 
@@ -166,12 +166,12 @@ def forest(
     whiskers: Plot = {"type": "data", "symmetric": False, "color": "var(--soft)", "width": 3}
     whiskers |= {"array": [high - mean for _, mean, _, high, _ in rows], "thickness": 1.6}
     trace: Plot = {
-        **{"type": "scatter", "mode": "markers", "x": [mean for _, mean, *_ in rows]},
+        "type": "scatter", "mode": "markers", "x": [mean for _, mean, *_ in rows],
         "marker": {"color": [color(css) for *_, css in rows], "size": 9},
         "error_x": whiskers | {"arrayminus": [mean - low for _, mean, low, *_ in rows]},
         "customdata": [[low, high] for _, _, low, high, _ in rows],
         "hovertemplate": "%{x:+.3f} [%{customdata[0]:+.3f}, %{customdata[1]:+.3f}]<extra></extra>",
-    }
+    }  # fmt: skip
     axis = {"zeroline": True, "zerolinecolor": "var(--soft)", "nticks": 6, "range": [*reach]}
     return _rows(trace, [name for name, *_ in rows], axis)
 

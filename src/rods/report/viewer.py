@@ -123,12 +123,12 @@ def member_view(t: Trajectory, decode: Decode | None) -> dict[str, Json]:
     """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
     return {
         **{key: getattr(t, key) for key in TAKEN},
-        **{"progress": progress(t), "stop": t.stop.value},
-        **{"seconds": round(t.seconds, 3), "cut": t.cut_results},
+        "progress": progress(t), "stop": t.stop.value,
+        "seconds": round(t.seconds, 3), "cut": t.cut_results,
         "turns": [{**asdict(v), "solved": v.solved} for v in t.verdicts],
         "messages": _messages(t.messages, t.steps),
         "spans": _spans(t, decode),
-    }
+    }  # fmt: skip
 
 
 def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:

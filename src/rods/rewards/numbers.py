@@ -52,13 +52,13 @@ class Number:
 
 _SIGNS = str.maketrans(
     {
-        **{"\u2212": "-", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/"},
-        **{"\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty ", "\u221a": "\\sqrt "},
+        "\u2212": "-", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/",
+        "\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty ", "\u221a": "\\sqrt ",
         **dict.fromkeys((0xB0, 0xBA, 0xA3, 0xA5, *range(0x20A0, 0x20D0)), ""),  # degrees, money
-        **{"\u00bd": "&1/2", "\u00bc": "&1/4", "\u00be": "&3/4"},
-        **{"\u2153": "&1/3", "\u2154": "&2/3"},
+        "\u00bd": "&1/2", "\u00bc": "&1/4", "\u00be": "&3/4",
+        "\u2153": "&1/3", "\u2154": "&2/3",
     }
-)
+)  # fmt: skip
 _SPACE = r"(?:\s|\\[,;:! ]|\\q?quad|~)"
 _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(old), new)

@@ -299,12 +299,12 @@ class Keeper:
 ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "SHLVL": "1",  # or bash, which may not ask what its input is, reads a network's rc file
-    **{"TZ": "UTC", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_CONFIG_NOSYSTEM": "1"},
-    **{"GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@example.org"},
-    **{"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_NAME": "agent"},
-    **{"GIT_COMMITTER_EMAIL": "agent@example.org", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"},
-    **{"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1"},
-}
+    "TZ": "UTC", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@example.org",
+    "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_NAME": "agent",
+    "GIT_COMMITTER_EMAIL": "agent@example.org", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+    "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1",
+}  # fmt: skip
 """What commands get; commits of the same files have the same names."""
 
 

@@ -216,12 +216,12 @@ def _task(
     if not all(isinstance(one, dict) and len(cast("Any", one)) == 1 for one in wanted):
         raise TaskError(f"{answered}: ground_truth: expected objects of one class each.")
     world: dict[str, Json] = {
-        **{"tools": [_tool(one, where) for one in functions], "kind": kind, "language": language},
+        "tools": [_tool(one, where) for one in functions], "kind": kind, "language": language,
         "classes": cast("list[Json]", classes),
-        **{"config": field(row, "initial_config", dict, where, TaskError), "truth": wanted},
+        "config": field(row, "initial_config", dict, where, TaskError), "truth": wanted,
         "milestones": field(truth, "mile_stone", list, answered, TaskError),
         "entry": f"{language} {name}",
-    }
+    }  # fmt: skip
     user = f"{asked}\n\n{STEPWISE}"
     if kind == "multi_turn":
         part = "BASE" if "BaseApi" in classes else "TRAVEL"

@@ -135,13 +135,13 @@ def _trace(name: str, css: str, mine: Sequence[TaskCourse], lines: bool) -> Plot
         ys.append(None)
         ids.append(None)
     return {
-        **{"type": "scattergl" if len(xs) > 5000 else "scatter", "name": name},
+        "type": "scattergl" if len(xs) > 5000 else "scatter", "name": name,
         "mode": "lines+markers" if lines else "markers",
-        **{"x": xs, "y": ys, "customdata": ids},
+        "x": xs, "y": ys, "customdata": ids,
         "line": {"color": color(css), "width": 0.8},
         "marker": {"color": color(css), "size": 6, "opacity": 0.75},
         "hovertemplate": "%{customdata}<br>step %{x}, mean progress %{y:.2f}<extra></extra>",
-    }
+    }  # fmt: skip
 
 
 def _descent(run: RunView, found: Mapping[str, TaskCourse]) -> Plot:
@@ -157,7 +157,7 @@ def _descent(run: RunView, found: Mapping[str, TaskCourse]) -> Plot:
             xs += [before[-1][0], begin[0], None]
             ys += [round(before[-1][1], 4), round(begin[1], 4), None]
     return {
-        **{"type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip"},
-        **{"name": "descent", "line": {"color": "var(--three)", "width": 1, "dash": "dot"}},
+        "type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip",
+        "name": "descent", "line": {"color": "var(--three)", "width": 1, "dash": "dot"},
         "opacity": 0.7,
-    }
+    }  # fmt: skip

@@ -36,10 +36,10 @@ ICON = (
     '<path d="M2 13 6 7l3 3 5-8" fill="none" stroke="#5f80ea" stroke-width="2"/></svg>'
 )
 PALETTE = {
-    **{"hard": "#e06a45", "boundary": "#5f80ea", "mastered": "#2fa883", "grey": "#8a93a2"},
-    **{"one": "#5f80ea", "two": "#7f90a8", "three": "#dfa62e", "four": "#a770cc"},
-    **{"ink": "#808896", "soft": "#808896", "band": "rgba(95,128,234,.13)"},
-}
+    "hard": "#e06a45", "boundary": "#5f80ea", "mastered": "#2fa883", "grey": "#8a93a2",
+    "one": "#5f80ea", "two": "#7f90a8", "three": "#dfa62e", "four": "#a770cc",
+    "ink": "#808896", "soft": "#808896", "band": "rgba(95,128,234,.13)",
+}  # fmt: skip
 """Colors of charts, readable on light and on dark."""
 THEMES = {"light": False, "dark": True}
 
@@ -113,10 +113,10 @@ def _layout(given: Mapping[str, Any], height: int) -> dict[str, Any]:
     for one in axes.values():
         one.pop("unifiedhovertitle", None)
     base = {
-        **{"height": height, "showlegend": False, "hovermode": "closest"},
+        "height": height, "showlegend": False, "hovermode": "closest",
         "margin": {"l": 44, "r": 12, "t": 12, "b": 40},
-        **{"font": {"size": 12, "color": PALETTE["soft"]}, "paper_bgcolor": "rgba(0,0,0,0)"},
+        "font": {"size": 12, "color": PALETTE["soft"]}, "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-    }
+    }  # fmt: skip
     margin = base["margin"] | given.get("margin", {})
     return {**base, **given, **axes, "margin": margin}

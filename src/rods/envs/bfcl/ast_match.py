@@ -24,9 +24,9 @@ Accepted: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
 LEFT_OUT = ""
 """An accepted value that allows the parameter to be missing."""
 _TYPES: Mapping[str, type[Any]] = {
-    **{"string": str, "any": str, "integer": int, "float": float, "boolean": bool, "array": list},
-    **{"tuple": list, "dict": dict},
-}
+    "string": str, "any": str, "integer": int, "float": float, "boolean": bool, "array": list,
+    "tuple": list, "dict": dict,
+}  # fmt: skip
 _NESTING = ("array", "tuple")
 _IGNORED = re.compile(r"[ ,./\-_*^]")
 

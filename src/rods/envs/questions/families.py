@@ -191,9 +191,9 @@ def _number(digits: int, rng: random.Random) -> int:
 
 
 FAMILIES: dict[str, Callable[[int, random.Random], Question]] = {
-    **{"add": _add, "multiply": _multiply, "expression": _expression, "remainder": _remainder},
-    **{"shopping": shopping, "travel": travel},
-}
+    "add": _add, "multiply": _multiply, "expression": _expression, "remainder": _remainder,
+    "shopping": shopping, "travel": travel,
+}  # fmt: skip
 """Families by name: difficulty (1 to `HARDEST`) and a source of chance give a question."""
 
 

@@ -49,9 +49,9 @@ from rods.errors import ConfigError
 from rods.types import ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
 _EXPECTED = {
-    **{"string": "a string", "integer": "a whole number", "number": "a number"},
-    **{"boolean": "true or false", "array": "a list", "object": "an object"},
-}
+    "string": "a string", "integer": "a whole number", "number": "a number",
+    "boolean": "true or false", "array": "a list", "object": "an object",
+}  # fmt: skip
 _FORMS = {
     "datetime": "must be a day with a time, such as 2026-05-08T19:30:00",
     "date": "must be a day, such as 2026-05-08",

@@ -199,11 +199,11 @@ def verl_row(
         "ability": task.category,
         "reward_model": {"style": "interaction", "ground_truth": truth},
         "extra_info": {
-            **{"index": index, "split": split, "task_id": task.id, "task": _text(task)},
-            **{"original_id": task.provenance.origin, "dataset_type": task.category},
-            **{"need_tools_kwargs": False, "interaction_kwargs": kwargs},
+            "index": index, "split": split, "task_id": task.id, "task": _text(task),
+            "original_id": task.provenance.origin, "dataset_type": task.category,
+            "need_tools_kwargs": False, "interaction_kwargs": kwargs,
         },
-    }
+    }  # fmt: skip
 
 
 def _said(
@@ -254,9 +254,9 @@ def verifiers_row(task: Task, index: int) -> dict[str, Any]:
             "calls without ids."
         )
     return {
-        **{"idx": index, "id": task.id, "name": task.provenance.origin or task.id},
-        **{"description": task.category, "prompt": task.turns[0].user, "task": _text(task)},
-    }
+        "idx": index, "id": task.id, "name": task.provenance.origin or task.id,
+        "description": task.category, "prompt": task.turns[0].user, "task": _text(task),
+    }  # fmt: skip
 
 
 def verl_schema() -> Any:

@@ -87,15 +87,15 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
     if not (config.updates or "max_steps" in others):
         raise ConfigError("updates = 0: TRL needs a number of updates. Set updates.")
     return {
-        **{"output_dir": output_dir, "seed": config.seed, "per_device_train_batch_size": share},
-        **{"bf16": uses_bfloat16(config.model, device), "use_cpu": device.type == "cpu"},
-        **{"ignore_data_skip": True, "logging_steps": 1},
+        "output_dir": output_dir, "seed": config.seed, "per_device_train_batch_size": share,
+        "bf16": uses_bfloat16(config.model, device), "use_cpu": device.type == "cpu",
+        "ignore_data_skip": True, "logging_steps": 1,
         "report_to": list(config.section(TrackSettings).names) or "none",
-        **{"project": config.section(TrackSettings).project, "disable_dropout": True},
+        "project": config.section(TrackSettings).project, "disable_dropout": True,
         "shuffle_dataset": False,
         **_of_settings(config, share),
         **others,
-    }
+    }  # fmt: skip
 
 
 def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
@@ -128,20 +128,20 @@ def _of_settings(config: RunConfig, share: int) -> dict[str, Any]:
     rows = rollout.k * rollout.tasks_per_step
     gathered, steps = _parts(config, rows, share, int(os.environ.get("WORLD_SIZE", "1")))
     return {
-        **{"max_steps": config.updates * steps, "num_generations": rollout.k},
-        **{"generation_batch_size": rows, "gradient_accumulation_steps": gathered},
-        **{"temperature": rollout.temperature, "top_p": rollout.top_p},
-        **{"max_completion_length": rollout.generated_tokens, "learning_rate": train.lr},
+        "max_steps": config.updates * steps, "num_generations": rollout.k,
+        "generation_batch_size": rows, "gradient_accumulation_steps": gathered,
+        "temperature": rollout.temperature, "top_p": rollout.top_p,
+        "max_completion_length": rollout.generated_tokens, "learning_rate": train.lr,
         "lr_scheduler_type": "cosine" if train.schedule == "cosine" else "constant_with_warmup",
-        **{"warmup_steps": train.warmup * steps, "adam_beta2": 0.999},
-        **{"weight_decay": train.local.weight_decay, "max_grad_norm": train.local.grad_clip},
+        "warmup_steps": train.warmup * steps, "adam_beta2": 0.999,
+        "weight_decay": train.local.weight_decay, "max_grad_norm": train.local.grad_clip,
         "gradient_checkpointing": train.local.gradient_checkpointing,
-        **{"num_iterations": train.epochs, "beta": train.kl, "entropy_coef": train.entropy},
-        **{"epsilon": train.clip_low, "epsilon_high": train.clip_high},
-        **{"delta": train.dual_clip or None, "loss_type": AGGREGATIONS[train.aggregation]},
+        "num_iterations": train.epochs, "beta": train.kl, "entropy_coef": train.entropy,
+        "epsilon": train.clip_low, "epsilon_high": train.clip_high,
+        "delta": train.dual_clip or None, "loss_type": AGGREGATIONS[train.aggregation],
         "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
         "save_steps": train.local.checkpoint_steps * steps,
-    }
+    }  # fmt: skip
 
 
 def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any) -> dict[str, Any]:

@@ -208,9 +208,9 @@ class ServerSession:
             )
         limit = min(max_tokens, room)
         parameters = {
-            **{"temperature": temperature, "top_p": top_p, "top_k": -1, "repetition_penalty": 1.0},
-            **{"logprobs": True, "max_tokens": limit, "stop_token_ids": list(policy.stop_ids)},
-        }
+            "temperature": temperature, "top_p": top_p, "top_k": -1, "repetition_penalty": 1.0,
+            "logprobs": True, "max_tokens": limit, "stop_token_ids": list(policy.stop_ids),
+        }  # fmt: skip
         try:
             output = await policy.client.generate(
                 request_id=str(self._seed), prompt_ids=ids, sampling_params=parameters

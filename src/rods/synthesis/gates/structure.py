@@ -218,8 +218,8 @@ DOCUMENTED = 1
 """How far one may look for an argument that no ancestor has: into visible documentation."""
 _REACH = {
     **dict.fromkeys((Source.TURN, Source.EARLIER_TURN, Source.RESULT), 0),
-    **{Source.DOCUMENTATION: DOCUMENTED, Source.CONFIGURATION: 2, Source.DERIVED: 3},
-}
+    Source.DOCUMENTATION: DOCUMENTED, Source.CONFIGURATION: 2, Source.DERIVED: 3,
+}  # fmt: skip
 
 
 def _reach(argument: Argument) -> int:

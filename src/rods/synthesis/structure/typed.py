@@ -15,9 +15,9 @@ from rods.synthesis.structure.mentions import iso
 from rods.types import ToolCall, ToolSpec, allows_null, json_choices, json_type
 
 TYPES: Mapping[str, tuple[type, ...]] = {
-    **{"string": (str,), "integer": (int,), "float": (int, float), "number": (int, float)},
-    **{"boolean": (bool,), "array": (list,), "dict": (dict,), "object": (dict,)},
-}
+    "string": (str,), "integer": (int,), "float": (int, float), "number": (int, float),
+    "boolean": (bool,), "array": (list,), "dict": (dict,), "object": (dict,),
+}  # fmt: skip
 """What a declared type may hold; a boolean is not a number."""
 _OPTIONS = re.compile(r"\b(?:options|possible values|allowed values)(?: are)?: *([\w, '\"]+)", re.I)
 _BETWEEN = re.compile(r"between (-?\d+(?:\.\d+)?)(?: \([^)]*\))? and (-?\d+(?:\.\d+)?)")

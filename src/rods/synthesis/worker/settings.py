@@ -24,8 +24,8 @@ from rods.types import Json
 
 NOT_DECIDING: Mapping[str, Any] = {
     "llm": {"url", "concurrency", "timeout", "price"},
-    **{"variants_per_seed": True, "drain_seconds": True},
-}
+    "variants_per_seed": True, "drain_seconds": True,
+}  # fmt: skip
 """Settings of synthesis that do not change what comes out."""
 SPLITS = ("training", "held_out")
 SECTIONS: Mapping[str, type[Settings]] = {"synthesis": SynthesisSettings, "ray": RaySettings}

@@ -71,10 +71,10 @@ def _slots(domains: Domains, words: Vocabulary) -> Mapping[str, Draw]:
     """What may stand in braces, besides ranges and choices."""
     return {
         **_listed(domains),
-        **{"word": words.word, "noun": words.noun},
-        **{"Noun": lambda rng: words.noun(rng).capitalize(), "name": words.first_name},
-        **{"surname": words.surname, "day": _choice(DAYS)},
-    }
+        "word": words.word, "noun": words.noun,
+        "Noun": lambda rng: words.noun(rng).capitalize(), "name": words.first_name,
+        "surname": words.surname, "day": _choice(DAYS),
+    }  # fmt: skip
 
 
 def _form(form: str, slots: Mapping[str, Draw]) -> Callable[[random.Random], str]:
