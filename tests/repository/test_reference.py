@@ -8,6 +8,7 @@ import json
 import random
 import re
 import tomllib
+from dataclasses import MISSING, fields
 from inspect import isfunction, signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from rods.curriculum.draws import Lease
 from rods.curriculum.replay import METRICS as POOL
 from rods.dialects import DIALECTS
 from rods.engines import ENGINES
+from rods.env import TurnVerdict
 from rods.envs import ENVIRONMENTS
 from rods.evaluation.grid import (
     OFFLINE,
@@ -160,6 +162,23 @@ def test_the_task_of_the_page_is_read_and_each_key_is_explained() -> None:
     keys |= {f"turns[].{key}" for key in row["turns"][0]}
     keys |= {f"provenance.{key}" for key in (*row["provenance"], "review")}
     assert set(first_cells(page("task-format"))) == keys
+
+
+def test_the_page_on_environments_has_the_fields_that_a_world_states() -> None:
+    text = (DOCS / "developers" / "environments.md").read_text(encoding="utf-8")
+    rows = text.partition("| field of `rods.env.TurnVerdict` |")[2].partition("\n\n")[0]
+    required = [field.name for field in fields(TurnVerdict) if field.default is MISSING]
+    assert re.findall(r"^\| `(\w+)` \| ", rows, re.M) == required
+
+
+def test_the_index_says_where_guides_import_names_from() -> None:
+    (stated,) = re.findall(r"from a module: (.*?)\. Both paths", page("api/index"), re.S)
+    for place, home in re.findall(r"(`[^.]+?`) from `(rods\.\w+)`", " ".join(stated.split())):
+        for name in re.findall(r"`(\w+)`", place):
+            assert getattr(rods, name) is getattr(importlib.import_module(home), name)
+    homes = ("rods.task", "rods.types", "rods.reward", "rods.env")
+    names = {name for name, home in rods._HOMES.items() if home in homes}  # pyright: ignore
+    assert set(re.findall(r"`(\w+)`", stated)) == names
 
 
 def test_the_python_of_the_api_pages_runs(
@@ -326,7 +345,7 @@ def test_names_of_the_api_pages_exist_and_cover_the_public_ones() -> None:
     assert len(named) == len({*named})
     for name in named:
         assert ast.get_docstring(definition(name)), name
-        if not name.startswith("rods.integrations.trl.trainer."):  # that one needs TRL
+        if name != "rods.integrations.trl.CurriculumGRPOTrainer":  # that one needs TRL
             assert found(name).__doc__, name
     public = {*rods.__all__} - {"__version__"}
     assert public <= {name.rpartition(".")[2] for name in named}
@@ -353,7 +372,7 @@ def test_the_api_pages_have_every_argument_with_type_and_default() -> None:
     shown = [entry for text in api() for entry in SHOWN.findall(text)]
     assert len(shown) > 30 and shown[0][0] == "rods.train" and "…" not in "".join(api())
     for name, entry, text in shown:
-        if name.startswith("rods.integrations.trl.trainer."):  # that one needs TRL
+        if name == "rods.integrations.trl.CurriculumGRPOTrainer":  # that one needs TRL
             continue
         if not isfunction(found(name)) or found(name).__qualname__ != found(name).__name__:
             continue
