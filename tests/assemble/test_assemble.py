@@ -2,13 +2,14 @@
 
 import asyncio
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from fake_tokenizer import FakeTokenizer
-from rods.assemble import evaluated, outlook, total_steps, train, worker_of
+from rods.assemble import evaluated, outlook, stage_lines, total_steps, train, worker_of
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.library import evaluate
 from rods.assemble.tasks import Splits
@@ -16,7 +17,7 @@ from rods.config import RunConfig, StageSettings
 from rods.errors import PolicyError
 from rods.report.live import TrainDisplay
 from rods.store import RunDirectory, new_run_dir
-from rods.task import Task, Turn
+from rods.task import Provenance, Task, Turn
 from rods.trainers.hosted import HostedRun
 from rods.types import FinishReason
 from tiny_models import build
@@ -96,7 +97,7 @@ def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
 
     stages = (StageSettings(name="a", epochs=2), StageSettings(name="b", expand=True))
     assert of(stages=stages, scenarios=2) == (
-        "Training tasks: 9. Held-out scenarios: 2. Variants are made in stages.1, which begins "
+        "Training tasks: 9. Held-out tasks: 2. Variants are made in stages.1, which begins "
         "after 6 updates. Fewer than 4 held-out scenarios rarely show a difference: write more "
         "tasks, or raise env.held_out."
     )
@@ -108,6 +109,31 @@ def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
     assert of(stages=stages, curriculum="static").endswith("At most 21 updates, no variants.")
     assert of(updates=1).endswith("At most 1 update, no variants.")
     assert "At most 1 update. " in of(stages=stages[1:], updates=1)
+
+
+def test_the_outlook_counts_held_out_tasks_scenarios_and_what_is_evaluated():
+    held_out = [
+        replace(task, provenance=Provenance("t", scenario=f"s{number // 3}"))
+        for number, task in enumerate(tasks(9))
+    ]
+    splits = Splits(tasks(9), tasks(9), held_out, "")
+    settings = run(evaluation={"tasks": 4}, updates=1)
+    assert "Held-out tasks: 9 (3 scenarios), 4 of them evaluated. " in outlook(settings, splits)
+    alone = splits._replace(held_out=tasks(9))
+    assert "Held-out tasks: 9. " in outlook(run(updates=1), alone)
+
+
+def test_a_stage_states_no_more_updates_than_the_run_makes():
+    a, b = (line.rpartition(", ")[0] for line in stage_lines(run(), tasks(9)))
+    assert stage_lines(run(updates=13), tasks(9)) == [f"{a}, 4 updates", f"{b}, 9 updates"]
+    assert stage_lines(run(updates=9), tasks(9)) == [
+        f"{a}, 4 updates",
+        f"{b} or until the updates end",
+    ]
+    assert stage_lines(run(updates=4), tasks(9)) == [
+        f"{a}, 4 updates",
+        f"{b}, not reached with updates = 4",
+    ]
 
 
 def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():

@@ -193,6 +193,14 @@ def test_what_a_run_holds_on_disk_counts_as_free_for_it(
     assert (held, new) == (10 * GIB + 5000, 10 * GIB)
 
 
+def test_equal_copies_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.trainers.memory.plan.processes_of", lambda _: 2)
+    config = load_config("torl", "small", ["engine.name=processes"])
+    shape = shape_of(load_architecture(config.model))
+    why = plan_of(shape, config, False).items[0].why
+    assert why.endswith("policy, 2 engine processes, 2 packed for the CPU's kernels")
+
+
 def test_updates_beside_rollouts_need_both_at_once() -> None:
     eight = 'train.local.optimizer_memory="8bit"'
     alone, beside = planned(eight), planned(eight, "rollout.schedule=pipelined")

@@ -178,8 +178,7 @@ def assemble(
 def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     """Updates of the whole run, for the learning rate's schedule; 0 if nothing says.
 
-    A pool that stays as it is says by its size how many updates the stages have; one that grows
-    does not.
+    A pool that does not grow says by its size how many updates the stages have.
     """
     if config.grows:
         return config.updates
@@ -197,19 +196,30 @@ def stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
 def stage_lines(config: RunConfig, originals: Sequence[Task]) -> list[str]:
     """What each stage is: its reward, and its length, if there are tasks and its pool stays."""
     updates = stage_updates(config, originals) if originals else [0] * len(config.stages)
-    return [
-        f"{stage.name}: reward {stage.reward}, {counted(stage.epochs, 'epoch')}"
-        + (", makes variants" if stage.expand and config.grows else "")
-        + (f", {counted(n, 'update')}" if n and not (stage.expand and config.grows) else "")
-        for stage, n in zip(config.stages, updates, strict=True)
-    ]
+    lines, begin, most = list[str](), 0, config.updates or math.inf
+    for stage, n in zip(config.stages, updates, strict=True):
+        length = f", {counted(n, 'update')}" if n else ""
+        if n and most <= begin:
+            length = f", not reached with updates = {most}"
+        elif stage.expand and config.grows:
+            length = ", makes variants"
+        elif most < begin + n:
+            length = " or until the updates end"
+        lines.append(
+            f"{stage.name}: reward {stage.reward}, {counted(stage.epochs, 'epoch')}{length}"
+        )
+        begin += n
+    return lines
 
 
 def outlook(config: RunConfig, splits: Splits) -> str:
     """What a run does with these tasks: how many it trains on, and when variants enter."""
     scenarios = len({task.provenance.scenario for task in splits.held_out})
     steps = stage_updates(config, splits.originals)
-    text = f"Training tasks: {len(splits.originals)}. Held-out scenarios: {scenarios}. "
+    text = f"Training tasks: {len(splits.originals)}. Held-out tasks: {len(splits.held_out)}"
+    text += f" ({counted(scenarios, 'scenario')})" * (scenarios < len(splits.held_out))
+    part = 0 < config.evaluation.tasks < len(splits.held_out)
+    text += f", {config.evaluation.tasks} of them evaluated. " if part else ". "
     if config.grows:
         growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
         first = sum(steps[:growing])
@@ -225,7 +235,7 @@ def outlook(config: RunConfig, splits: Splits) -> str:
         text += f"Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
         text += "tasks, or raise env.held_out. "
     if config.env.tasks:  # those of a bundled environment are not the reader's to add
-        text += untrained_tools(splits.originals, splits.held_out)
+        text += untrained_tools(splits.originals, splits.held_out, bool(splits.skipped))
     return text.rstrip()
 
 

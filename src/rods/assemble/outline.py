@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from textwrap import TextWrapper
@@ -33,10 +34,13 @@ class Outline:
     def __init__(self, config: RunConfig, start: Start) -> None:
         """Compare with the recipe and read the tasks; raises what training would raise."""
         name, profile = start.recipe, start.profile or FULL
-        try:
-            changed = load_config(*start[:2]).changed(config) if name else start.overrides
-        except ConfigError:  # a recipe may need a setting from the command line
-            changed = start.overrides
+        changed = start.overrides
+        with suppress(ConfigError):  # a recipe may need a setting from the command line
+            if name:
+                ours, theirs = load_config(*start[:2]).env.name, config.env.name
+                new = [f"env.name={theirs}"] * (ours != theirs)  # its defaults are no change
+                changed = load_config(*start[:2], overrides=new).changed(config)
+                changed += [f"env.name: {ours} -> {theirs}"] * len(new)
         changed = sorted(changed, key=lambda one: one.startswith("stages."))
         self.config, self.rows = config, list[tuple[str, str]]()
         self.data: dict[str, Any] = {"recipe": name, "profile": profile, "changed": changed}

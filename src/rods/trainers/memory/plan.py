@@ -7,6 +7,7 @@ layers of Llama-like models save, for a full micro-batch. The reserve is assumed
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -102,11 +103,13 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
     saved = (4 if rank else size) * trained + state
     away = "host" if mode == "offload" and on_gpu else "always"
     held = size * shape.parameters * len(copies) + (4 * trained if rank else 0)
+    counts = Counter(copies).items()
+    named = [c if n == 1 else f"{n} {c.replace('process', 'processes')}" for c, n in counts]
     which = f"{trained:,} weights (model.lora_rank = {rank})"
     kept = f'{which} x {state / trained:.1f} bytes ({MODE} = "{mode}")'
     asleep = size * shape.parameters if on_gpu and engine.started and vllm.sleep else 0
     items = (
-        Item("weights", held, f"{size} bytes each (model.dtype): {', '.join(copies)}"),
+        Item("weights", held, f"{size} bytes each (model.dtype): {', '.join(named)}"),
         Item("gradients", 4 * trained, f"{which} x 4 bytes", "update"),
         Item("optimizer", state, kept, away),
         *_passes(shape, config, on_gpu, trl_rows * config.rollout.context_tokens),
@@ -143,7 +146,7 @@ def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str
     apart = trl or updates_beside(config) or (rank and size == 4)
     if apart and not processes and config.engine.traits.embedded:
         copies.append("engine")
-    return copies + ["engine's process"] * processes
+    return copies + ["engine process"] * processes
 
 
 def _passes(shape: Shape, config: RunConfig, on_gpu: bool, trl_tokens: int) -> list[Item]:
