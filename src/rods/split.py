@@ -67,14 +67,18 @@ def split(
     return Split(train, held_out, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
-def untrained_tools(train: Sequence[Task], held_out: Sequence[Task]) -> str:
-    """A sentence that names the tools that only held-out tasks call; "" if there are none."""
+def untrained_tools(train: Sequence[Task], held_out: Sequence[Task], faults: bool = False) -> str:
+    """A sentence that names the tools that only held-out tasks call; "" if there are none.
+
+    `faults`: whether faulty tasks were left out.
+    """
     trained, tested = (
         {call.name for task in part for turn in task.turns for call in turn.ground_truth}
         for part in (train, held_out)
     )
     names = ", ".join(sorted(tested - trained))
-    return f"Only held-out tasks call {names}: add training tasks that do." if names else ""
+    who = "Of the tasks without a fault, only held-out ones" if faults else "Only held-out tasks"
+    return f"{who} call {names}: add training tasks that do." if names else ""
 
 
 def given_split(train: Sequence[Task], held_out: Sequence[Task]) -> Split:

@@ -31,6 +31,10 @@ class Desk:
         "Book a room."
         self.rooms[room]["booked"] = True
         return {"room": room}
+    def free(self, room: str) -> dict:
+        "Free a room."
+        self.rooms[room]["booked"] = False
+        return {"room": room}
 class Own(ToolClasses):
     def tasks(self, held_out: float):
         return list(read_tasks("tasks.jsonl"))
@@ -123,6 +127,16 @@ def test_generated_questions_of_one_side_are_refused(
     assert "at least 2 are needed" in capsys.readouterr().err
 
 
+def split_rows() -> tuple[list[Any], list[Any], list[Any]]:
+    """All rows of tasks.jsonl, each with a scenario; those to train on; those held out."""
+    rows = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["provenance"] = {"origin": f"desk_{number}", "scenario": f"desk_{number}"}
+    ids = {task.provenance.origin for task in split([Task.from_json(r) for r in rows]).held_out}
+    held_out = [row for row in rows if row["provenance"]["origin"] in ids]
+    return rows, [row for row in rows if row not in held_out], held_out
+
+
 @pytest.mark.parametrize(
     "verb",
     [
@@ -142,12 +156,8 @@ def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
     monkeypatch.chdir(tmp_path)
     Path("desk.py").write_text(DESK, encoding="utf-8")
     write_tasks(6, None)
-    rows = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
-    for number, row in enumerate(rows):
-        row["provenance"] = {"origin": f"desk_{number}", "scenario": f"desk_{number}"}
-    split_now = split([Task.from_json(row) for row in rows])
-    held_out = {task.provenance.origin for task in split_now.held_out}
-    wrong = next(row for row in rows if row["provenance"]["origin"] in held_out)
+    rows, _, held_out = split_rows()
+    wrong = held_out[0]
     wrong["turns"][0]["ground_truth"][0]["name"] = "boook"
     Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     words = (*verb.split(), *FILES, "--env.held_out", "0.5")
@@ -155,7 +165,37 @@ def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
     shown = "".join(capsys.readouterr()) + caplog.text
     seen = " ".join(re.sub("[^a-zA-Z_' ]", " ", shown).split())
     assert "there is no function 'boook'" in seen
-    assert "held out tasks call" not in seen
+    assert "held out tasks call" not in seen and "held out ones call" not in seen
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "check",
+        "synth --n 1 --out made.jsonl",
+        "train --dry-run --profile smollm2 --model smollm2-bfcl",
+    ],
+)
+def test_a_tool_that_a_faulty_training_task_calls_is_not_said_to_be_in_held_out_tasks_only(
+    verb: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(6, None)
+    rows, train, held_out = split_rows()
+    for row in (train[0], held_out[0]):
+        row["turns"][0]["user"] = row["turns"][0]["user"].replace("Book", "Free")
+        row["turns"][0]["ground_truth"][0]["name"] = "free"
+    train[0]["turns"][0]["ground_truth"][0]["arguments"]["room"] = "R-99"
+    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    words = (*verb.split(), *FILES, "--env.held_out", "0.5")
+    assert rods(*words, monkeypatch=monkeypatch) == (verb == "check")
+    seen = " ".join(("".join(capsys.readouterr()) + caplog.text).split())
+    assert "Of the tasks without a fault, only held-out ones call free: add" in seen
 
 
 def test_an_environment_that_shows_no_initial_states_is_named_with_what_to_add(

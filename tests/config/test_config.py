@@ -477,3 +477,13 @@ def test_a_pipeline_has_more_in_flight() -> None:
         for name, s in (("asynchronous", 2), ("pipelined", 0), ("pipelined", 1), ("pipelined", 9))
     ]
     assert [settings.in_flight for settings in found] == [32, 32, 64, 100]
+
+
+@pytest.mark.parametrize(
+    ("profile", "known"), [("smollm2", "one stage, stages.0"), ("small", "3 stages, stages.0 to")]
+)
+def test_a_stage_that_a_profile_does_not_have_is_named_with_those_that_it_has(
+    profile: str, known: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"stages.7.*: this profile has {known}"):
+        load_config("rods", profile, ["stages.7.reward=accuracy"])

@@ -78,7 +78,7 @@ def check(
         require_splits(splits.train, splits.held_out, settings)
         faulty = {row.task for row in report.rows if row.finding == "unreachable"}  # as in a run
         sound = ([task for task in side if task.id not in faulty] for side in splits[:2])
-        if note := untrained_tools(*sound):
+        if note := untrained_tools(*sound, faults=bool(faulty)):
             say(note)
     if not report.ok:
         raise typer.Exit(1)

@@ -227,9 +227,9 @@ def _sources(
         found = stages_of(environment, train, states)
         return environment, given_split(found, splits.held_out), found
     if config.env.tasks:
-        train, _ = without_broken(train, environment, "env.tasks, training split")
+        train, faults = without_broken(train, environment, "env.tasks, training split")
         sound, _ = without_broken(splits.held_out, environment, "env.tasks, held-out split")
-        if note := untrained_tools(train, sound):
+        if note := untrained_tools(train, sound, bool(faults)):
             common.say(note)
     return environment, given_split(train, splits.held_out), given or train
 
@@ -363,8 +363,8 @@ def _table(collection: Collection, what: str) -> Table:
         table.add_row(f"{stage}: {reason}", str(count), f"{count / tried:.1%}")
     table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
-        middle = sorted(counted.distances)[len(counted.distances) // 2]
-        table.add_row("median distance of structure to the seed task (0 to 1)", f"{middle:.3f}", "")
+        far = sorted(counted.distances)[len(counted.distances) // 2]
+        table.add_row("median distance of structure to the seed task (0: equal)", f"{far:.3f}", "")
     for stage, row in sorted(collection.worker.usage().items()):
         for figure in FIGURES:
             what = f"{stage}: {figure.replace('_', ' ')} per accepted"

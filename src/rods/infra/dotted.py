@@ -99,10 +99,9 @@ def _enter(place: Any, part: str, text: str) -> Any:
     if isinstance(place, list):
         rows = cast("list[Any]", place)
         if not part.isdigit() or int(part) >= len(rows):
-            raise ConfigError(
-                f"override {text!r}: stages.{part} is none of the {len(rows)} stages (0 to "
-                f"{len(rows) - 1})."
-            )
+            several = f"{len(rows)} stages, stages.0 to stages.{len(rows) - 1}"
+            known = several if len(rows) > 1 else "one stage, stages.0"
+            raise ConfigError(f"override {text!r}: this profile has {known}.")
         return rows[int(part)]
     if not isinstance(place, dict):
         raise ConfigError(f"override {text!r}: {part} stands inside a value that is not a table.")

@@ -40,6 +40,7 @@ from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
 from rods.errors import PolicyError
 from rods.infra.dotted import nearest
+from rods.infra.text import quoted
 from rods.trainers.adapters import (
     ADAPTER_CONFIG,
     adapters_at,
@@ -137,9 +138,7 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
             found = AutoConfig.from_pretrained(source, local_files_only=local)
             return cast("PretrainedConfig", found)
     except (OSError, ValueError, KeyError) as error:
-        raise PolicyError(
-            f"model {settings.name!r}: its config.json cannot be read: {_first_line(error)}"
-        ) from error
+        raise _failed(settings.name, local, "its config.json cannot be read", error) from error
 
 
 def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:
@@ -235,11 +234,11 @@ def require_found(name: str) -> None:
         except HTTPError:  # the hub answers; transformers asks for the model
             return
         except OSError as error:
-            fault = f"; as a Hugging Face name it cannot be fetched: {_first_line(error)}"
+            fault = f" As a Hugging Face name it cannot be fetched: {_first_line(error)}."
+    made = "" if fault and "/" in name else f"; `rods sft DATA --out {quoted(name)}` makes one"
     raise PolicyError(
-        f"model {name!r}: there is no folder {name}, neither a model nor a run{fault}."
-        f"{nearest(name, (*BUNDLED, *PACKAGED))} Give a folder, as `rods sft DATA --out FOLDER` "
-        "writes one, or a Hugging Face name."
+        f"model {name!r}: there is no folder {name}, neither a model nor a run{made}."
+        f"{nearest(name, (*BUNDLED, *PACKAGED))}{fault} Give a folder or a Hugging Face name."
     )
 
 
@@ -267,8 +266,7 @@ def _tokenizer(name: str, source: str, local: bool) -> PreTrainedTokenizerBase:
     try:
         loaded = AutoTokenizer.from_pretrained(source, local_files_only=local)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        where = "" if local else "there is no such folder, and from the hub: "
-        raise PolicyError(f"model {name!r}: {where}no tokenizer: {_first_line(error)}") from error
+        raise _failed(name, local, "no tokenizer", error) from error
     tokenizer = cast("PreTrainedTokenizerBase", loaded)
     if not getattr(tokenizer, "chat_template", None):
         raise PolicyError(
@@ -284,7 +282,7 @@ def _model(name: str, source: str, local: bool, dtype: torch.dtype) -> PreTraine
             source, dtype=dtype, local_files_only=local, output_loading_info=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise PolicyError(f"model {name!r}: it cannot be loaded: {_first_line(error)}") from error
+        raise _failed(name, local, "it cannot be loaded", error) from error
     model, report = cast("tuple[PreTrainedModel, dict[str, Any]]", loaded)
     if missing := sorted(report["missing_keys"]):
         raise PolicyError(
@@ -301,6 +299,13 @@ def _require_rows(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokeni
             f"model {name!r}: the tokenizer has {len(tokenizer)} tokens, the embedding {rows}; "
             "they do not belong together."
         )
+
+
+def _failed(name: str, local: bool, what: str, error: BaseException) -> PolicyError:
+    """Where the name was perhaps meant as a folder, the message begins with that."""
+    made = "" if "/" in name else f"; `rods sft DATA --out {quoted(name)}` makes one"
+    where = "" if local else f"there is no folder {name}{made}. From the hub: "
+    return PolicyError(f"model {name!r}: {where}{what}: {_first_line(error)}")
 
 
 def _first_line(error: BaseException) -> str:

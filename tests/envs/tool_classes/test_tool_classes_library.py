@@ -304,6 +304,9 @@ def test_tools_that_only_held_out_tasks_call_are_named(seeds: list[Task]) -> Non
     assert untrained_tools(seeds[:1], seeds[1:]) == (
         f"Only held-out tasks call {', '.join(sorted(others - first))}: add training tasks that do."
     )
+    left_out = untrained_tools(seeds[:1], seeds[1:], faults=True)
+    assert left_out.startswith("Of the tasks without a fault, only held-out ones call ")
+    assert untrained_tools(seeds, seeds[:1], faults=True) == ""
 
 
 def test_a_broken_class_is_one_message(
