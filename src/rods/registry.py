@@ -148,7 +148,8 @@ def load(setting: str, address: str) -> Any:
     try:
         found = _of_file(module) if module.endswith(".py") else _of_name(module)
         if not hasattr(found, attribute):
-            there = [name for name, value in vars(found).items() if _own(name, value)]
+            own = {n: value for n, value in vars(found).items() if not n.startswith("_")}
+            there = [name for name, value in own.items() if not isinstance(value, ModuleType)]
             near = difflib.get_close_matches(attribute, there, cutoff=0.5) or there[:5]
             names = ", ".join(near) or "no names"
             raise ConfigError(f"{module} has no {attribute!r}. It has {names}.")
@@ -163,10 +164,6 @@ def load(setting: str, address: str) -> Any:
         # Without a kind: what the module makes is refused, such as a tool without a type hint.
         kind = "" if isinstance(error, RodsError) else f"{type(error).__name__}: "
         raise ConfigError(f"{where}: {kind}{said}.") from error
-
-
-def _own(name: str, value: object) -> bool:
-    return not name.startswith("_") and not isinstance(value, ModuleType)
 
 
 def _of_name(module: str) -> ModuleType:

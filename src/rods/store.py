@@ -147,7 +147,7 @@ class RunDirectory:
         Args:
             path: an empty folder, as `new_run_dir` makes it.
             about: what the manifest says of it: `config` and `digest` at least.
-            kind: the verb that makes it.
+            kind: the command that makes it.
         """
         made: dict[str, Json] = {"format": FORMAT, "rods": VERSION, "kind": kind, "finished": None}
         run = cls(path, {**made, **origin(), **about})
@@ -216,7 +216,7 @@ class RunDirectory:
             config: settings of the command line; None takes the run's own. Those of
                 `drift.may_change` may differ, and hold from now on.
             start: what these were read from.
-            kind: the verb that made the run.
+            kind: the command that made the run.
             drift: more settings may differ, not those of `drift.SAVED`; the manifest names them.
 
         Raises:

@@ -32,7 +32,6 @@ TEMPLATE = "rods.template"
 _ROWS = 512
 """Rows of one Parquet row group: bounds the memory of writing and reading."""
 
-
 _SCALARS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "task_id": ("string", str), "member": ("int32", int), "policy_version": ("int64", int),
     "seed": ("int64", int), "n_turns": ("int32", int), "stop": ("string", StopReason),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.error import URLError
 
 import pytest
 from typer.main import get_command
 
 from places import SOURCE
+from rods.assemble.outline import Outline
 from rods.cli import main as program
 from rods.cli.common import overrides, profile_for
-from rods.config import Start, load_config
+from rods.config import ModelSettings, Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
 from rods.evaluation.template_check import TemplateReport, check_template
@@ -22,7 +25,7 @@ from rods.infra.dotted import ALGORITHMS
 from rods.infra.install import VERSION
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
-from rods.trainers.loading import require_found
+from rods.trainers.loading import load_architecture, load_tokenizer, require_found
 from verbs import rods
 
 
@@ -40,6 +43,23 @@ def test_dry_run_prints_the_settings(
     assert shown["changed"] == changed
     assert shown["tasks"]["training"] == 400 and shown["tasks"]["held_out"] > 24
     assert {"weights", "optimizer", "checkpoints"} <= shown["memory"].keys()
+
+
+def test_a_dry_run_has_one_unit_and_no_length_beyond_the_updates(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("train", "--recipe", "torl", "--dry-run", monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Training tasks: 192. Held-out tasks: 64, 32 of them evaluated. At most 40" in shown
+    assert "1000 epochs or until the updates end" in shown and "24000" not in shown
+
+
+def test_settings_of_another_environment_are_no_change() -> None:
+    asked = ["env.name=search", "env.search.results=4", "stages.0.reward=outcome", "model.name=a/b"]
+    config = load_config("torl", "small", asked)
+    changed = Outline(config, Start("torl", "small", tuple(asked))).data["changed"]
+    assert {"env.search.results: 3 -> 4", "env.name: python_tool -> search"} <= {*changed}
+    assert len(changed) == 4, changed
 
 
 LONG = ",".join(f"{{name='s{n}', epochs=1, expand={str(n > 8).lower()}}}" for n in range(10))
@@ -242,10 +262,10 @@ PPO = (
         (["train", "--torl"], "option --torl. Did you mean '--recipe torl'?"),
         (["train", "--bfloat16"], "option --bfloat16. Did you mean '--model.dtype bfloat16'?"),
         (["train", "--train.advantage=gpro"], "got 'gpro'. Did you mean 'grpo'?"),
-        (["torl"], "there is no verb 'torl'. Did you mean 'rods train --recipe torl'?"),
-        (["trian"], "there is no verb 'trian'. Did you mean 'rods train'?"),
-        (["train.lr"], "there is no verb 'train.lr'. Did you mean 'rods settings train.lr'?"),
-        (["xyzzy"], "there is no verb 'xyzzy'.\n"),
+        (["torl"], "there is no command 'torl'. Did you mean 'rods train --recipe torl'?"),
+        (["trian"], "there is no command 'trian'. Did you mean 'rods train'?"),
+        (["train.lr"], "there is no command 'train.lr'. Did you mean 'rods settings train.lr'?"),
+        (["xyzzy"], "there is no command 'xyzzy'.\n"),
         (["sft", "--resume", "x", "--epochs", "3"], "Leave out --epochs."),
         (["sft", "d", "--resume", "x", "--train.lr", "1"], "Leave out --train.lr=1 DATA."),
         (["sft", "d", "--resume", "x", "--out", "y"], "--out y: x resumes in its own folder."),
@@ -354,8 +374,23 @@ def test_a_model_that_no_hub_gives_is_also_named_as_a_missing_folder(
     with pytest.raises(PolicyError) as error:
         require_found("cold")
     words = str(error.value)
-    assert "there is no folder cold, neither a model nor a run; as a Hugging Face name" in words
-    assert "no route to host" in words and "rods sft DATA --out" in words
+    first, _, then = words.partition(" As a Hugging Face name it cannot be fetched: ")
+    assert "there is no folder cold" in first and "`rods sft DATA --out cold` makes one." in first
+    assert "no route to host" in then
+
+
+@pytest.mark.parametrize("loads", [load_architecture, load_tokenizer])
+def test_a_plain_name_without_a_hub_is_first_a_missing_folder(
+    loads: Callable[[ModelSettings], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for kind in ("AutoConfig", "AutoTokenizer"):
+        refused = Mock(side_effect=OSError("no connection"))
+        monkeypatch.setattr(f"rods.trainers.loading.{kind}.from_pretrained", refused)
+    with pytest.raises(PolicyError, match=r"'cold': there is no folder cold; `rods sft DATA --out"):
+        loads(ModelSettings(name="cold"))
+    with pytest.raises(PolicyError, match=r"'a/cold': there is no folder a/cold\. From the hub: "):
+        loads(ModelSettings(name="a/cold"))
 
 
 @pytest.mark.parametrize(
@@ -418,7 +453,9 @@ def test_help_has_a_short_name(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert rods(*filter(None, [verb, "-h"]), monkeypatch=monkeypatch) == 0
-    assert f"Usage: rods {verb}".strip() in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"Usage: rods {verb}".strip() in shown
+    assert not re.search(r"\bverbs?\b", shown, re.I), "the pages call it a command"
 
 
 def test_help_lists_every_verb_once_in_a_group_on_one_line(

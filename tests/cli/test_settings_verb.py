@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from places import SOURCE
 from rods.cli import main as program
 from rods.config import SMALL, keys, load_config
 from rods.registry import recipe_names
@@ -107,6 +108,9 @@ def test_a_recipe_shows_claim_and_commands(
     prose = [line for line in shown.splitlines() if not line.startswith("    ")]
     assert "Claim" in shown and not [line for line in prose if "##" in line or "`" in line]
     assert all(f"    {command}" in shown for command in found["commands"][:1])
+    files = re.findall(r"rods/[\w/.]+\.py", found["page"])
+    assert files and all((SOURCE.parent / file).is_file() for file in files)
+    assert f"Folder of this recipe: {SOURCE / 'recipes' / name}" in out
     for text in (out, shown, found["page"]):
         for mark in ("<!--", "-->", "](", "![", "../", "[how]", "(how)"):
             assert mark not in text, mark

@@ -17,7 +17,7 @@ START = """# Commands
 <!-- blocks: shown -->
 
 This page lists every command of `rods` with its arguments and options. In a terminal,
-`rods VERB --help` prints the same.
+`rods COMMAND --help` prints the same.
 
 Commands that take settings accept [every setting](settings.md) as an option: `--section.key VALUE`.
 If you made an error, the command ends with status 2. [Exit codes](exit-codes.md) lists the others.

@@ -1,1 +1,1 @@
-"""The program `rods`: one file a verb."""
+"""The program `rods`: one file a command."""

@@ -1,4 +1,4 @@
-"""Options that several verbs share, overrides from the command line, and output.
+"""Options that several commands share, overrides from the command line, and output.
 
 Results that a script may read go to standard output, everything else to standard error.
 """
@@ -30,9 +30,9 @@ from rods.writers import LOCAL
 
 HELP_NAMES = ["-h", "--help"]
 HELP = {"help_option_names": HELP_NAMES}
-"""Typer's context settings of the program and all its verbs."""
+"""Typer's context settings of the program and all its commands."""
 EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
-"""Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
+"""Typer's context settings of commands with `--section.key value`: they have a `context`."""
 REGISTRIES = {
     "env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS",
     "reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS",
@@ -54,7 +54,7 @@ def _profiles(context: typer.Context) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
-"""Read before the verb runs (`RESULTS`); without it, `print_results` prints tables."""
+"""Read before the command runs (`RESULTS`); without it, `print_results` prints tables."""
 Profile = Annotated[
     str,
     typer.Option(
@@ -84,7 +84,7 @@ Format = Annotated[
 PromptDialect = Annotated[
     str, typer.Option("--dialect", help="Syntax of tool calls in prompts that the format has.")
 ]
-"""Options that several verbs have."""
+"""Options that several commands have."""
 
 
 def out() -> Console:
@@ -97,7 +97,7 @@ RESULTS: ContextVar[TextIO | None] = ContextVar("RESULTS", default=None)
 
 
 def print_results(data: object, *shown: RenderableType) -> None:
-    """Print a verb's results on standard output: texts and tables, with `--json` one document."""
+    """Print results on standard output: texts and tables, with `--json` one document."""
     if json_out := RESULTS.get():
         json_out.write(to_json(data, indent=2, inf_nan_mode="null").decode() + "\n")
         return
@@ -176,7 +176,7 @@ def given(options: Mapping[str, object]) -> list[str]:
 
 
 def overrides_of(args: Sequence[str], verb: str, *read: str) -> list[str]:
-    """Return overrides of a verb that reads only `read` (keys or sections), else `ConfigError`."""
+    """Return overrides of a command that reads `read` (keys or sections), else `ConfigError`."""
     found, known = overrides(args), keys()
     for text in found:
         key = text.partition("=")[0].strip()
@@ -184,7 +184,7 @@ def overrides_of(args: Sequence[str], verb: str, *read: str) -> list[str]:
             shown = ", ".join(name if name in known else f"{name}.*" for name in read)
             raise ConfigError(
                 f"--{key} has no effect: rods {verb} reads only {shown} settings. "
-                "Leave it out; it belongs to the verb that trains or evaluates."
+                "Leave it out; it belongs to the command that trains or evaluates."
             )
     return found
 
@@ -247,7 +247,7 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
     model = asked.get("model.name") or given.get("model") or place
     if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":
         return ""
-    if is_missing_path(model) and model != place:  # what a place may be, the verb knows
+    if is_missing_path(model) and model != place:  # what a place may be, the command knows
         what = "such file" if model.endswith(ENDINGS) else "folder"
         raise PolicyError(
             f"model {model!r}: there is no {what} {model}, neither a model nor a run. Give a "

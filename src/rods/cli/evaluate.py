@@ -1,7 +1,6 @@
 """`rods eval`: evaluate a policy on held-out tasks or on a published benchmark.
 
-Owns the output and the file of a suite's trajectories. One function scores saved and new
-trajectories.
+Owns the output and the file of a suite's trajectories. One function scores saved and new ones.
 """
 
 from __future__ import annotations

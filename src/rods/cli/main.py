@@ -1,7 +1,7 @@
-"""Entry point of `rods`: the verbs and the exit status of errors.
+"""Entry point of `rods`: the commands and the exit status of errors.
 
 A user's error prints one message and exits with 2, Ctrl-C exits with 130, a bug shows its
-traceback. Each verb imports what it needs when it runs, so `rods --help` needs no torch.
+traceback. Each command imports what it needs when it runs, so `rods --help` needs no torch.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ _VERBS = {
     for verb in chain(*_GROUPS.values())
 }
 
-
 KINDS = {
     **dict.fromkeys(("<int>", "<float>", "<int range>", "<float range>"), "<number>"),
     "<str>": "<text>", "<list[str]>": "<text>", "<list[Path]>": "<path>",
@@ -81,15 +80,15 @@ KINDS = {
 
 
 class _Program(TyperGroup):
-    """Lists the verbs by purpose, and suggests what is nearest to an unknown one."""
+    """Lists the commands by purpose, and suggests what is nearest to an unknown one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the verb of the first word; `ConfigError` if there is none."""
+        """Return the command of the first word; `ConfigError` if there is none."""
         word, verbs = args[0], {name: name for name in self.commands}
         if word not in verbs and not word.startswith("-") and not ctx.resilient_parsing:
             recipes = {name: f"train --recipe {name}" for name in recipe_names()}
             known = {key: f"settings {key}" for key in keys()} | recipes | verbs
-            raise ConfigError(f"there is no verb {word!r}.{_hint(word, known, 'rods ')}")
+            raise ConfigError(f"there is no command {word!r}.{_hint(word, known, 'rods ')}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -156,7 +155,7 @@ class _Verb(TyperCommand):
             raise ConfigError("\n".join(explained(error.__cause__, option))) from error
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb; with `--json`, standard output holds nothing but the results."""
+        """Run the command; with `--json`, standard output holds nothing but the results."""
         if asked := require_there(ctx.args, ctx.params):
             say(asked)
         if not ctx.params.get("as_json"):
@@ -169,7 +168,7 @@ class _Verb(TyperCommand):
             RESULTS.reset(token)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Complete options, and the settings of a verb that takes them."""
+        """Complete options, and the settings of a command that takes them."""
         takes = ctx.ignore_unknown_options and incomplete.startswith("--")
         names = [f"--{key}" for key in keys() if takes]
         found = [SimpleNamespace(value=n, help="") for n in names if n.startswith(incomplete)]
@@ -231,7 +230,7 @@ def _program(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
-    """Options that stand before a verb."""
+    """Options that stand before a command."""
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ What a recipe teaches, its claim and its commands are read from its README.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import textwrap
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ UNSHOWN = (
     (r"\[([^\]]*)\]\((http[^)]*)\)", r"\1 (\2)"),
 )
 """What a terminal cannot show, and what stands in its place: marks of tests, images, links."""
+FILE = r"\[[\w.]+\]\(([\w./]+\.py)\)"  # shown by its place in the installed package
 TEACHES = "This recipe teaches "  # begin of the first sentence of a recipe's README
 KINDS = {
     "integer": "whole number", "number": "number", "string": "text",
@@ -172,6 +174,7 @@ def _read(name: str) -> dict[str, Any]:
     readme = text_of(recipe_file(name).with_name("README.md"), "a recipe", ConfigError)
     first, small = readme.split("\n\n")[1], profile_name(name, SMALL)
     page = readme.partition("\n## Curve")[0].strip()
+    page = re.sub(FILE, lambda link: posixpath.normpath(f"rods/recipes/{name}/{link[1]}"), page)
     for pattern, kept in UNSHOWN:
         page = re.sub(pattern, kept, page)
     config = load_config(name, FULL)
@@ -185,5 +188,5 @@ def _read(name: str) -> dict[str, Any]:
         "cpu_profile": small if on_cpu else None,
         "profiles": [one for one in others if one != small or not on_cpu],
         "commands": re.findall(r"^ +(rods .+?)(?: +#.*)?$", readme, re.M),
-        "page": page,
+        "page": f"{page}\n\nFolder of this recipe: {recipe_file(name).parent}",
     }

@@ -31,7 +31,7 @@ READ = (
     *("model.lora_rank", "model.device", "model.dtype", "model.threads"),
     *("train.lr", "train.schedule", "train.local.microbatch_tokens"),
 )
-"""Settings that this verb reads."""
+"""Settings that this command reads."""
 ALSO = ("resume", "target", "updates", "as_json")  # parameters that a resumed training may have
 
 

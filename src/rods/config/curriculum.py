@@ -20,7 +20,7 @@ class BoundarySettings(Settings):
     """Order in which boundary tasks become seed tasks. `random` is an ablation: it takes judged
     tasks of any region."""
     seeds: int = Field(default=16, ge=1)
-    """Seed tasks of one synthesis cycle, M."""
+    """Seed tasks chosen each time that variants are requested (M in the paper)."""
     cooldown_epochs: float = Field(default=1.0, ge=0)
     """Epochs until the same seed task can be chosen again."""
     signal: Literal["progress", "binary"] = "progress"

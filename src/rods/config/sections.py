@@ -33,7 +33,7 @@ class SynthesisSettings(Extended):
     """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For question tasks the first
     two mean `family`, another question of the same family and difficulty."""
     variants_per_seed: int = Field(default=2, ge=1)
-    """Variants that a synthesis cycle requests for each seed task, 1 or more."""
+    """Variants that are requested for each seed task, 1 or more."""
     attempts: int = Field(default=3, ge=1)
     """Largest number of attempts for one variant, K_max."""
     drain_seconds: float = Field(default=0.0, ge=0)

@@ -193,7 +193,7 @@ def select_seeds(
     excluded: Collection[str] = (),
     visits: Mapping[str, Sequence[Judgement]] | None = None,
 ) -> Selection:
-    """Choose the seeds of one synthesis cycle.
+    """Choose the seed tasks for which variants are requested.
 
     Args:
         judgements: the latest of each task that may be a seed.

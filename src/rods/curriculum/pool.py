@@ -85,7 +85,7 @@ class TaskPool:
             self._entries[task.id] = PoolEntry(task, original=True, status="active")
 
     def offer(self, task: Task, epoch_made: int) -> bool:
-        """Accept a variant; it waits for the start of an epoch after `epoch_made`.
+        """Take in a variant that passed the gates; it waits for an epoch after `epoch_made`.
 
         Returns False if the same task is known already, in whatever state: nothing doubles. Raises
         `TaskError` where the task names no ancestors.

@@ -3,8 +3,7 @@
 Rows advance independently, so there is no padding over turns and no second prefill. Chunks of
 several rows are packed end to end for the linear layers; attention runs per row in a prefill and
 over all rows up to the highest live one in a decode step (rows are never gathered). A forked prompt
-is kept once (`prefix.py`), a row then holds only what follows it. It knows no sessions and does not
-sample.
+is kept once (`prefix.py`), a row then holds what follows it. It knows no sessions, no sampling.
 
     cache = RowCache(model, rows=64, max_context=1024, device="cpu", dtype=torch.float32)
     logits = cache.prefill([0], [[5, 6, 7]])

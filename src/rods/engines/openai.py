@@ -1,8 +1,7 @@
 """A server as an engine: token ids in, token ids and log-probabilities out, over HTTP.
 
 Any server does that completes ids at `/v1/completions` and returns the ids that it sampled with
-their log-probabilities (vLLM, SGLang), which is tried at the start. No token is decoded and encoded
-again.
+their log-probabilities (vLLM, SGLang), which is tried at the start. No token is encoded twice.
 
     engine = OpenAIEngine(EngineSettings(name="openai", url="http://localhost:8000/v1"), template,
                           rollout)

@@ -41,8 +41,7 @@ from rods.policy import Capabilities, Completion, Engine, Weights
 _LOG = logging.getLogger(__name__)
 
 ROWS = 8
-"""Trajectories in flight that are worth a process: fewer make a batch that reads weights for
-little."""
+"""Trajectories in flight that are worth a process: fewer read the weights for little."""
 _LENGTH = 8
 """Bytes of a frame that hold the length of its content."""
 UNEVEN = 4

@@ -8,8 +8,7 @@ many threads, once. Owns torch's number of threads, which is one for the whole p
     set_threads(0)          # measured; any other number is taken as it is
     use_threads(UPDATE)     # before work of this kind
 
-The number changes the order of sums, hence the last digits: runs that are to repeat bit by bit set
-it.
+The number changes the order of sums, hence the last digits: set it to repeat runs bit by bit.
 """
 
 from __future__ import annotations

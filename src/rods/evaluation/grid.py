@@ -1,7 +1,6 @@
 """A grid of runs: arms x seeds, read from one TOML file.
 
-Owns what the file may say and which run folder each arm and seed has. It starts nothing and reads
-no run.
+Owns what the file may say and which run folder each arm and seed has. It reads no run.
 
     grid = load_grid("bfcl", seeds=(0, 1), arms=("fixed", "rods"))
     for cell in grid.cells: ...        # an arm and a seed

@@ -64,8 +64,7 @@ def mean_ci(
         clusters: one label for each value; `None`: every value is a cluster of its own.
         strata: one label for each value. The mean is then that of the strata's means, each weighing
             the same; residuals are from the own stratum's mean, each weighted by what it weighs in
-            the mean. A cluster may reach over strata, as a scenario over the categories of a
-            benchmark.
+            the mean. A cluster may reach over strata, as a scenario over categories.
 
     Raises:
         ValueError: lengths differ, or a value is not finite.

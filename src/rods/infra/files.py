@@ -70,8 +70,7 @@ def disk(path: Path, doing: str) -> Generator[None]:
 def locked(path: Path, busy: str) -> int:
     """Lock a file, made where it is missing, until the handle is `released` or the process dies.
 
-    The file holds the number of the process: where one is left there, it was killed, and the log
-    says so.
+    The file holds the number of the process: where one is left, it was killed; the log says so.
 
     Raises:
         StoreError: another process holds it (the message is `busy`), or it cannot be opened.

@@ -37,8 +37,7 @@ def ctrl_c() -> Generator[Any]:
 def unless_ctrl_c(error: BaseException) -> None:
     """Raise a Ctrl-C of the user again; everything else is whoever's who caught it.
 
-    A tool may raise `KeyboardInterrupt`, `SystemExit` or `GeneratorExit` itself, which must not end
-    the program.
+    A tool may raise `KeyboardInterrupt`, `SystemExit` or `GeneratorExit`: the program goes on.
     """
     seen: BaseException | None = error
     known = set[int]()

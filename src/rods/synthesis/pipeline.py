@@ -84,6 +84,7 @@ class Pipeline:
             if reviewed != candidate:
                 verdict = self._keeper.check(seed, reviewed, seen, writer.gates(reviewed))
                 candidate = reviewed
+        # Without a rejection the candidate is accepted here. `TaskPool.offer` queues it.
         return verdict.rejection or (candidate, verdict.distance)
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:

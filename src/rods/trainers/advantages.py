@@ -62,7 +62,9 @@ def advantages(kind: str, rewards: Rewards, tokens: Counts = ()) -> list[list[fl
         if not all(r is None or math.isfinite(r) for r in row):
             raise TrainError(f"group {index}: rewards must be finite numbers, got {list(row)}.")
     groups = [np.array([r for r in row if r is not None], dtype=np.float64) for row in rewards]
-    found = groups if kind == "reinforce++" else [_centred(g) for g in groups]
+    # What is all equal becomes exactly 0, which its mean would miss by rounding.
+    centred = [g - (g if is_flat(g) else g.mean()) for g in groups]
+    found = groups if kind == "reinforce++" else centred
     if kind == "grpo":
         # DeepSeekMath, section 4.1.2: (r_i - mean(r)) / std(r). `dr_grpo` has no deviation: it
         # would weigh groups that are almost always right or wrong the most.
@@ -103,10 +105,6 @@ def is_flat(values: Array) -> bool:
 
 def _deviation(values: Array) -> float:
     return float(np.std(values, ddof=1)) if values.size > 1 else 0.0
-
-
-def _centred(values: Array) -> Array:
-    return np.zeros_like(values) if is_flat(values) else values - values.mean()
 
 
 def whiten(groups: Sequence[Array]) -> list[Array]:

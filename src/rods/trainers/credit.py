@@ -1,7 +1,6 @@
 """Credit: an advantage for each sampled token, where one for the whole trajectory says too little.
 
-Owns who is compared with whom, and the matching of calls. The arithmetic of a comparison is
-`advantages`.
+Owns who is compared with whom, and the matching of calls. `advantages` has the arithmetic.
 
 By turn, where a reward is a sum over turns: what a policy does in a turn cannot change what it
 earned before, and an agent that lost the right state earlier cannot be compared with one that did

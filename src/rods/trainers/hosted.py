@@ -118,8 +118,7 @@ class HostedRun:
         where a state asks for its variants.
 
         Raises:
-            StoreError: another process runs in this folder, or the state belongs to other settings
-                or tasks.
+            StoreError: another process runs here, or the state belongs to other settings or tasks.
         """
         if state is not None:
             theirs = parse_config(json.loads(state["config"]), "the saved state")

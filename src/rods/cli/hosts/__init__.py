@@ -1,4 +1,4 @@
-"""Verbs that train inside another trainer (docs/guides/other-trainers.md), one file each."""
+"""Commands that train inside another trainer (docs/guides/other-trainers.md), one file each."""
 
 from __future__ import annotations
 

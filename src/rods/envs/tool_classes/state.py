@@ -59,7 +59,6 @@ _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 Plain = TypeVar("Plain")
 _POINTER = struct.calcsize("P")
 
-
 OUTAGES = (EnvError, ConnectionError, TimeoutError)
 """What a class raises when something outside it failed: the trajectory is invalid, not wrong. Not
 MemoryError: an agent gets one by asking for too much."""

@@ -254,8 +254,6 @@ class ServerSession:
         return Completion(tuple(sampled), kept, finish, self._version_of(output))
 
     def _version_of(self, output: Any) -> int:
-        """Of the weights that began a generation; verl's asynchronous modes may finish it by later
-        ones.
-        """
+        """Of the weights that began a generation; asynchronous modes may end it by later ones."""
         steps = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
         return next((int(step) for step in steps if step is not None), self._policy.version)

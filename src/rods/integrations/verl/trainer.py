@@ -192,9 +192,7 @@ class CurriculumTrainer(_PPOTrainer):
         return found
 
     def _kept(self, batch: Any, rewards: Mapping[str, float]) -> Any:
-        """The rows that were scored. A failure of infrastructure is not a reward of 0: no estimator
-        sees it.
-        """
+        """The rows that were scored: a failure of infrastructure is no reward, not even of 0."""
         gone = [key for key in batch.keys if key not in rewards]
         if len(gone) == len(batch.keys):
             raise TrainError("no trajectory of this step is valid, so there is no update to make.")

@@ -86,7 +86,6 @@ QUESTION_GATES: Mapping[str, Gate] = {
     "question_replay": answer_replays,
 }
 
-
 GATES: Mapping[str, Gate] = {
     "ancestry": structure.names_its_ancestors,
     "held_out_scenario": structure.no_held_out_scenario,
@@ -201,7 +200,6 @@ SEED_GATES: Mapping[str, Gate] = {
     "foreseen": structure.nothing_is_foreseen,
 }
 """All gates of seed tasks that are made from nothing, for a stage (`Task.is_stage`)."""
-
 
 TEXTUAL = frozenset(itertools.takewhile(lambda name: name != "execution", GATES))
 """Gates that need no run."""

@@ -24,7 +24,6 @@ UNPARSED = "no answer could be parsed"
 MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 
-
 FREE = range(2, 5)
 """Turns of a conversation that has no seed."""
 

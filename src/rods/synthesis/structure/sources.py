@@ -19,7 +19,6 @@ NUMBER = re.compile(
 )
 """A number that stands alone in a text, with or without commas for thousands."""
 
-
 LONGEST_TEXT = 2000
 """Results with more characters are not searched for numbers within texts."""
 

@@ -84,7 +84,6 @@ def _parse(text: str) -> Json:
 
 _OPENING = frozenset('{["-0123456789ntf')
 
-
 _OUTCOMES = {"ok", "okay", "done", "result", "status", "accepted", "allowed", "approved"} | {
     *("authenticated", "authentication", "authorized", "completed", "confirmed", "succeeded"),
     *("success", "successful", "successfully", "valid", "validated", "verified"),

@@ -24,7 +24,6 @@ _BETWEEN = re.compile(r"between (-?\d+(?:\.\d+)?)(?: \([^)]*\))? and (-?\d+(?:\.
 _MULTIPLE = re.compile(r"multiple of (\d+)")
 _ISO = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 
-
 _FORMS = (
     (r"YYYY-MM-DD", "a date (YYYY-MM-DD)", ""),
     (r"MM/YYYY", "a month (MM/YYYY)", r"(?:0[1-9]|1[0-2])/\d{4}"),
