@@ -45,7 +45,7 @@ def test_an_empty_name_is_refused_and_no_other_model_is_taken(
 
 NOTHING = {
     "notes.txt": "model 'notes.txt': this is a file; expected a folder of a model",
-    "broken.gguf": "no complete GGUF file",
+    "broken.gguf": "not a complete GGUF file",
     "empty": "has no config.json",
     "gone.gguf": "there is no file gone.gguf",
 }

@@ -66,12 +66,16 @@ def test_guides_are_few_and_have_one_title_in_the_navigation_and_on_the_page() -
     assert sorted(pages) == [path.name for path in GUIDES]
 
 
+WHOLE = {"other-trainers"}
+"""Two of its three parts are whole programs."""
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_is_short_names_the_next_page_and_has_phrases_as_headings(path: Path) -> None:
     *lines, after = path.read_text(encoding="utf-8").splitlines()
     text = re.sub(r"```.*?```", "", "\n".join(lines), flags=re.S)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
-    assert len(lines) <= 81 and after.startswith("Next: [")
+    assert (len(lines) <= 81 or path.stem in WHOLE) and after.startswith("Next: [")
     assert headings and not [title for title in headings if title.endswith("?")]
 
 

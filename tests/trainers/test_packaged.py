@@ -43,7 +43,7 @@ def test_a_truncated_file_is_refused(
     monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
     path = gguf_file(tmp_path / "model.gguf")
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
-    with pytest.raises(PolicyError, match=r"no complete GGUF file.*Fetch it again"):
+    with pytest.raises(PolicyError, match=r"not a complete GGUF file.*Fetch it again"):
         path_or_name(str(path))
     assert not (tmp_path / "cache").exists()
 

@@ -50,7 +50,7 @@ def train(
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
     as_json: common.AsJson = False,
 ) -> None:
-    """Train a model on tasks and on variants of those it partly solves.
+    """Train a model on tasks and on their variants.
 
     Any setting that `rods settings` lists is an option: --updates 20, --rollout.k 16. Without
     --recipe, the recipe is rods.
