@@ -566,9 +566,8 @@ def test_a_checkpoint_without_our_state_is_refused(
     latest = int((out / "latest_checkpointed_iteration.txt").read_text())
     (out / f"global_step_{latest}" / "data.pt").unlink()
     before = (out / "rods" / "synthesis.sqlite").read_bytes()
-    made = subprocess.run(
-        command(out), capture_output=True, text=True, env=environment(), timeout=2000
-    )
+    words = command(out, "--updates", "6")  # one more, or the training is finished
+    made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=2000)
     assert made.returncode == 2 and "data.pt is missing" in made.stderr
     assert (out / "rods" / "synthesis.sqlite").read_bytes() == before, "what was there is kept"
 
