@@ -137,7 +137,7 @@ def split_rows() -> tuple[list[Any], list[Any], list[Any]]:
     return rows, [row for row in rows if row not in held_out], held_out
 
 
-@pytest.mark.parametrize(
+reporting = pytest.mark.parametrize(
     "verb",
     [
         "check",
@@ -145,6 +145,10 @@ def split_rows() -> tuple[list[Any], list[Any], list[Any]]:
         "train --dry-run --profile smollm2 --model smollm2-bfcl",
     ],
 )
+"""Each command that states which tools no training task calls."""
+
+
+@reporting
 def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
     verb: str,
     tmp_path: Path,
@@ -168,14 +172,7 @@ def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
     assert "held out tasks call" not in seen and "held out ones call" not in seen
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "check",
-        "synth --n 1 --out made.jsonl",
-        "train --dry-run --profile smollm2 --model smollm2-bfcl",
-    ],
-)
+@reporting
 def test_a_tool_that_a_faulty_training_task_calls_is_not_said_to_be_in_held_out_tasks_only(
     verb: str,
     tmp_path: Path,

@@ -86,7 +86,6 @@ def synth(
     Any setting: --section.key VALUE.
     """
     from rods.integrations.formats.exports import export
-    from rods.synthesis.collect import not_held_out
 
     structured(dialect)
     if (target := common.resumed(target, resume)) is None:
@@ -106,9 +105,7 @@ def synth(
         chosen = _boundary_seeds(log, task_key, reward_key, given, config, seed)
     elif tasks is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(given, len(given))
-    free = not_held_out(chosen, splits.train, splits.held_out)
-    if len(free) < len(chosen):
-        common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
+    free = _not_held_out(chosen, splits)
     with _claimed(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         if note := unvaried(environment):
@@ -117,6 +114,16 @@ def synth(
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
+
+
+def _not_held_out(chosen: Sequence[Task], splits: Split) -> Sequence[Task]:
+    """Return the seed tasks that are not held out, and state how many are."""
+    from rods.synthesis.collect import not_held_out
+
+    free = not_held_out(chosen, splits.train, splits.held_out)
+    if len(free) < len(chosen):
+        common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
+    return free
 
 
 def _require_alone(scratch: int | None, states: Path | None, seeds: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rods.cli.common import profile_for
 from rods.config import RunConfig, Start, load_config, parse_config, with_overrides
@@ -13,6 +13,9 @@ from rods.config.drift import require_same
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.files import text_of, write_atomic
 from rods.infra.text import quoted
+
+if TYPE_CHECKING:
+    from rods.assemble.outline import Outline
 
 STARTED = "rods.json"  # what a training was started with, in its folder
 
@@ -54,6 +57,19 @@ def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: b
     config = with_overrides(made, words)
     require_same(folder, made.changed(config), drift)
     return Started(config, _last([*before, *theirs]), asked)
+
+
+def outlined(
+    made: Started, host: str, given: dict[str, Any], memory: Sequence[str] = ()
+) -> Outline:
+    """Return the summary of a dry run, with what the host is given."""
+    from rods.assemble.outline import Outline
+
+    outline = Outline(made.config, made.source)
+    outline.add_host(host, given)
+    if memory:
+        outline.add("memory", *memory)
+    return outline
 
 
 def _last(words: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rods.cli import common
-from rods.cli.hosts import left_off, require_meant, started
+from rods.cli.hosts import left_off, outlined, require_meant, started
 from rods.config import Start, with_overrides
 from rods.errors import PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
@@ -54,19 +54,14 @@ def trl(
     for text in made.theirs:
         override(theirs, text)
     from rods.assemble.library import hosted
-    from rods.assemble.outline import Outline
     from rods.integrations.trl.args import FIRST, OWNED, given_to, require_same, require_theirs
     from rods.trainers.memory.plan import trl_memory
 
     require_theirs(theirs, (*OWNED, *FIRST))
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
     planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)), dry_run)
-    outline = None
-    if dry_run:
-        given = given_to(config, folder, **theirs)
-        outline = Outline(config, made.source)
-        outline.add_host("TRL", given)
-        outline.add("memory", *planned)
+    given = given_to(config, folder, **theirs) if dry_run else {}
+    outline = outlined(made, "TRL", given, planned) if dry_run else None
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:

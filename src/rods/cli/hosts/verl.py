@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rods.cli import common
-from rods.cli.hosts import left_off, require_meant, started
+from rods.cli.hosts import left_off, outlined, require_meant, started
 from rods.config import RunConfig, Start
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PrerequisiteError
@@ -52,7 +52,6 @@ def verl(
     config, words = made.config, [word for word in made.theirs if not word.startswith("--")]
     sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
     nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))
-    from rods.assemble.outline import Outline
     from rods.assemble.refusals import require_named
     from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.integrations.verl.start import LATEST, start
@@ -64,11 +63,8 @@ def verl(
         require_meant(folder, resume is not None, latest.is_file())
     require_named(config)  # here, not minutes later in a process of Ray's
     require_context(config, positions_of(load_architecture(config.model)))
-    outline = None
-    if dry_run:
-        given = for_engine(given_to(config, folder, nodes, gpus), words)
-        outline = Outline(config, made.source)
-        outline.add_host("verl", given)
+    given = for_engine(given_to(config, folder, nodes, gpus), words) if dry_run else {}
+    outline = outlined(made, "verl", given) if dry_run else None
     try:
         cfg = compose(config, folder, words, nodes, gpus, drift)
     except PrerequisiteError:

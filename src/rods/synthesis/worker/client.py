@@ -1,4 +1,4 @@
-"""The asynchronous producer: another process makes variants, beside whoever requests them.
+"""The asynchronous producer: another process makes variants, beside the process that requests them.
 
 The process runs at low priority, never imports torch, dies with its parent, and can be killed at
 any moment: the queue keeps what was made. Calls are millisecond operations on the queue and never
