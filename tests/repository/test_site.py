@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -198,21 +199,26 @@ class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
 @pytest.mark.slow
-def test_the_search_finds_a_word_and_its_results_lead_to_pages(site: Path) -> None:
+@pytest.mark.parametrize("opened", ["from a server", "as a file"])
+def test_the_search_finds_a_word_and_its_results_lead_to_pages(site: Path, opened: str) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    serve = partial(Quiet, directory=str(site))
-    with (
-        ThreadingHTTPServer(("127.0.0.1", 0), serve) as server,
-        playwright.sync_playwright() as driver,
-    ):
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    place = nullcontext(site.as_uri()) if opened == "as a file" else served(site)
+    with place as address, playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{server.server_address[1]}/index.html")
+        page.goto(f"{address}/index.html")
         box = page.locator("input.md-search__input")
         box.click()
         box.type("retirement")
@@ -221,4 +227,3 @@ def test_the_search_finds_a_word_and_its_results_lead_to_pages(site: Path) -> No
         page.wait_for_url(lambda url: "index.html" not in url.partition("?")[0])
         assert "retire" in page.locator("main").inner_text().lower()
         browser.close()
-        server.shutdown()
