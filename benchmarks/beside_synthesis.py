@@ -52,11 +52,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, server(options.pace) as (url, pid):
         settings = [
-            *("synthesis.writer=llm", f"synthesis.llm.url={url}", "synthesis.resample.share=0.0"),
-            *("train.lr=1e-12", "evaluation.tasks=1", "evaluation.variants=0"),
-            *(f"model.threads={options.threads}", f"synthesis.drain_seconds={options.drain}"),
+            "synthesis.writer=llm", f"synthesis.llm.url={url}", "synthesis.resample.share=0.0",
+            "train.lr=1e-12", "evaluation.tasks=1", "evaluation.variants=0",
+            f"model.threads={options.threads}", f"synthesis.drain_seconds={options.drain}",
             'stages=[{name="all", epochs=100, expand=true}]',
-        ]
+        ]  # fmt: skip
         settings += SHORT if options.quick else ()
         config = load_config("rods", "small", settings)
         with assemble(config, start_run(config, str(Path(folder) / "run"))) as parts:

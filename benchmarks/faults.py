@@ -107,13 +107,13 @@ def check(run: Path) -> Counts:
     known = (run / "metrics.jsonl").read_bytes()[: checkpoint.mark()["metrics"]].splitlines()
     steps = Counter(r["step"] for r in map(json.loads, known) if r["kind"] == "step")
     return Counts(
-        *(len(steps), len(accepted), pool.total()),
+        len(steps), len(accepted), pool.total(),
         lost=len(accepted ^ set(pool)),
         doubled=pool.total() - len(pool),
         groups=groups.total(),
         twice=(groups - drawn).total() + steps.total() - len(steps),
         untrained=(drawn - groups).total(),
-    )
+    )  # fmt: skip
 
 
 def rows(path: Path, sql: str) -> list[Any]:

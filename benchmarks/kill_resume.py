@@ -24,15 +24,15 @@ from rods.curriculum.saving import STATE, VARIANTS
 from rods.infra.checkpoints import Checkpoints
 
 SMALL = [
-    *("--rollout.k", "2", "--rollout.tasks-per-step", "2"),
-    *("--env.train-tasks", "4", "--evaluation.tasks", "1", "--evaluation.variants", "1"),
-    *("--evaluation.samples", "1", "--boundary.low", "0.0", "--boundary.high", "1.0"),
-    *("--replay.inject", "1.0", "--replay.retire", "[0.0, 0.95]"),
-    *("--synthesis.drain-seconds", "60"),  # or a worker on a busy machine is late, and runs differ
-    *("--train.local.checkpoint-steps", "1"),
-    *("--stages.0.tasks", "2", "--model.threads", "1", "--boundary.cooldown-epochs", "0.0"),
-    *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48"),
-]
+    "--rollout.k", "2", "--rollout.tasks-per-step", "2",
+    "--env.train-tasks", "4", "--evaluation.tasks", "1", "--evaluation.variants", "1",
+    "--evaluation.samples", "1", "--boundary.low", "0.0", "--boundary.high", "1.0",
+    "--replay.inject", "1.0", "--replay.retire", "[0.0, 0.95]",
+    "--synthesis.drain-seconds", "60",  # or a worker on a busy machine is late, and runs differ
+    "--train.local.checkpoint-steps", "1",
+    "--stages.0.tasks", "2", "--model.threads", "1", "--boundary.cooldown-epochs", "0.0",
+    "--rollout.generated-tokens", "96", "--rollout.step-tokens", "48",
+]  # fmt: skip
 
 
 def main() -> None:

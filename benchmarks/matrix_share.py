@@ -84,9 +84,9 @@ def main() -> None:
     options, meter = parser.parse_args(), Meter()
     settings = (
         f"updates={options.updates}",
-        *("model.threads=1", "evaluation.tasks=1", "evaluation.variants=0"),
+        "model.threads=1", "evaluation.tasks=1", "evaluation.variants=0",
         *(SHORT if options.quick else ()),
-    )
+    )  # fmt: skip
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(RowCache, "prefill", lambda *given: meter.prefill(*given)),

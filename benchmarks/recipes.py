@@ -88,9 +88,9 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
     ),
 }
 QUICK = (
-    *("--updates", "1", "--evaluation.tasks", "1", "--evaluation.samples", "1"),
-    *("--rollout.k", "2", "--rollout.tasks-per-step", "2"),
-)
+    "--updates", "1", "--evaluation.tasks", "1", "--evaluation.samples", "1",
+    "--rollout.k", "2", "--rollout.tasks-per-step", "2",
+)  # fmt: skip
 METERS: Mapping[str, str] = {
     "accuracy": "right answers",
     "code_ratio": "responses with a call",

@@ -21,10 +21,10 @@ sys.path[:0] = [str(SUPPORT), str(ROOT / "tools")]
 FEW_TOKENS = ("rollout.generated_tokens=48", "rollout.step_tokens=24")
 """What a trajectory may have where nobody reads it."""
 SHORT = (
-    *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=1", "env.train_tasks=2"),
-    *("rollout.k=2", "rollout.tasks_per_step=2", *FEW_TOKENS),
-    *("stages.0.tasks=2", "train.minibatch=4"),
-)
+    "evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=1", "env.train_tasks=2",
+    "rollout.k=2", "rollout.tasks_per_step=2", *FEW_TOKENS,
+    "stages.0.tasks=2", "train.minibatch=4",
+)  # fmt: skip
 """Settings over the small profile by which an update takes a second."""
 
 

@@ -35,10 +35,10 @@ from rods.engines.threads import UPDATE, set_threads, use_threads
 
 POLICY = Path(rods.__file__).parent / "policies" / "tiny"
 SAME = (
-    *("--env.train_tasks", "24", "--model.lora_rank", "0", "--train.lr", "1e-4"),
-    *("--train.credit", "trajectory", "--train.schedule", "constant"),
-    *("--rollout.tasks_per_step", "8", "--train.minibatch", "16"),
-)
+    "--env.train_tasks", "24", "--model.lora_rank", "0", "--train.lr", "1e-4",
+    "--train.credit", "trajectory", "--train.schedule", "constant",
+    "--rollout.tasks_per_step", "8", "--train.minibatch", "16",
+)  # fmt: skip
 """Settings of 12213f5 that decide how much a step has to do."""
 BUSY = "import numpy; a = numpy.ones((512, 512), 'f')\nwhile True: a @ a"
 
@@ -46,10 +46,10 @@ BUSY = "import numpy; a = numpy.ones((512, 512), 'f')\nwhile True: a @ a"
 def steps_of(source: Path, out: Path, updates: int, rest: list[str]) -> list[dict[str, float]]:
     """The records of a short training by the code in `source`."""
     command = [
-        *(sys.executable, "-m", "rods.cli.main", "train", "--recipe", "rods", "--profile", "small"),
-        *("--model.name", str(POLICY), "--updates", str(updates), "--out", str(out)),
-        *("--evaluation.tasks", "1", "--evaluation.variants", "0", *rest),
-    ]
+        sys.executable, "-m", "rods.cli.main", "train", "--recipe", "rods", "--profile", "small",
+        "--model.name", str(POLICY), "--updates", str(updates), "--out", str(out),
+        "--evaluation.tasks", "1", "--evaluation.variants", "0", *rest,
+    ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(source / "src")}
     made = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if made.returncode:

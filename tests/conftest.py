@@ -36,9 +36,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 LONG = (
-    *("test_packaged.py", "test_main_job.py", "test_experiment.py", "test_init.py"),
+    "test_packaged.py", "test_main_job.py", "test_experiment.py", "test_init.py",
     "test_engine_recipes.py",
-)
+)  # fmt: skip
 """Files with tests that take a minute. They begin, so that no worker has one left at the end."""
 
 

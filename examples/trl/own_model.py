@@ -12,11 +12,11 @@ MODEL = "Qwen/Qwen3-0.6B"
 LIBRARY = Path(__file__).parents[1] / "library_loans"  # a class of tools, and tasks for it
 REWARD = f"{Path(__file__).with_name('reward.py')}:brief"  # a function of a task and a trajectory
 SETTINGS = [
-    *(f"env.name={LIBRARY}/service.py:library", f"env.tasks=['{LIBRARY}/tasks.jsonl']"),
-    *(f"model.name={MODEL}", "synthesis.writer=graph", "train.lr=2e-5", "updates=200"),
-    *("rollout.k=8", "rollout.tasks_per_step=8"),
+    f"env.name={LIBRARY}/service.py:library", f"env.tasks=['{LIBRARY}/tasks.jsonl']",
+    f"model.name={MODEL}", "synthesis.writer=graph", "train.lr=2e-5", "updates=200",
+    "rollout.k=8", "rollout.tasks_per_step=8",
     f"stages=[{{name='all', reward='{REWARD}', epochs=1000, expand=true}}]",
-]
+]  # fmt: skip
 
 if __name__ == "__main__":
     with rods.hosted(rods.load_config("rods", "full", SETTINGS)) as run:

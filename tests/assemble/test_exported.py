@@ -21,9 +21,9 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 SMALL = (
-    *("updates=2", "model.threads=1", "model.device=cpu", "rollout.k=4"),
-    *("rollout.tasks_per_step=2", "evaluation.tasks=12", "evaluation.samples=0"),
-)
+    "updates=2", "model.threads=1", "model.device=cpu", "rollout.k=4",
+    "rollout.tasks_per_step=2", "evaluation.tasks=12", "evaluation.samples=0",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -239,9 +239,9 @@ def test_a_mistake_is_one_message_and_status_2(
 
 
 PPO = (
-    *("ppo", "train --ppo", "train --algorithm ppo", "train --algorithm=ppo"),
-    *("train --train.advantage ppo", "train --train.loss ppo", "train --train.filter ppo"),
-)
+    "ppo", "train --ppo", "train --algorithm ppo", "train --algorithm=ppo",
+    "train --train.advantage ppo", "train --train.loss ppo", "train --train.filter ppo",
+)  # fmt: skip
 """Lines that ask for PPO by its name."""
 
 

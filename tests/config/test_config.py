@@ -310,14 +310,14 @@ def test_digest_follows_the_settings() -> None:
 SETTINGS, CORE = 157, 119
 """Limits of the number of settings: of all, and of those that `src/rods/config/` declares."""
 OWN = (
-    *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
-    *("synthesis.resample", "synthesis.llm"),
-    *("train.gae", "train.filtering", "train.local", "train.correction"),
-    *("static", "track", "envtuning", "ray"),
-    *("engine", "rollout.pipeline", "rollout.worlds"),
+    "env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options",
+    "synthesis.resample", "synthesis.llm",
+    "train.gae", "train.filtering", "train.local", "train.correction",
+    "static", "track", "envtuning", "ray",
+    "engine", "rollout.pipeline", "rollout.worlds",
     "env.function_call",
-    *("env.repo", "env.mcp", "evaluation.suite"),
-)
+    "env.repo", "env.mcp", "evaluation.suite",
+)  # fmt: skip
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""
 

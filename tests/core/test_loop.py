@@ -72,7 +72,7 @@ def test_the_policy_follows_the_trainer(whole: Whole) -> None:
     assert made.policy.version == made.trainer.version > 5
     step = ["sleep", "wake", "sync"]
     assert [what.split()[0] for what in made.policy.did] == [
-        *("start", "sync"), *step * made.trainer.step, "close"
+        "start", "sync", *step * made.trainer.step, "close"
     ]  # fmt: skip
     assert made.policy.did[-2] == f"sync {made.trainer.total:.2f}"
     assert len(made.policy.loops) == 1, "one event loop for the whole run"

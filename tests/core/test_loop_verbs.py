@@ -14,15 +14,15 @@ LOOP = ast.parse((SOURCE / "loop.py").read_text(encoding="utf-8"))
 LINES = 430
 
 VERBS = (
-    *("curriculum.lease", "schedule.roll_out", "rewards.score_group"),
-    *("curriculum.judge", "curriculum.request_variants", "trainer.update"),
-    *("curriculum.ingest_variants", "curriculum.retire", "run.checkpoint"),
-)
+    "curriculum.lease", "schedule.roll_out", "rewards.score_group",
+    "curriculum.judge", "curriculum.request_variants", "trainer.update",
+    "curriculum.ingest_variants", "curriculum.retire", "run.checkpoint",
+)  # fmt: skip
 """Draw, roll out, score, judge, request variants, update, ingest variants, retire, checkpoint."""
 STEP = (
-    *("_batch", "curriculum.judge", "curriculum.request_variants"),
-    *("_update", "_next_epoch", "checkpoint"),
-)
+    "_batch", "curriculum.judge", "curriculum.request_variants",
+    "_update", "_next_epoch", "checkpoint",
+)  # fmt: skip
 """How a step reads; a helper stands for the verbs that it holds."""
 HELPERS = {
     "step": ("curriculum.judge", "curriculum.request_variants"),

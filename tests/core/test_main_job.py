@@ -22,13 +22,13 @@ from synthesis_cases import ENVIRONMENT, sides
 UPDATES = 3
 """Variants of the first epoch are trained on in the second one."""
 SMALL = [
-    *("--rollout.k", "2", "--rollout.tasks-per-step", "3", "--env.train-tasks", "3"),
-    *("--evaluation.tasks", "1", "--evaluation.samples", "1", "--evaluation.variants", "0"),
-    *("--stages", "[{name='all', epochs=9, expand=true}]"),
-    *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
-    *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
-    *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48", "--model.threads", "1"),
-]
+    "--rollout.k", "2", "--rollout.tasks-per-step", "3", "--env.train-tasks", "3",
+    "--evaluation.tasks", "1", "--evaluation.samples", "1", "--evaluation.variants", "0",
+    "--stages", "[{name='all', epochs=9, expand=true}]",
+    "--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0",
+    "--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0",
+    "--rollout.generated-tokens", "96", "--rollout.step-tokens", "48", "--model.threads", "1",
+]  # fmt: skip
 """An epoch is an update until the second one has variants; `kill_resume.py` has three stages."""
 SHORT = ["--updates", "2"]
 """The second update is sampled with the weights of the first one, and its epoch has variants."""
@@ -44,10 +44,10 @@ def records(run: Path, kind: str) -> list[dict[str, object]]:
 
 
 WHOLE = [
-    *(*SMALL, "--updates", str(UPDATES), "--engine.name", "hf"),
-    *("--train.local.checkpoint-steps", "1"),
-    *("--synthesis.drain-seconds", "60"),  # or a busy machine injects less
-]
+    *SMALL, "--updates", str(UPDATES), "--engine.name", "hf",
+    "--train.local.checkpoint-steps", "1",
+    "--synthesis.drain-seconds", "60",  # or a busy machine injects less
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -125,12 +125,12 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
     author = ScriptedAuthor(sides().train, ENVIRONMENT)
     with Loopback(author) as server:
         made = rods(
-            *("train", "--out", "run", *SMALL, *SHORT, "--curriculum", "rods"),
-            *("--writer", "llm", "--writer-url", server.url, "--synthesis.llm.planner", "graph"),
-            *("--synthesis.resample.share", "0.0", "--synthesis.drain-seconds", "60"),
-            *("--engine.name", "hf"),
+            "train", "--out", "run", *SMALL, *SHORT, "--curriculum", "rods",
+            "--writer", "llm", "--writer-url", server.url, "--synthesis.llm.planner", "graph",
+            "--synthesis.resample.share", "0.0", "--synthesis.drain-seconds", "60",
+            "--engine.name", "hf",
             folder=tmp_path,
-        )
+        )  # fmt: skip
         assert made.returncode == 0, made.stderr
         assert server.count > 0
     last = records(tmp_path / "run", "step")[-1]["synthesis"]
@@ -141,11 +141,11 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> None:
     made = rods(
-        *("train", "--out", "run", *SMALL, *SHORT, "--curriculum", "rods"),
-        *("--writer", "llm", "--writer-url", "http://127.0.0.1:9/v1"),
-        *("--synthesis.drain-seconds", "60", "--engine.name", "processes"),
+        "train", "--out", "run", *SMALL, *SHORT, "--curriculum", "rods",
+        "--writer", "llm", "--writer-url", "http://127.0.0.1:9/v1",
+        "--synthesis.drain-seconds", "60", "--engine.name", "processes",
         folder=tmp_path,
-    )
+    )  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert "synthesis pauses" in made.stderr
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["finished"]

@@ -218,11 +218,11 @@ def test_a_call_after_a_colon_is_no_answer(name: str, label: str) -> None:
 
 
 OPENED = [
-    *("<think>I look.\n", "<response>Hm.\n", "<answer>Hm.\n", "<code>\nx = 1\n", "<python>\n"),
-    *("<search> who\n", "<|python_tag|>\n", "<tool_call>\n", "<tool_call>\nls(\n", "<obs>\n"),
-    *('<tool_call>\n{"name": "ls", \n', "<tool_call>\n<function=ls>\n", "<interpreter>\n"),
+    "<think>I look.\n", "<response>Hm.\n", "<answer>Hm.\n", "<code>\nx = 1\n", "<python>\n",
+    "<search> who\n", "<|python_tag|>\n", "<tool_call>\n", "<tool_call>\nls(\n", "<obs>\n",
+    '<tool_call>\n{"name": "ls", \n', "<tool_call>\n<function=ls>\n", "<interpreter>\n",
     "<tool_call>\n<function=ls>\n<parameter=a>\nx\n",
-]
+]  # fmt: skip
 """What opens something in one of the dialects, and does not close it."""
 
 
@@ -292,10 +292,10 @@ def test_what_is_not_closed_hides_no_answer(form: str) -> None:
 
 
 PROGRAM_FENCES = [
-    *("```python3.11", "```Python3", "~~~python", "``` python", "```{python}", "```{.python}"),
-    *("```{python, echo=FALSE}", "```python title=x", '```python title="a b.py"', "```py3"),
-    *("```python {cmd=true}", "````python", "```ipython3", "~~~~ py", "```python\r", "~~~", "```"),
-]
+    "```python3.11", "```Python3", "~~~python", "``` python", "```{python}", "```{.python}",
+    "```{python, echo=FALSE}", "```python title=x", '```python title="a b.py"', "```py3",
+    "```python {cmd=true}", "````python", "```ipython3", "~~~~ py", "```python\r", "~~~", "```",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("opened", PROGRAM_FENCES)
@@ -333,14 +333,14 @@ def test_a_name_that_the_program_uses_is_no_attribute() -> None:
 # -- any text --------------------------------------------------------------------------------------
 
 PIECES = [
-    *("<tool_call>", "</tool_call>", "<think>", "</think>", "<answer>", "</answer>", "<response>"),
-    *("<function=ls>", "</function>", "<parameter=a>", "</parameter>", "<|python_tag|>", "```"),
-    *("```python", "```py\n", "```output", "<code>", "</code>", "<python>", "</python>"),
-    *("<search>", "</search>", '{"name": "rm", "arguments": {}}', "[rm()]", "[ls(a='x'), "),
-    *('{"name": "rm", "parameters": {}}', "[", "]", "{", "}", "(", ")", '"', "'", "`", "\\"),
+    "<tool_call>", "</tool_call>", "<think>", "</think>", "<answer>", "</answer>", "<response>",
+    "<function=ls>", "</function>", "<parameter=a>", "</parameter>", "<|python_tag|>", "```",
+    "```python", "```py\n", "```output", "<code>", "</code>", "<python>", "</python>",
+    "<search>", "</search>", '{"name": "rm", "arguments": {}}', "[rm()]", "[ls(a='x'), ",
+    '{"name": "rm", "parameters": {}}', "[", "]", "{", "}", "(", ")", '"', "'", "`", "\\",
     *("\n", " ", ";", ",", ":", "=", "1e999", "NaN", "word", "\0", "\ud800", "\x1b", "é"),
-    *("\U0001f600", "\u202e", '"arguments"'),
-]
+    "\U0001f600", "\u202e", '"arguments"',
+]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=25).map("".join)
 
 
@@ -382,11 +382,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "has_shape": lambda text: has_shape(text, True, True),
 }
 REPEATED = [
-    *("<tool_call>", "[[[[", "```", "{", " ", "\n", "the <tool_call> tag ", "`<tool_call>"),
-    *("```py\n", "<tool_call>{", '<tool_call>{"a', "<tool_call> and </tool_call> ", "<code>"),
-    *("`<tool_call><function=ls><parameter=a>", '{"name": "ls", "parameters": {}}\n'),
-    *("\n</parameter>\n ", "</tool_call>", "<think>", "</think><answer>", "1+", "[f(x="),
-    *("the ```py x ", "```python\nx\n```\n", "<|python_tag|>", "~~~", "~~~\n", "go ```python\n"),
+    "<tool_call>", "[[[[", "```", "{", " ", "\n", "the <tool_call> tag ", "`<tool_call>",
+    "```py\n", "<tool_call>{", '<tool_call>{"a', "<tool_call> and </tool_call> ", "<code>",
+    "`<tool_call><function=ls><parameter=a>", '{"name": "ls", "parameters": {}}\n',
+    "\n</parameter>\n ", "</tool_call>", "<think>", "</think><answer>", "1+", "[f(x=",
+    "the ```py x ", "```python\nx\n```\n", "<|python_tag|>", "~~~", "~~~\n", "go ```python\n",
     *(
         "x = 1\n<code>\n",
         "#<code>\n",
@@ -397,8 +397,8 @@ REPEATED = [
         "a: ",
         "<b>[f()]\n",
     ),
-    *("```x\n", "x <code> y </code> ", "```\nx\n", "<python>\n<code>\n", "tag <tool_call>\n"),
-]
+    "```x\n", "x <code> y </code> ", "```\nx\n", "<python>\n<code>\n", "tag <tool_call>\n",
+]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -228,9 +228,9 @@ def changed(where, value):
 
 
 NOTHING = [
-    *(["provenance"], ["dialogue"], ["turns", 0, "withheld"]),
+    ["provenance"], ["dialogue"], ["turns", 0, "withheld"],
     *(["provenance", key] for key in GOOD["provenance"]),
-]
+]  # fmt: skip
 """All that may be missing in a row."""
 
 

@@ -178,8 +178,8 @@ def test_a_run_of_the_program_and_its_saved_trajectories_say_the_same(
     played = json.loads(capsys.readouterr().out)
     assert [len(one["right"]) for one in played] == [2] * 4
     assert {one["category"] for one in played} == {
-        *("base", "miss_func", "miss_param", "long_context")
-    }
+        "base", "miss_func", "miss_param", "long_context"
+    }  # fmt: skip
     assert all(one["why"][0] == one["why"][1] for one in played)  # greedy, the engine repeats
     assert rods(*asked, "--trajectories", path, monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out) == played

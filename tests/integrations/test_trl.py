@@ -287,9 +287,9 @@ def server(tmp_path: Path) -> Iterator[list[str]]:
     settings = ModelSettings(device="cpu", dtype="float32")
     with serving(served(settings, rows=4, context=2048, key=KEY)) as url:
         yield [
-            *("engine.name=openai", f"engine.url={url}"),
-            *("engine.weights=folder", f"engine.folder={tmp_path}"),
-        ]
+            "engine.name=openai", f"engine.url={url}",
+            "engine.weights=folder", f"engine.folder={tmp_path}",
+        ]  # fmt: skip
 
 
 def test_a_server_plays_what_the_engine_in_process_plays(

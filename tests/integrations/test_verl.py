@@ -46,30 +46,30 @@ pytestmark = [
 
 STEPS, K = 5, 4
 SMALL = [
-    *(f"updates={STEPS}", f"rollout.k={K}", "rollout.tasks_per_step=2", "env.train_tasks=4"),
-    *("rollout.generated_tokens=144", "train.lr=2e-5", "rollout.step_tokens=24", "model.threads=1"),
-    *("model.lora_rank=0", "model.dtype=float32"),
-    *("boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0"),
-    *("replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0"),
-    *("train.minibatch=0", "train.schedule=constant", "train.aggregation=token"),
-    *("train.local.checkpoint_steps=1", "train.credit=trajectory"),
-    *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0"),
+    f"updates={STEPS}", f"rollout.k={K}", "rollout.tasks_per_step=2", "env.train_tasks=4",
+    "rollout.generated_tokens=144", "train.lr=2e-5", "rollout.step_tokens=24", "model.threads=1",
+    "model.lora_rank=0", "model.dtype=float32",
+    "boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0",
+    "replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0",
+    "train.minibatch=0", "train.schedule=constant", "train.aggregation=token",
+    "train.local.checkpoint_steps=1", "train.credit=trajectory",
+    "evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0",
     'stages=[{name="all", epochs=9, expand=true}]',
-]
+]  # fmt: skip
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 ON_A_CPU = [
-    *(f"{ROLLOUT}.name=rods_cpu", f"{ROLLOUT}.load_format=auto", f"{ROLLOUT}.agent.num_workers=1"),
-    *(f"{ROLLOUT}.full_determinism=True", f"{ROLLOUT}.free_cache_engine=False"),
-    *(f"{ACTOR}.use_torch_compile=False", f"{ACTOR}.fsdp_config.use_torch_compile=False"),
+    f"{ROLLOUT}.name=rods_cpu", f"{ROLLOUT}.load_format=auto", f"{ROLLOUT}.agent.num_workers=1",
+    f"{ROLLOUT}.full_determinism=True", f"{ROLLOUT}.free_cache_engine=False",
+    f"{ACTOR}.use_torch_compile=False", f"{ACTOR}.fsdp_config.use_torch_compile=False",
     "trainer.device=cpu",
     "actor_rollout_ref.model.external_lib=verl_server",
     "actor_rollout_ref.model.use_remove_padding=False",
     "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
     "+ray_kwargs.ray_init.address=local",
-    *("ray_kwargs.ray_init.num_cpus=16", "+ray_kwargs.ray_init.num_gpus=1"),
+    "ray_kwargs.ray_init.num_cpus=16", "+ray_kwargs.ray_init.num_gpus=1",
     "+ray_kwargs.ray_init.include_dashboard=False",
-]
+]  # fmt: skip
 
 
 class Step(NamedTuple):
@@ -416,10 +416,10 @@ def test_a_lost_group_is_played_again_and_the_last_step_is_filled(tmp_path: Path
 
 
 PPO = [
-    *("--train.advantage", "gae", "critic.model.external_lib=verl_server"),
-    *("critic.model.use_remove_padding=False", "critic.fsdp.use_torch_compile=False"),
+    "--train.advantage", "gae", "critic.model.external_lib=verl_server",
+    "critic.model.use_remove_padding=False", "critic.fsdp.use_torch_compile=False",
     "+critic.model.override_config.attn_implementation=sdpa",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -36,13 +36,13 @@ PLAYED = [
 ]
 """One recipe for each environment and writer, and those of python_tool that differ in more."""
 SMALL = (
-    *("curriculum=rods", "updates=2", "model.threads=1", "model.device=cpu"),
-    *("rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=2"),
-    *("rollout.generated_tokens=96", "rollout.step_tokens=48"),
-    *("boundary.low=0.0", "boundary.high=1.0", "replay.inject=1.0", "replay.retire=[]"),
-    *("evaluation.tasks=1", "evaluation.samples=0", "evaluation.variants=0"),
-    *("synthesis.drain_seconds=60", "synthesis.variants_per_seed=1"),
-)
+    "curriculum=rods", "updates=2", "model.threads=1", "model.device=cpu",
+    "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=2",
+    "rollout.generated_tokens=96", "rollout.step_tokens=48",
+    "boundary.low=0.0", "boundary.high=1.0", "replay.inject=1.0", "replay.retire=[]",
+    "evaluation.tasks=1", "evaluation.samples=0", "evaluation.variants=0",
+    "synthesis.drain_seconds=60", "synthesis.variants_per_seed=1",
+)  # fmt: skip
 """An update is an epoch and every task is at the boundary: the second epoch has variants."""
 
 

@@ -10,13 +10,13 @@ import forked
 from places import BENCHMARKS, ROOT, SOURCE
 
 COMMANDS = (
-    *("attention", "bfcl_world", "boundary_cost", "gap_words --variants 2"),
+    "attention", "bfcl_world", "boundary_cost", "gap_words --variants 2",
     "gate_catches --variants 2 --originals 4 --words 1",
-    *("generalisation", "growth --episodes", "hints", "hostile_writer", "math_start", "mechanism"),
-    *("memory_plan --way 0 --shrink 16", "own_tools", "profile_figures", "resident"),
-    *("scale curriculum", "scale worlds", "scale writers", "search", "skyrl"),
-    *("synthesis_yield --proposals 4", "threads", "turn_outcomes", "update_step", "view"),
-)
+    "generalisation", "growth --episodes", "hints", "hostile_writer", "math_start", "mechanism",
+    "memory_plan --way 0 --shrink 16", "own_tools", "profile_figures", "resident",
+    "scale curriculum", "scale worlds", "scale writers", "search", "skyrl",
+    "synthesis_yield --proposals 4", "threads", "turn_outcomes", "update_step", "view",
+)  # fmt: skip
 """Commands of some seconds, with what makes them shorter."""
 TRAINS = "tests/trainers and tests/core/test_main_job.py train"
 PLAYS = "tests/engines samples by each engine"
@@ -42,9 +42,9 @@ ELSEWHERE = {
 }
 """Commands that are imported and parse the options of their quick form, and why that is enough."""
 MODULES = {
-    *("sft_trl", "shared", "tau2_verdicts", "trl_process", "trl_timed", "update_trl"),
+    "sft_trl", "shared", "tau2_verdicts", "trl_process", "trl_timed", "update_trl",
     "vllm_server",
-}
+}  # fmt: skip
 """What commands import or start."""
 GPU = ("decode_step", "memory", "speed")
 """Commands for a GPU that run in small on a CPU."""

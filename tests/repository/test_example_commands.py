@@ -33,10 +33,10 @@ GUIDES = ROOT / "docs" / "guides"
 GUIDE, TASKS, CLASSES, COLD, USE, MCP_GUIDE, COMPARE, VERL = (
     GUIDES / f"{name}.md"
     for name in (
-        *("tools", "tasks", "tool-classes", "cold-start", "use-the-model", "mcp"),
-        *("compare", "verl"),
+        "tools", "tasks", "tool-classes", "cold-start", "use-the-model", "mcp",
+        "compare", "verl",
     )
-)
+)  # fmt: skip
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
 

@@ -293,13 +293,13 @@ def test_the_index_has_a_line_for_each_name_and_begins_with_those_of_the_package
 
 
 WITHOUT_ENTRY = {
-    *("ABC", "Any", "False", "Generator", "Iterable", "Iterator", "Literal", "Mapping", "None"),
-    *("Path", "Protocol", "Self", "Sequence", "StrEnum", "True"),
-    *("Bools", "Floats", "Ints", "Json", "Limit", "Progress", "Region", "Role", "Status"),
-    *("Value", "Wrap", "MIB", "Estimates", "RolloutSettings", "Start"),
-    *("ChatTemplate", "Policy", "SynthesisQueue", "ToolWorld", "Weights", "Ledger"),
-    *("Interrupted", "NDArray"),
-}
+    "ABC", "Any", "False", "Generator", "Iterable", "Iterator", "Literal", "Mapping", "None",
+    "Path", "Protocol", "Self", "Sequence", "StrEnum", "True",
+    "Bools", "Floats", "Ints", "Json", "Limit", "Progress", "Region", "Role", "Status",
+    "Value", "Wrap", "MIB", "Estimates", "RolloutSettings", "Start",
+    "ChatTemplate", "Policy", "SynthesisQueue", "ToolWorld", "Weights", "Ledger",
+    "Interrupted", "NDArray",
+}  # fmt: skip
 """Names of Python; aliases and constants; settings; what RODS makes and a caller only passes on."""
 
 

@@ -280,10 +280,10 @@ WRAPPINGS = [
         "1.0(E)",
         "E+0",
     ),
-    *("0+E", "E+0x", "E-1+1", "(E)", r"\left(E\right)", "[E]", r"\text{E}", r"\boxed{E}", "(E)^1"),
-    *("((E)^{-1})^{-1}", r"\frac{1}{\frac{1}{E}}", r"\frac{-(E)}{-1}", r"\frac{2(E)}{2}", "2(E)/2"),
-    *("(-1)^2(E)", r"-1\cdot-(E)", r"\frac{2}{2}(E)", r"E\cdot 5^0", r"\sqrt[1]{E}", "+(E)"),
-]
+    "0+E", "E+0x", "E-1+1", "(E)", r"\left(E\right)", "[E]", r"\text{E}", r"\boxed{E}", "(E)^1",
+    "((E)^{-1})^{-1}", r"\frac{1}{\frac{1}{E}}", r"\frac{-(E)}{-1}", r"\frac{2(E)}{2}", "2(E)/2",
+    "(-1)^2(E)", r"-1\cdot-(E)", r"\frac{2}{2}(E)", r"E\cdot 5^0", r"\sqrt[1]{E}", "+(E)",
+]  # fmt: skip
 """What changes nothing about E."""
 ASKED = [
     (r"Simplify $\sqrt{8}$.", r"2\sqrt{2}", r"\sqrt{8}"),
@@ -325,9 +325,9 @@ def test_an_expression_of_the_question_may_stand_in_a_right_answer(
 # -- whole rewards, with questions of a file -----------------------------------------------------
 
 OWN = [
-    *("outcome", "retool", "zerotir", "artist_math"),
-    *("otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive"),
-]
+    "outcome", "retool", "zerotir", "artist_math",
+    "otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive",
+]  # fmt: skip
 RELEASED = ["torl"]
 """Rewards that ask the released scorer, which takes copied expressions."""
 

@@ -23,8 +23,8 @@ from rods.types import ToolCall
 from tir_cases import play, question
 
 REWARDS = [
-    *("outcome", "torl", "retool", "zerotir", "otc_ppo", "otc_grpo", "artist_math"),
-]
+    "outcome", "torl", "retool", "zerotir", "otc_ppo", "otc_grpo", "artist_math",
+]  # fmt: skip
 SUM = question("13", family="add")
 """What is 6 + 7?"""
 
@@ -101,7 +101,7 @@ def test_what_was_not_worked_out_does_not_pay(name: str) -> None:
 
 
 EVERYTHING = [
-    *("12, 13", "13, 12", r"\{12,13\}", "12 or 13", r"12 \text{ or } 13", "x=12, x=13", "12; 13"),
+    "12, 13", "13, 12", r"\{12,13\}", "12 or 13", r"12 \text{ or } 13", "x=12, x=13", "12; 13",
     *(
         "[12,14]",
         "(12,14)",
@@ -112,10 +112,10 @@ EVERYTHING = [
         "12 13",
         "12\n13",
     ),
-    *(r"13\\12", r"\frac{13}{1}, 12", r"\pm 13", "x", r"13 \cup 12", "$12$ or $13$", "$12$ $13$"),
-    *(r"\begin{cases}12\\13\end{cases}", r"\begin{pmatrix}12&13\end{pmatrix}", "", "What is 6+7?"),
-    *(r"\text{13 or 12}", r"\boxed{13} \boxed{12}", r"x = 12 \text{ or } x = 13", "nan", "oo"),
-]
+    r"13\\12", r"\frac{13}{1}, 12", r"\pm 13", "x", r"13 \cup 12", "$12$ or $13$", "$12$ $13$",
+    r"\begin{cases}12\\13\end{cases}", r"\begin{pmatrix}12&13\end{pmatrix}", "", "What is 6+7?",
+    r"\text{13 or 12}", r"\boxed{13} \boxed{12}", r"x = 12 \text{ or } x = 13", "nan", "oo",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", EVERYTHING)
@@ -172,9 +172,9 @@ def test_thousands_pay(answer: str) -> None:
 
 CALLS = "<think>a</think>\n<tool_call>\n%s\n</tool_call>"
 ODD = [
-    *("[" * 20_000, "\ud800", "\x00", " " * 100_000, "x " * 10_000, "9" * 20_000),
-    *("<think>" * 10_000, "</think>\n" * 10_000, "<tool_call>\n" * 10_000, "<python>" * 10_000),
-    *("</answer>" * 10_000, "```\n" * 10_000, "\\boxed{" * 10_000 + "}" * 10_000),
+    "[" * 20_000, "\ud800", "\x00", " " * 100_000, "x " * 10_000, "9" * 20_000,
+    "<think>" * 10_000, "</think>\n" * 10_000, "<tool_call>\n" * 10_000, "<python>" * 10_000,
+    "</answer>" * 10_000, "```\n" * 10_000, "\\boxed{" * 10_000 + "}" * 10_000,
     *(CALLS % body for body in ("null", "true", '"f"', "[[]]", "[null]", "9" * 10_000, "\ud800")),
     *(
         CALLS % body
@@ -192,14 +192,14 @@ ODD = [
             "[" * 2000 + "]" * 2000,
         )
     ),
-]
+]  # fmt: skip
 """Responses that say nothing that is wanted, and that a scorer could stumble over."""
 
 
 OF_CALLS = (
-    *("progress", "accuracy", "format", "envtuning"),
-    *("toolrl", "tool_n1", "artist_fc"),
-)
+    "progress", "accuracy", "format", "envtuning",
+    "toolrl", "tool_n1", "artist_fc",
+)  # fmt: skip
 UNSOLVED = TurnVerdict(True, 0, False, False, False)
 
 

@@ -235,9 +235,9 @@ def test_a_judge_is_asked_where_the_basis_asks_and_all_else_is_right(
     assert rules.score(task, played) == RuleOutcome(True)
     lines = chat.asked[-1]["messages"][1]["content"].split("\n")
     assert lines == [
-        *("assistant: Hi!", "user: I want no tea.", "assistant: None", "tool: cancelled"),
+        "assistant: Hi!", "user: I want no tea.", "assistant: None", "tool: cancelled",
         "assistant: Gladly done.",
-    ]
+    ]  # fmt: skip
     assert rules.score(task, played).why == "an assertion does not hold"
     wrong = replace(played, steps=played.steps[1:], messages=played.messages[-1:])
     assert rules.score(task, wrong).why == "the database differs"  # nobody needs to be asked

@@ -181,9 +181,9 @@ def tool_n1(truth: list[Call], text: str) -> dict[str, float]:
 NAMES = ("get", "put", "get_all", "GET", "a b", "")
 KEYS = ("x", "y", "z", "name", "arguments")
 VALUES: tuple[Any, ...] = (
-    *(0, 1, 1.0, True, False, "1", "true", None, "", [], [1], [1.0], [True], {}, {"x": 1}),
+    0, 1, 1.0, True, False, "1", "true", None, "", [], [1], [1.0], [True], {}, {"x": 1},
     *({"y": 1.0, "x": [2]}, "<think>", "</tool_call>", "\u2028", "a\nb", 10**20, -0.0, "é"),
-)
+)  # fmt: skip
 
 
 def draw_calls(rng: random.Random) -> list[Call]:
@@ -254,10 +254,10 @@ def _key(calls: list[Any], key: str, rng: random.Random) -> list[Any]:
 
 def _odd(calls: list[Any], key: str, rng: random.Random) -> list[Any]:
     odd: list[Any] = [
-        *(5, None, True, "x", [], {}, {"name": "get"}, {key: {}}, {"name": ["get"], key: {}}),
-        *({"name": "get", key: None}, {"name": "get", key: "{}"}, {"name": "get", key: []}),
-        *({"name": None, key: {}}, {"name": {"a": 1}, key: {}}, {"name": 1, key: {}}),
-    ]
+        5, None, True, "x", [], {}, {"name": "get"}, {key: {}}, {"name": ["get"], key: {}},
+        {"name": "get", key: None}, {"name": "get", key: "{}"}, {"name": "get", key: []},
+        {"name": None, key: {}}, {"name": {"a": 1}, key: {}}, {"name": 1, key: {}},
+    ]  # fmt: skip
     made = [*calls, rng.choice(odd)]
     rng.shuffle(made)
     return made
@@ -326,20 +326,20 @@ def _quoted(text: str, rng: random.Random) -> str:
 
 
 SPOIL: tuple[Callable[[str, random.Random], str], ...] = (
-    *(_insert, _insert, _cut, _drop, _twice, _body, _quoted),
+    _insert, _insert, _cut, _drop, _twice, _body, _quoted,
     lambda text, rng: text.strip("\n") + "\n",
     lambda text, rng: "Sure. " + text,
     lambda text, rng: text.replace("\n", " "),
     lambda text, rng: "",
-)
+)  # fmt: skip
 
 
 FEW = "evaluation.variants=1"
 """Of 96, where nothing is asked of them."""
 SMALL = (
-    *("updates=1", "model.threads=1", "model.device=cpu"),
-    *("rollout.k=4", "rollout.tasks_per_step=2"),
-    *("rollout.generated_tokens=96", "rollout.step_tokens=48"),
-    *("evaluation.tasks=1", "evaluation.samples=0", "env.train_tasks=8"),
-)
+    "updates=1", "model.threads=1", "model.device=cpu",
+    "rollout.k=4", "rollout.tasks_per_step=2",
+    "rollout.generated_tokens=96", "rollout.step_tokens=48",
+    "evaluation.tasks=1", "evaluation.samples=0", "env.train_tasks=8",
+)  # fmt: skip
 """One small update of a small profile."""

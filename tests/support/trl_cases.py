@@ -16,15 +16,15 @@ from rods.config import RunConfig
 
 STEPS = 4
 SMALL = [
-    *(f"updates={STEPS}", "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=4"),
-    *("rollout.generated_tokens=48", "rollout.step_tokens=24", "model.threads=1"),
-    *("boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0"),
-    *("replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0"),
-    *("train.minibatch=0", "train.schedule=constant", "train.aggregation=token"),
-    *("train.local.checkpoint_steps=1", "train.credit=trajectory"),
-    *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0"),
+    f"updates={STEPS}", "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=4",
+    "rollout.generated_tokens=48", "rollout.step_tokens=24", "model.threads=1",
+    "boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0",
+    "replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0",
+    "train.minibatch=0", "train.schedule=constant", "train.aggregation=token",
+    "train.local.checkpoint_steps=1", "train.credit=trajectory",
+    "evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0",
     'stages=[{name="all", epochs=9, expand=true}]',
-]
+]  # fmt: skip
 
 
 REFUSED: list[tuple[list[str], str]] = [

@@ -20,9 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 API = Path(__file__).with_name("api")
 PURPOSES = (
-    *("train", "tasks", "environments", "rewards", "runs", "loops", "sandbox"),
-    *("extend", "types", "batches"),
-)
+    "train", "tasks", "environments", "rewards", "runs", "loops", "sandbox",
+    "extend", "types", "batches",
+)  # fmt: skip
 """Pages in the order of the index."""
 DIRECTIVE = re.compile(r"^::: (\S+)\n((?: .+\n)*)", re.M)
 ENTRY = re.compile(r"<!-- (::: \S+\n(?: [^\n]+\n)*)-->\n.*?<!-- end of the entry -->\n", re.S)

@@ -161,10 +161,10 @@ def _synthesize(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]
     number = max(1, round(cell.arm.static_variants * len(originals)))
     how = "--resume" if queue_of(target).exists() else "--out"
     return rods(
-        *("synth", how, str(target), "--tasks", str(seeds), "--n", str(number)),
-        *("--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)),
+        "synth", how, str(target), "--tasks", str(seeds), "--n", str(number),
+        "--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed),
         *(f"--{text}" for text in cell.arm.overrides),
-    )
+    )  # fmt: skip
 
 
 def _with_variants(cell: GridRun, where: Path) -> GridRun:

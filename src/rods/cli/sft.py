@@ -28,9 +28,9 @@ CHECKPOINT_SECONDS = 180.0
 """Longest time between checkpoints, unless writing one takes over a twentieth of it."""
 RECENT = 50  # updates that the card averages for its first and last loss, at most half of all
 READ = (
-    *("model.lora_rank", "model.device", "model.dtype", "model.threads"),
-    *("train.lr", "train.schedule", "train.local.microbatch_tokens"),
-)
+    "model.lora_rank", "model.device", "model.dtype", "model.threads",
+    "train.lr", "train.schedule", "train.local.microbatch_tokens",
+)  # fmt: skip
 """Settings that this command reads."""
 ALSO = ("resume", "target", "updates", "as_json")  # parameters that a resumed training may have
 

@@ -22,16 +22,16 @@ FILES = ("env.tasks", "static.variants")
 """Files of tasks. The saved state refuses a pool of other tasks than its own."""
 PLACES = frozenset(
     {
-        *("model.threads", "env.options.token", "engine.folder", "engine.vllm.command"),
-        *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
-        *("ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout"),
-        *("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
-        *("rollout.worlds.call_seconds", "rollout.worlds.processes"),
-        *("synthesis.drain_seconds", "engine.vllm.memory", "engine.vllm.sleep"),
-        *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
-        *("train.local.gradient_checkpointing", "train.local.memory_gib"),
+        "model.threads", "env.options.token", "engine.folder", "engine.vllm.command",
+        "rollout.concurrency", "rollout.seconds", "rollout.max_invalid",
+        "ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout",
+        "rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging",
+        "rollout.worlds.call_seconds", "rollout.worlds.processes",
+        "synthesis.drain_seconds", "engine.vllm.memory", "engine.vllm.sleep",
+        "train.local.checkpoint_steps", "train.local.microbatch_tokens",
+        "train.local.gradient_checkpointing", "train.local.memory_gib",
     }
-)
+)  # fmt: skip
 """Settings, or sections of them, of machine, speed and time limits; plug-ins declare their own."""
 
 

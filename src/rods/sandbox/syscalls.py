@@ -63,9 +63,9 @@ landlock_create_ruleset 444 444|landlock_add_rule 445 445|landlock_restrict_self
 """What commands need besides the table: to start programs, wait for them and end them (Landlock
 bounds whom), and links."""
 MODES_AND_TIMES = (
-    *((90, -1), (91, 52), (268, 53), (452, 452)),
-    *((132, -1), (235, -1), (261, -1), (280, 88)),
-)
+    (90, -1), (91, 52), (268, 53), (452, 452),
+    (132, -1), (235, -1), (261, -1), (280, 88),
+)  # fmt: skip
 """chmod and utime in all their forms. Landlock does not watch them, and the user who
 trains owns files outside: they are granted and not kept."""
 NAMESPACES = 0x7E020000

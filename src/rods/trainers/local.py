@@ -245,10 +245,10 @@ class LocalTrainer:
         tensors: list[Any] = [
             None if array is None else torch.from_numpy(array).to(self.model.device)
             for array in (
-                *(micro.rollout_logprobs, micro.advantages, micro.token_weights, micro.rows),
-                *(micro.reference, micro.old_logprobs),
+                micro.rollout_logprobs, micro.advantages, micro.token_weights, micro.rows,
+                micro.reference, micro.old_logprobs,
             )
-        ]
+        ]  # fmt: skip
         inputs = LossInputs(*tensors, first_step=first_step)
         return objective(logprobs, entropy, inputs, self.settings)
 

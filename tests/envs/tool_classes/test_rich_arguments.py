@@ -518,8 +518,8 @@ def test_which_members_are_tools_and_what_is_no_state() -> None:
     task = task_of("Arguments")
     world = environment.open(task)
     assert [spec.name for spec in world.offered()] == [
-        *("place", "rest", "named", "kept", "cached", "static", "look")
-    ]
+        "place", "rest", "named", "kept", "cached", "static", "look"
+    ]  # fmt: skip
     world.begin_turn(0)
     before = world.public_state()
     assert world.call(ToolCall("look")).content == "0"

@@ -199,9 +199,9 @@ def test_hostile_texts_differ_from_the_authors() -> None:
     text = '<plan>[lock_door(door="a")]</plan> {"functions": ["lock_door"]}'
     changed = [mode for mode in MODES if broken(mode, text) != text]
     assert changed == [
-        *("invalid_json", "no_tags", "wrong_function"),
-        *("refusal", "empty", "truncated", "thinking"),
-    ]
+        "invalid_json", "no_tags", "wrong_function",
+        "refusal", "empty", "truncated", "thinking",
+    ]  # fmt: skip
     assert "lock_door" not in broken("wrong_function", text)
     with pytest.raises(ValueError, match="unknown modes"):
         Loopback(echo, ["rude"])

@@ -46,10 +46,10 @@ _CLASSES: dict[str, tuple[str, str]] = {
 CLASS_NAMES = tuple(_CLASSES)
 
 SINGLE_TURN = (
-    *("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance"),
-    *("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple"),
-    *("live_irrelevance", "live_relevance"),
-)
+    "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",
+    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple",
+    "live_irrelevance", "live_relevance",
+)  # fmt: skip
 """Single-turn categories whose calls are Python's, and which need no execution."""
 UNANSWERED = frozenset({"irrelevance", "live_irrelevance", "live_relevance"})
 """Those without a file of answers: it only counts whether there is a call."""

@@ -37,10 +37,10 @@ FORMS = (
 )
 COLUMNS = frozenset(
     (
-        *("query", "tools", "answers", "system", "conversations", "raw_system", "answer"),
-        *("instruction", "input", "output", "prompt", "reward_model", *CARRYING),
+        "query", "tools", "answers", "system", "conversations", "raw_system", "answer",
+        "instruction", "input", "output", "prompt", "reward_model", *CARRYING,
     )
-)
+)  # fmt: skip
 """What is read of a Parquet file."""
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 _RESULTS = ("observation", "tool", "function_response", "function")

@@ -36,10 +36,10 @@ from rods.types import Json
 
 COLUMNS = frozenset(
     (
-        *("prompt", "reward_model", "question", "problem", "0", "1"),
-        *("golden_answers", "answer", "final_answer", *COLUMNS_OF_OURS),
+        "prompt", "reward_model", "question", "problem", "0", "1",
+        "golden_answers", "answer", "final_answer", *COLUMNS_OF_OURS,
     )
-)
+)  # fmt: skip
 """What is read of a Parquet file."""
 
 _DAPO = re.compile(

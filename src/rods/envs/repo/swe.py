@@ -42,8 +42,8 @@ _NAMES = (
 )
 DECIDING = (
     *(name for one in _NAMES.split() for name in (one, f"*/{one}")),
-    *("*.egg-info/*", "*.dist-info/*", "*.pth"),
-)
+    "*.egg-info/*", "*.dist-info/*", "*.pth",
+)  # fmt: skip
 """Files that decide how tests are run: those of the image stay, whatever a patch says of them."""
 
 

@@ -283,9 +283,9 @@ def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ())
 
 
 _DROPPED = {
-    *("$defs", "$ref", "title", "const", "oneOf", "anyOf", "discriminator", "items"),
+    "$defs", "$ref", "title", "const", "oneOf", "anyOf", "discriminator", "items",
     "additionalProperties",
-}
+}  # fmt: skip
 
 
 def _united(parts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -41,12 +41,12 @@ from rods.infra.dotted import nearest
 from rods.infra.interrupt import said, shown, unless_ctrl_c
 
 _TEXTS: tuple[Any, ...] = (
-    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
-    *(zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, complex, uuid.UUID, PurePath, range),
-    *(ipaddress.IPv4Interface, ipaddress.IPv4Address, ipaddress.IPv4Network),
-    *(ipaddress.IPv6Interface, ipaddress.IPv6Address, ipaddress.IPv6Network),
-    *(np.datetime64, np.timedelta64, np.longdouble, np.clongdouble),
-)
+    datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone,
+    zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, complex, uuid.UUID, PurePath, range,
+    ipaddress.IPv4Interface, ipaddress.IPv4Address, ipaddress.IPv4Network,
+    ipaddress.IPv6Interface, ipaddress.IPv6Address, ipaddress.IPv6Network,
+    np.datetime64, np.timedelta64, np.longdouble, np.clongdouble,
+)  # fmt: skip
 """Types whose `str` says all of a value; one that derives from another comes before it."""
 _SCALARS: tuple[Any, ...] = (str, int, float, bytes, bytearray, *_TEXTS)
 _ROWS = (list, tuple, deque, array)

@@ -32,30 +32,30 @@ HOST = HostTrainer(
     "TRL's GRPOTrainer",
     frozenset(
         {
-            *("critic", "kl in rewards", "loss of inserted tokens", "perplexity"),
-            *("further draws", "truncated weights"),
+            "critic", "kl in rewards", "loss of inserted tokens", "perplexity",
+            "further draws", "truncated weights",
             # Its ratio by sequence moves all tokens alike, so that credit by token would cancel.
-            *("credit of gspo", "pipeline", "synchronous turns"),
-            *("fixed weights", "all weights for a server"),
-            *("limit of trajectories", "evaluation on the way"),
+            "credit of gspo", "pipeline", "synchronous turns",
+            "fixed weights", "all weights for a server",
+            "limit of trajectories", "evaluation on the way",
         }
     ),
     # Only the local trainer knows them; TRL's optimizer is `optim`.
     unread={"train.local": ("optimizer_memory", "memory_gib")},
-)
+)  # fmt: skip
 ROLLED_OUT_BY_US = (
-    *("top_k", "min_p", "repetition_penalty", "generation_kwargs", "chat_template_kwargs"),
-    *("cache_implementation", "use_transformers_paged", "use_transformers_continuous_batching"),
-    *("transformers_continuous_batching_config", "max_tool_calling_iterations"),
-    *("num_generations_eval", "reward_weights", "multi_objective_aggregation"),
-    *("fork_threshold_tokens", "request_timeout", "weight_sync_timeout", "max_inflight_tasks"),
-    *("queue_maxsize", "heartbeat_stale_after_s"),
-)
+    "top_k", "min_p", "repetition_penalty", "generation_kwargs", "chat_template_kwargs",
+    "cache_implementation", "use_transformers_paged", "use_transformers_continuous_batching",
+    "transformers_continuous_batching_config", "max_tool_calling_iterations",
+    "num_generations_eval", "reward_weights", "multi_objective_aggregation",
+    "fork_threshold_tokens", "request_timeout", "weight_sync_timeout", "max_inflight_tasks",
+    "queue_maxsize", "heartbeat_stale_after_s",
+)  # fmt: skip
 """Arguments of TRL's generation and rewards, which are ours; those of its vLLM begin with vllm_."""
 OWNED = (
-    *("reward_funcs", "reward_processing_classes", "train_dataset", "eval_dataset"),
-    *("tools", "environment_factory", "rollout_func"),
-)
+    "reward_funcs", "reward_processing_classes", "train_dataset", "eval_dataset",
+    "tools", "environment_factory", "rollout_func",
+)  # fmt: skip
 """Arguments of TRL's trainer that are the run's; on a command line, `FIRST` are, too."""
 FIRST = ("output_dir", "model", "processing_class", "peft_config")
 AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}

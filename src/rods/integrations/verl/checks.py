@@ -21,16 +21,16 @@ MODE = "trainer.v1.trainer_mode"
 SYNC, COLOCATED, SEPARATE = "sync", "colocate_async", "separate_async"
 """Everything in turn; rollouts that go on under new weights, on the GPUs that train; on others."""
 HELD = (
-    *("data.train_files", "data.val_files", "trainer.default_local_dir"),
-    *("data.train_batch_size", "data.max_prompt_length", "data.max_response_length"),
-    *("data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path"),
-    *("data.custom_cls.name", "actor_rollout_ref.model.path", "actor_rollout_ref.rollout.n"),
-    *("actor_rollout_ref.rollout.temperature", "actor_rollout_ref.rollout.top_p"),
-    *("actor_rollout_ref.rollout.top_k", "actor_rollout_ref.rollout.max_model_len"),
-    *("actor_rollout_ref.rollout.calculate_log_probs", "trainer.total_epochs"),
-    *("actor_rollout_ref.rollout.agent.default_agent_loop", "trainer.test_freq"),
+    "data.train_files", "data.val_files", "trainer.default_local_dir",
+    "data.train_batch_size", "data.max_prompt_length", "data.max_response_length",
+    "data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path",
+    "data.custom_cls.name", "actor_rollout_ref.model.path", "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.rollout.temperature", "actor_rollout_ref.rollout.top_p",
+    "actor_rollout_ref.rollout.top_k", "actor_rollout_ref.rollout.max_model_len",
+    "actor_rollout_ref.rollout.calculate_log_probs", "trainer.total_epochs",
+    "actor_rollout_ref.rollout.agent.default_agent_loop", "trainer.test_freq",
     "trainer.val_before_train",
-)
+)  # fmt: skip
 """What our half of the work counts on: no override changes it."""
 OURS = {
     "algorithm.filter_groups.enable": False,
@@ -44,11 +44,11 @@ HOST = HostTrainer(
     "verl",
     frozenset(
         {
-            *("kl in rewards of groups", "loss of inserted tokens", "perplexity"),
+            "kl in rewards of groups", "loss of inserted tokens", "perplexity",
             # Its own GSPO is always the mean over sequence means.
-            *("further draws", "filter of a critic", "aggregation of gspo"),
-            *("cosine without an end", "synchronous turns", "truncated weights in a nucleus"),
-            *("our engines", "limit of trajectories", "evaluation on the way"),
+            "further draws", "filter of a critic", "aggregation of gspo",
+            "cosine without an end", "synchronous turns", "truncated weights in a nucleus",
+            "our engines", "limit of trajectories", "evaluation on the way",
         }
     ),
     # Only engines and memory of our own know them.
@@ -57,7 +57,7 @@ HOST = HostTrainer(
         "engine.vllm": ("command", "sleep", "options"),
         "train.local": ("optimizer_memory", "memory_gib"),
     },
-)
+)  # fmt: skip
 
 
 def require_known(config: RunConfig) -> None:

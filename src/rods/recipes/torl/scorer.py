@@ -97,17 +97,17 @@ def _undelimited(text: str) -> str:
 
 
 _REPLACED = (
-    *(("an ", ""), (".$", "$"), ("\\$", ""), ("\\ ", ""), (" ", ""), ("mbox", "text")),
-    *((",\\text{and}", ","), ("\\text{and}", ","), ("\\text{m}", "\\text{}")),
-    *(("\\left", ""), ("\\right", ""), ("\u2236", ":"), ("\uff0c", ","), ("$", "")),
-    *(("\\approx", "="), ("\\simeq", "="), ("\\sim", "="), ("^\\prime", "'")),
-    *(("^{\\prime}", "'"), ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("^\\circ", "")),
-    *(("%", ""), ("\u221a", "\\sqrt"), ("\u221e", "\\infty"), ("\u222a", "\\cup")),
-)
+    ("an ", ""), (".$", "$"), ("\\$", ""), ("\\ ", ""), (" ", ""), ("mbox", "text"),
+    (",\\text{and}", ","), ("\\text{and}", ","), ("\\text{m}", "\\text{}"),
+    ("\\left", ""), ("\\right", ""), ("\u2236", ":"), ("\uff0c", ","), ("$", ""),
+    ("\\approx", "="), ("\\simeq", "="), ("\\sim", "="), ("^\\prime", "'"),
+    ("^{\\prime}", "'"), ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("^\\circ", ""),
+    ("%", ""), ("\u221a", "\\sqrt"), ("\u221e", "\\infty"), ("\u222a", "\\cup"),
+)  # fmt: skip
 _REMOVED = (
-    *("square", "ways", "integers", "dollars", "mph", "inches", "hours", "km", "units"),
-    *("\\ldots", "sue", "points", "feet", "minutes", "digits", "cents", "degrees", "cm", "gm"),
-    *("pounds", "meters", "meals", "edges", "students", "childrentickets", "multiples"),
-    *("\\text{s}", "\\text{.}", "\\text{\ns}", "\\text{}^2", "\\text{}^3", "\\text{\n}"),
-    *("\\text{}", "\\mathrm{th}", "^\\circ", "^{\\circ}", "\\;", ",\\!", "{,}", '"', "\\dots"),
-)
+    "square", "ways", "integers", "dollars", "mph", "inches", "hours", "km", "units",
+    "\\ldots", "sue", "points", "feet", "minutes", "digits", "cents", "degrees", "cm", "gm",
+    "pounds", "meters", "meals", "edges", "students", "childrentickets", "multiples",
+    "\\text{s}", "\\text{.}", "\\text{\ns}", "\\text{}^2", "\\text{}^3", "\\text{\n}",
+    "\\text{}", "\\mathrm{th}", "^\\circ", "^{\\circ}", "\\;", ",\\!", "{,}", '"', "\\dots",
+)  # fmt: skip

@@ -85,9 +85,9 @@ def _parse(text: str) -> Json:
 _OPENING = frozenset('{["-0123456789ntf')
 
 _OUTCOMES = {"ok", "okay", "done", "result", "status", "accepted", "allowed", "approved"} | {
-    *("authenticated", "authentication", "authorized", "completed", "confirmed", "succeeded"),
-    *("success", "successful", "successfully", "valid", "validated", "verified"),
-}
+    "authenticated", "authentication", "authorized", "completed", "confirmed", "succeeded",
+    "success", "successful", "successfully", "valid", "validated", "verified",
+}  # fmt: skip
 """Words of fields that state by a boolean whether a call did what it was asked to."""
 _FAULTS = {"error", "errors", "exception", "failed", "failure", "fault"}
 _MESSAGES = {"message", "status", "result", "detail", "details", "reason", "response"}

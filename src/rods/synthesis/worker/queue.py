@@ -113,10 +113,10 @@ class SqliteQueue:
             self._db.run(
                 "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
                 (
-                    *(request.seed.id, request.number, task),
-                    *(outcome.distance, outcome.tried, rejected, seconds),
+                    request.seed.id, request.number, task,
+                    outcome.distance, outcome.tried, rejected, seconds,
                 ),
-            )
+            )  # fmt: skip
             self._finish(request.seed.id)
             self.put("usage", usage)
 
