@@ -11,12 +11,13 @@ from unittest.mock import Mock
 from urllib.error import URLError
 
 import pytest
+from rich.table import Table
 from typer.main import get_command
 
 from places import SOURCE
 from rods.assemble.outline import Outline
 from rods.cli import main as program
-from rods.cli.common import overrides, profile_for
+from rods.cli.common import overrides, print_results, profile_for, progress, say
 from rods.config import ModelSettings, Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
@@ -715,3 +716,16 @@ def test_commands_to_paste_quote_their_paths() -> None:
         text = re.sub(r'"\s*\n\s*f"', "", file.read_text(encoding="utf-8"))
         found |= {(file.name, name) for name in re.findall(bare, text)}
     assert {name for _, name in found} <= {"at"}, found
+
+
+@pytest.mark.parametrize("text", ["./hotel.py:hotel: wrong", "./a.py:key: wrong"])
+def test_a_name_between_colons_is_no_picture(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(text)
+    table = Table("what")
+    table.add_row(text)
+    print_results({}, text, table)
+    with progress(text, 1) as advance:
+        advance(1, text, 1)
+    shown = capsys.readouterr()
+    assert shown.out.count(text) == 2
+    assert shown.err.count(text) >= 2

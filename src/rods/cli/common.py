@@ -89,7 +89,7 @@ PromptDialect = Annotated[
 
 def out() -> Console:
     """Console of results."""
-    return Console(soft_wrap=True)
+    return Console(soft_wrap=True, emoji=False)
 
 
 RESULTS: ContextVar[TextIO | None] = ContextVar("RESULTS", default=None)
@@ -108,7 +108,7 @@ def print_results(data: object, *shown: RenderableType) -> None:
 
 def say(text: str) -> None:
     """Print a line on standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False).print(text)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
         A function that takes the number done, a note, and the total if that was not known.
     """
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, "{task.fields[note]}", console=Console(stderr=True))
+    bar = Progress(*columns, "{task.fields[note]}", console=Console(stderr=True, emoji=False))
     plain = not bar.console.is_terminal
     with bar, waiting(what) if plain else nullcontext(str) as begin:
         line = bar.add_task(what, total=total, note="")

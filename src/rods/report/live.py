@@ -55,7 +55,7 @@ class TrainDisplay:
         `total_steps` are the run's updates (0: unknown); in a `pipelined` run groups are rolled out
         beside updates, and the schedule has metrics.
         """
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or Console(stderr=True, highlight=False, emoji=False)
         self._title, self._total, self._clock = title, total_steps, clock
         self._pipelined = pipelined
         self._live: Live | None = None

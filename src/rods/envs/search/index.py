@@ -164,7 +164,7 @@ def _built(numbered: _Words, shown: bool) -> Any:
 def _read(corpus: Path, starts: array[int], shown: bool) -> Iterator[str]:
     """The texts of a corpus; notes where their lines start."""
     size = corpus.stat().st_size
-    with Progress(console=Console(stderr=True), disable=not shown) as bar:
+    with Progress(console=Console(stderr=True, emoji=False), disable=not shown) as bar:
         task = bar.add_task(f"reading {corpus.name} ({size / 2**20:,.0f} MiB)", total=size)
         for start, document in read_lines(corpus):
             starts.append(start)
