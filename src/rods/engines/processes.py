@@ -306,13 +306,13 @@ async def _program(count: int) -> list[Replica]:
     pairs = [socket.socketpair() for _ in range(count)]
     theirs = [their.fileno() for _, their in pairs]
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rods.engines.replica", *map(str, theirs),
+        *(sys.executable, "-m", "rods.engines.replica", *map(str, theirs)),
         pass_fds=theirs,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=2,  # what a library prints is no result of the run
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         start_new_session=True,  # Ctrl-C is for the run, which then ends it
-    )  # fmt: skip
+    )
     for _, their in pairs:
         their.close()
     streams = [await asyncio.open_connection(sock=own) for own, _ in pairs]
