@@ -16,10 +16,10 @@ if (location.protocol === "file:") {
     }
 
     postMessage(data) {
-      const { MessageEvent } = this.frame.contentWindow;
-      this.loaded.then(() =>
-        this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data }))
-      );
+      this.loaded.then(() => {
+        const inside = this.frame.contentWindow;
+        inside.dispatchEvent(new inside.MessageEvent("message", { data }));
+      });
     }
   };
 }

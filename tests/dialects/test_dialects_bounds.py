@@ -71,6 +71,13 @@ def test_calls_beyond_the_bound_are_malformed(name: str, kind: str) -> None:
         assert len(parsed.feedback) < 600
 
 
+def test_calls_that_are_too_large_together_are_malformed() -> None:
+    call = JSON["hermes"](json.dumps("a" * (MAX_CHARACTERS * 2 // 3)))
+    one, two = (structured("hermes").parse(t, OFFERED, truncated=False) for t in (call, call * 2))
+    assert one.verdict is ParseVerdict.CALLS
+    assert (two.verdict, two.calls) == (ParseVerdict.MALFORMED, ())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_within_the_bound_are_read(name: str) -> None:
     deep = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)

@@ -163,6 +163,14 @@ def test_a_check_whose_tool_conversations_are_all_refused_fails() -> None:
     assert "think" in report.text().splitlines()[1]  # what to do
 
 
+def test_results_that_join_but_cannot_be_rendered_whole_fail_the_check() -> None:
+    refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no tool') }}{% endif %}"
+    report = check_template(FakeTokenizer(families.turns(refusal + families.RESULT)), "hermes")
+    assert {f.kind for f in report.findings} == {"refused"}
+    assert report.joined and not report.ok
+    assert "no tool" in report.tools.text
+
+
 def test_the_second_round_of_results_is_compared() -> None:
     report = check_template(FakeTokenizer(families.DEEPSEEK), "hermes")
     wrong = {f.conversation for f in report.findings if f.kind == "boundary"}

@@ -112,6 +112,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (np.longdouble(1), np.longdouble(2)),
     (np.datetime64("2026-01-01T00:00:00.1"), np.datetime64("2026-01-01T00:00:00.2")),
     (np.timedelta64(5, "D"), np.timedelta64(5, "h")),
+    (np.timedelta64(1, "Y"), np.timedelta64(1, "M")),
     (np.arange(3), np.zeros(3)),
     (np.ones((2, 2)), np.eye(2)),
     (np.array(1), np.array(2)),
