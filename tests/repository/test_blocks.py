@@ -86,6 +86,8 @@ def require_python(words: list[str]) -> None:
         assert words[1] in ("venv", "pytest", "verl.model_merger") or (
             importlib.util.find_spec(words[1])
         ), words[1]
+    elif words[0] == "-c":
+        compile(words[1], "python -c", "exec")
     elif words[0] not in MADE:
         text = (ROOT / words[0]).read_text(encoding="utf-8")
         asked = {word for word in words if word.startswith("--") and word[2:] not in keys()}
