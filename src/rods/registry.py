@@ -19,6 +19,7 @@ import inspect
 import os
 import sys
 import tomllib
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -154,7 +155,7 @@ def load(setting: str, address: str) -> Any:
             names = ", ".join(near) or "no names"
             raise ConfigError(f"{module} has no {attribute!r}. It has {names}.")
         return getattr(found, attribute)
-    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
+    except (Exception, SystemExit) as error:  # whatever a user's module raises
         said, where = str(error).removesuffix("."), f"{setting}: {address!r}"
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             raise ConfigError(
@@ -162,8 +163,17 @@ def load(setting: str, address: str) -> Any:
                 "directory too; a file is named FILE.py:attribute."
             ) from error
         # Without a kind: what the module makes is refused, such as a tool without a type hint.
-        kind = "" if isinstance(error, RodsError) else f"{type(error).__name__}: "
+        kind = "" if isinstance(error, RodsError) else f"{type(error).__name__}{_line(error)}: "
         raise ConfigError(f"{where}: {kind}{said}.") from error
+
+
+def _line(error: BaseException) -> str:
+    """The line of a user's module at which `error` was raised; nothing if none was executed."""
+    known = (str(Path(__file__).parent), str(Path(importlib.__file__).parent), "<frozen")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(known)]
+    lines = [frame.lineno for frame in own if frame.filename == own[0].filename]
+    return f" in {Path(own[0].filename).name}, line {lines[-1]}" if own else ""
 
 
 def _of_name(module: str) -> ModuleType:

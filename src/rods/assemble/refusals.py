@@ -114,8 +114,9 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
                 f'model.name = "{config.model.name}": this bundled policy was pretrained with '
                 f"other tools than those of env.name = {config.env.name!r} "
                 f"({', '.join(unknown[:3])}), so it would never call them. Name your own model "
-                "(--model FOLDER_OR_HUB_NAME), or teach smollm2-bfcl these tools on this machine "
-                "(docs/guides/cold-start.md)."
+                "(--model FOLDER_OR_HUB_NAME), or teach smollm2-bfcl these tools on this machine: "
+                "`rods demonstrate`, `rods sft`, then `rods train --profile smollm2 --model cold`, "
+                "as docs/guides/cold-start.md shows."
             )
 
 

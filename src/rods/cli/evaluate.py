@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
 
@@ -159,8 +159,11 @@ def _held_out(config: RunConfig, run: Path | None) -> None:
     from rods.report.run_data import evaluation_of as evaluation_from
 
     common.say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
-    with common.progress("held-out trajectories", None) as show, evaluation_of(config, run) as work:
-        rows = work(lambda done, total: show(done, "", total))
+    with ExitStack() as stack:
+        with common.progress("preparing model and held-out tasks", None):
+            work = stack.enter_context(evaluation_of(config, run))
+        with common.progress("held-out trajectories", None) as show:
+            rows = work(lambda done, total: show(done, "", total))
     common.print_results(rows, evaluation_table(evaluation_from("after", rows)))
 
 

@@ -371,7 +371,7 @@ def _table(collection: Collection, what: str) -> Table:
     table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         far = sorted(counted.distances)[len(counted.distances) // 2]
-        table.add_row("median distance of structure to the seed task (0: equal)", f"{far:.3f}", "")
+        table.add_row("median distance of structure to the seed task (0: as wanted)", f"{far:.3f}", "")
     for stage, row in sorted(collection.worker.usage().items()):
         for figure in FIGURES:
             what = f"{stage}: {figure.replace('_', ' ')} per accepted"
