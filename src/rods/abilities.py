@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
+from rods.infra.text import by_value
 from rods.task import Task
 from rods.types import Json
 
@@ -96,6 +97,21 @@ def knowledge_of(environment: object) -> Path | None:
     """The folder of what an environment's values mean; None: it brings none."""
     knowing = ability(environment, Knowing)
     return knowing.knowledge if knowing else None
+
+
+@runtime_checkable
+class ResultRule(Protocol):
+    """An environment that compares results by a rule of its own; others compare values."""
+
+    def result_key(self, content: str) -> str:
+        """What results that count as equal have in common."""
+        ...
+
+
+def result_key(environment: object) -> Callable[[str], str]:
+    """How results of an environment are compared: two are equal if this gives the same of both."""
+    rule = ability(environment, ResultRule)
+    return rule.result_key if rule else by_value
 
 
 @runtime_checkable

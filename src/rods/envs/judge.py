@@ -1,8 +1,9 @@
 """The per-turn judge of stateful tool worlds: the ground truth's world beside the agent's.
 
 Owns the traces of a ground truth and the comparison with one world: states of all classes equal,
-results of the turn contained in all results so far. Never shows a trace to a policy. What a world
-is made of is behind `Machine`. What worlds of one task share is kept for the next one.
+results of the turn contained in all results so far, by value or by a benchmark's rule. Never shows
+a trace to a policy. What a world is made of is behind `Machine`. What worlds of one task share is
+kept for the next one.
 
     replay = replayed(machine, [turn.ground_truth for turn in task.turns])
     Judge(other_machine).state(replay[0])
@@ -14,13 +15,14 @@ import difflib
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.turns import TurnWorld, require_env
+from rods.infra.text import by_value
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
@@ -66,14 +68,18 @@ class TurnReplay:
     snapshot: Mapping[str, State]
     """Public state of every class after the turn; classes that did not change share an object."""
     needed: Mapping[str, int]
-    """How often each result must be among the agent's."""
+    """How often each result must be among the agent's, by its key."""
 
 
+Key: TypeAlias = Callable[[str], str]
+"""What results that count as equal have in common, of the content of one."""
 Replay: TypeAlias = tuple[TurnReplay, ...]
 """The ground truth of a task, executed in a fresh world."""
 
 
-def replayed(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Replay:
+def replayed(
+    machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]], key: Key = by_value
+) -> Replay:
     """Execute calls in a fresh world and keep results and states, turn by turn."""
     last: dict[str, State] = dict(machine.initial())
     turns: list[TurnReplay] = []
@@ -82,28 +88,28 @@ def replayed(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> R
         for name, state in last.items():
             if not machine.unchanged(name, state):
                 last[name] = machine.copy_state(name)
-        turns.append(TurnReplay(results, dict(last), Counter(r.content for r in results)))
+        turns.append(TurnReplay(results, dict(last), Counter(key(r.content) for r in results)))
     return tuple(turns)
 
 
 class Judge:
     """Compares one world with the replay, turn by turn; remembers what did not change."""
 
-    __slots__ = ("_initial", "_machine", "_pool", "_seen")
+    __slots__ = ("_initial", "_key", "_machine", "_pool", "_seen")
 
-    def __init__(self, machine: Machine):
-        self._machine = machine
+    def __init__(self, machine: Machine, key: Key = by_value):
+        self._machine, self._key = machine, key
         self._initial = machine.initial()
         self._pool = Counter[str]()
         self._seen: dict[str, tuple[int, State, bool]] = {}
 
     def add(self, result: ToolResult) -> None:
         """Take note of one result of the agent."""
-        self._pool[result.content] += 1
+        self._pool[self._key(result.content)] += 1
 
     def executed(self, turn: TurnReplay) -> bool:
         """Every ground-truth result of the turn is among all results so far, as a multiset."""
-        return all(self._pool[content] >= count for content, count in turn.needed.items())
+        return all(self._pool[key] >= count for key, count in turn.needed.items())
 
     def state(self, turn: TurnReplay) -> bool:
         """Every public attribute of every class equals the ground truth's."""
@@ -122,6 +128,9 @@ class Judge:
 
 class PreparedTask(ABC):
     """A task made ready: its tools, and (on first use) its replay."""
+
+    key: Key = staticmethod(by_value)
+    """How results are compared."""
 
     def __init__(self, task: Task, specs: Mapping[str, ToolSpec]):
         self.task, self.specs = task, specs
@@ -143,7 +152,8 @@ class PreparedTask(ABC):
     @cached_property
     def replay(self) -> Replay:
         """The ground truth's trace; computed once, in this process."""
-        return replayed(self.machine(), [turn.ground_truth for turn in self.task.turns])
+        truth = [turn.ground_truth for turn in self.task.turns]
+        return replayed(self.machine(), truth, self.key)
 
 
 Ready = TypeVar("Ready", bound=PreparedTask)
@@ -187,7 +197,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
     def __init__(self, prepared: Ready):
         super().__init__(prepared.task)
         self._prepared, self._machine = prepared, prepared.machine()
-        self._judge = Judge(self._machine)
+        self._judge = Judge(self._machine, prepared.key)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn (of the first one before any turn was begun)."""

@@ -23,7 +23,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from rods.abilities import QuestionSource, ability, initial_state
+from rods.abilities import QuestionSource, ability, initial_state, result_key
 from rods.env import AnswerJudge, Environment, TurnVerdict, called
 from rods.errors import EnvError, TaskError
 from rods.infra.dotted import nearest
@@ -96,6 +96,8 @@ class _Replayed(NamedTuple):
 
     offered: tuple[ToolSpec, ...]
     results: list[ToolResult]
+    keys: list[tuple[str, bool]]
+    """What equal results have in common: their key, and whether they failed."""
     verdict: TurnVerdict
     snapshot: object
 
@@ -179,12 +181,14 @@ def _row(task: Task, finding: TaskFault, turn: int, detail: str) -> CheckRow:
 
 def _replay(task: Task, environment: Environment) -> list[_Replayed]:
     turns: list[_Replayed] = []
+    key = result_key(environment)
     with closing(environment.open(task)) as world:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             offered = world.offered()
             results = [called(world, call) for call in turn.ground_truth]
-            turns.append(_Replayed(offered, results, world.end_turn(), world.snapshot()))
+            keys = [(key(r.content), r.failed) for r in results]
+            turns.append(_Replayed(offered, results, keys, world.end_turn(), world.snapshot()))
     return turns
 
 
@@ -244,12 +248,11 @@ def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
 
 def _unstable(task: Task, *replays: Sequence[_Replayed]) -> Iterator[Finding]:
     for index, (turn, one, other) in enumerate(zip(task.turns, *replays, strict=True)):
-        pairs = zip(turn.ground_truth, one.results, other.results, strict=True)
+        pairs = zip(turn.ground_truth, one.keys, other.keys, strict=True)
         named = next((f": {call}" for call, here, there in pairs if here != there), "")
-        for name in ("results", "snapshot", "verdict"):
+        for name, what in (("keys", "results"), ("snapshot", "snapshots"), ("verdict", "verdicts")):
             if getattr(one, name) != getattr(other, name):
-                what = f"{name.removesuffix('s')}s of two replays differ{named}"
-                yield TaskFault.UNSTABLE, index, what
+                yield TaskFault.UNSTABLE, index, f"{what} of two replays differ{named}"
 
 
 def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[Finding]:

@@ -42,6 +42,27 @@ def json_text(value: object, allow_nan: bool = True) -> str:
     return encoded(json.dumps(value, ensure_ascii=False, allow_nan=allow_nan)).decode()
 
 
+def by_value(text: str) -> str:
+    """What texts of equal JSON have in common: order of keys and `1.0` for `1` do not count.
+
+    True is not 1, and "1" is not 1. Text that is no JSON, or names a key twice, is itself.
+    """
+
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len(found := dict(pairs)) < len(pairs):
+            raise ValueError("a key stands twice")
+        return found
+
+    def number(text: str) -> float:
+        return int(real) if (real := float(text)).is_integer() else real
+
+    try:
+        value = json.loads(text, object_pairs_hook=once, parse_float=number)
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (ValueError, RecursionError):
+        return text
+
+
 def require_whole(row: object, where: str, error: type[RodsError]) -> None:
     """Raise `error` for a row of JSON, found at `where`, that has half a character somewhere."""
     try:

@@ -105,6 +105,25 @@ def test_a_turn_is_judged_by_state_and_results(made: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wanted", "given", "equal"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        (1, 1.0, True),
+        (1, True, False),
+        (1, "1", False),
+    ],
+)
+def test_results_are_compared_by_value(made: Any, wanted: Json, given: Json, equal: bool) -> None:
+    environment = made()
+    echo = [ToolCall("echo", {"value": value}) for value in (wanted, given)]  # type: ignore[dict-item]
+    with closing(environment.open(task_of(echo[0]))) as world:
+        world.begin_turn(0)
+        world.call(echo[1])
+        assert world.end_turn().executed is equal
+
+
+@pytest.mark.slow
 def test_sixteen_concurrent_worlds_of_a_task_end_in_sixteen_states(made: Any) -> None:
     """Invariant 2."""
     environment = made()

@@ -36,6 +36,8 @@ HELD_OUT = 0.5
 class PreparedWorld(PreparedTask):
     """A task of the benchmark made ready: the prototype of its world, and its tools."""
 
+    key = staticmethod(str)  # the benchmark compares texts
+
     def __init__(self, task: Task, wheel: str):
         """Load the task's world; raises `TaskError` where that cannot be done."""
         world = ToolClassWorld.of(task)
@@ -118,6 +120,10 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
         return BfclWorld(self.prepare(task))
 
+    def result_key(self, content: str) -> str:
+        """The text itself, as the benchmark compares results."""
+        return content
+
     def make_ready(self, task: Task) -> PreparedWorld:
         """The prototype of the task's world."""
         return PreparedWorld(task, self._wheel)
@@ -197,7 +203,7 @@ class _Shadow:
     def __init__(self, prepared: PreparedWorld):
         self._declared = prepared.specs
         self._apis = Apis(prepared.prototype)
-        self._judge = Judge(self._apis)
+        self._judge = Judge(self._apis, prepared.key)
         self._executed = 0
 
     def right(self, log: list[ToolCall], turn: TurnReplay) -> bool:

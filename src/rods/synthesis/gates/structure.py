@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
+from rods.abilities import result_key
 from rods.errors import TaskError
 from rods.synthesis.gates.case import Case, Facts, TurnFacts, of_turns
 from rods.synthesis.gates.overlap import Neighbors
@@ -244,12 +245,13 @@ def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
 
 def changes(facts: Facts, left_out: Collection[int]) -> bool:
     """Tell whether a state or another call's result differs without these steps."""
-    traced = trace(facts.environment, facts.task, left_out)
+    traced, key = trace(facts.environment, facts.task, left_out), result_key(facts.environment)
     if not all(verdict.state for verdict in traced.verdicts):
         return True
     kept = (step for number, step in enumerate(facts.steps) if number not in left_out)
     return any(
-        a.result.content != b.result.content for a, b in zip(kept, traced.steps, strict=True)
+        key(a.result.content) != key(b.result.content)
+        for a, b in zip(kept, traced.steps, strict=True)
     )
 
 
@@ -258,12 +260,12 @@ def superfluous(facts: Facts) -> list[int]:
 
     A result that stands alone is needed, so only repeated results cost a run.
     """
-    seen: set[str] = set()
+    seen, key = set[str](), result_key(facts.environment)
     found: list[int] = []
     for number, step in enumerate(facts.steps):
-        if step.result.content in seen and not changes(facts, [number]):
+        if (result := key(step.result.content)) in seen and not changes(facts, [number]):
             found.append(number)
-        seen.add(step.result.content)
+        seen.add(result)
     return found
 
 

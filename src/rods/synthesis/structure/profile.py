@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
+from rods.abilities import result_key
 from rods.env import Environment, called
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import (
@@ -87,7 +88,8 @@ def _run(
     environment: Environment, task: Task, calls: Sequence[ToolCall], kept: Iterable[int]
 ) -> tuple[Mapping[int, str], object]:
     with stage_world(environment, task) as world:
-        return {index: called(world, calls[index]).content for index in kept}, world.snapshot()
+        key = result_key(environment)
+        return {i: key(called(world, calls[i]).content) for i in kept}, world.snapshot()
 
 
 MAX_DISTANCE = 0.25

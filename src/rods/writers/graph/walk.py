@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from rods.abilities import result_key
 from rods.env import Environment, called
 from rods.synthesis.base import Base, Readable, Unit
 from rods.synthesis.planned import CallRequest, PlannedTurn, Producer, with_gap
@@ -243,7 +244,8 @@ class Walk:
         if reports_failure(call, result):
             return False
         step = TraceStep(len(self._steps), call, result, *read_result(result.content))
-        known = any(other.result.content == result.content for other in self._steps)
+        key = result_key(self._planner.environment)
+        known = key(result.content) in {key(other.result.content) for other in self._steps}
         known = known or all(leaf.value in ("", None) for leaf in step.leaves)
         if known and self._world.snapshot() == before:
             return False
