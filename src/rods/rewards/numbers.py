@@ -7,7 +7,8 @@ Owns what counts as a number that is worked out. Reads and never evaluates, so n
     read_number("2^{10}")               # None: still to be worked out
 
 A thousands separator is a comma between whole groups of three digits, without blanks, in a text
-that holds nothing but the number. So `0,100`, `1, 100` and `(1,100)` are lists.
+that holds nothing but the number. So `0,100`, `1, 100` and `(1,100)` are lists. LaTeX also writes
+it `{,}`, `,\!` or `\,`. Nothing else joins digits: `1\;000` and `$1$ $3$` are two numbers.
 """
 
 from __future__ import annotations
@@ -54,17 +55,25 @@ _SIGNS = str.maketrans(
     {
         "\u2212": "-", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/",
         "\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty ", "\u221a": "\\sqrt ",
-        **dict.fromkeys((0xB0, 0xBA, 0xA3, 0xA5, *range(0x20A0, 0x20D0)), ""),  # degrees, money
+        **dict.fromkeys((0xB0, 0xBA, 0xA3, 0xA5, *range(0x20A0, 0x20D0)), "$"),  # degrees, money
         "\u00bd": "&1/2", "\u00bc": "&1/4", "\u00be": "&3/4",
         "\u2153": "&1/3", "\u2154": "&2/3",
     }
 )  # fmt: skip
+APART = "\x01"
+"""Stands between numbers beside each other, which are not one."""
 _SPACE = r"(?:\s|\\[,;:! ]|\\q?quad|~)"
+_UNSEEN = (
+    rf"(?:{_SPACE}|\\(?:left|right)(?![a-z])|\\(?:thin|en)space|\^\{{?\\circ\}}?|\\degree|"
+    r"\\displaystyle|\\[()\[\]]|\\?\$)"
+)
+"""What changes no value; currencies are dollars here."""
+_GROUPED = re.compile(
+    r"(?<!\\,)(?<!\{,\})(?<![\d.!])[1-9]\d{0,2}(?:(?:\{,\}|,\\!\s*|\\,)\d{3})+(?!\d)", re.ASCII
+)
 _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(old), new)
     for old, new in (
-        (r"\\\$", ""),
-        (r"(?<=\d)(?:\{,\}|,\\!\s*|\\[,;:!])(?=\d{3}(?!\d))", ""),  # thousands that LaTeX spaces
         (r"\{,\}", ","),
         (r"\\(?:text|math)(?:bf|it|rm|sf|tt|normal)?\s*\{([^{}]*)\}", r" \1 "),
         (r"\\(?:mbox|boldsymbol|underline)\s*\{([^{}]*)\}|\{\\bf\s([^{}]*)\}", r" \1\2 "),
@@ -76,13 +85,10 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\d)\s*\\?%", "%"),
         (r"(?<=\d)\s*percent\b", "%"),
         (r"(?<=\d)\s*\^\s*\{?\s*(?:th|st|nd|rd)\b\s*\}?", ""),
-        (rf",{_SPACE}+|;|{_SPACE}(?:and|or){_SPACE}", ";"),  # a comma of lists alone
-        (r"(?<=\d)\s+(?=\d)", "&&"),  # numbers beside each other are not one
-        (
-            r"\\left(?![a-z])|\\right(?![a-z])|\\q?quad|\^\{?\\circ\}?|\\degree|\\displaystyle|"
-            r"\\[,;:! ]|\\\(|\\\)|\\\[|\\\]|\$|\s|~",
-            "",
-        ),
+        (rf"{_UNSEEN}+", " "),
+        (r",? (?:and|or) | ?, | ,|;", ";"),  # a comma of lists alone
+        (r"(?<=\d)(?: \.? ?|\. )(?=\d)", APART),
+        (" ", ""),
         (r"\\frac(\d)(?=\{)", r"\\frac{\1}"),
         (r"\\frac(\{[^{}]*\})(\d)", r"\\frac\1{\2}"),
         (r"\\sqrt(\w)", r"\\sqrt{\1}"),
@@ -111,7 +117,7 @@ def tidy(text: str) -> str:
 
 def spelt(text: str) -> str:
     """`tidy` of a text of any length, with all that stands around a value."""
-    text = text.translate(_SIGNS)
+    text = _GROUPED.sub(lambda match: re.sub(r"\D", "", match[0]), text.translate(_SIGNS))
     for old, new in _SPELT:
         text = old.sub(new, text)
     return text

@@ -22,7 +22,16 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
-from rods.rewards.numbers import SYMBOLS, Number, is_value, number_of, numbers_in, read_number, tidy
+from rods.rewards.numbers import (
+    APART,
+    SYMBOLS,
+    Number,
+    is_value,
+    number_of,
+    numbers_in,
+    read_number,
+    tidy,
+)
 from rods.rewards.verifier import LONGEST, Verdict, ask
 
 
@@ -111,7 +120,7 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
     words = _words(_bare_words(answer), _bare_words(reference), bool(_TEXT.search(reference)))
     if words is not None:
         return words
-    if _LEFT_OUT.search(answer + reference):
+    if _LEFT_OUT.search(answer + reference) or (APART in mine and APART not in theirs):
         return "wrong"
     if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is not a quotient
         return _say(_clock(mine) == _clock(theirs) or _is_quotient(mine, theirs))
