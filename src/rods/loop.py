@@ -194,7 +194,8 @@ class _Loop:
 
     async def evaluate(self, when: str, step: int) -> None:
         """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
-        self.display.message(f"held-out evaluation {when}")
+        moment = f"{when} training" if when in ("before", "after") else f"after {when}"
+        self.display.message(f"held-out evaluation {moment}")
 
         def progress(done: int, total: int) -> None:
             self.display.rollout(done, total)

@@ -70,7 +70,10 @@ MUCH = ["--seed", "7", "--rollout.k", "4", "--train.lr", "1e-3", "--train.kl", "
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
-        (["train"], ["stages.2, which begins after 6 updates", "minutes on two CPU cores"]),
+        (
+            ["train"],
+            ["stages.2, which begins after 6 updates", "1 to 30 minutes on two idle CPU cores"],
+        ),
         (
             ["train", "--stages", f"[{LONG}]", *MUCH],
             ["train.lr: 0.002 -> 0.001", "seed: 0 -> 7", "more (--json)", "unknown; --updates 2"],

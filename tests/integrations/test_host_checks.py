@@ -280,8 +280,8 @@ class Host:
         monkeypatch.setattr("rods.assemble.library.hosted", self._hosted)
         if verb == "trl":
             made = SimpleNamespace(CurriculumGRPOTrainer=self._trainer, grpo_args=self._args)
-            monkeypatch.setitem(sys.modules, "rods.integrations.trl", made)
             monkeypatch.setattr("rods.integrations.trl.args.require_same", lambda *_: None)
+            monkeypatch.setitem(sys.modules, "rods.integrations.trl", made)
             monkeypatch.setattr("rods.trainers.memory.plan.trl_memory", lambda *_: [])
         else:
             monkeypatch.setattr("rods.integrations.verl.config.compose", self._compose)

@@ -703,7 +703,7 @@ def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:
     assert isinstance(shown.file, io.StringIO)
     said = " ".join(shown.file.getvalue().split())
     assert "0.500" in said and "0.500 ±0" not in said and "6.353" not in said
-    assert "Without it: too few scenarios, or all tasks are alike." in said
+    assert "No ± is shown if there are too few scenarios, or if all differences are equal." in said
 
 
 def test_a_suite_and_a_page_say_it_likewise() -> None:
@@ -712,7 +712,7 @@ def test_a_suite_and_a_page_say_it_likewise() -> None:
     shown.print(suite_table("s", [Accuracy("c", False, 2, 0.5, of(0.5, 6.353), None)], rows))
     assert isinstance(shown.file, io.StringIO)
     said = " ".join(shown.file.getvalue().split())
-    assert "6.353" not in said and "Without it: too few scenarios" in said
+    assert "6.353" not in said and "No ± is shown if there are too few scenarios" in said
     assert interval(of(0.5, 3.0)) == "[no interval: too few scenarios]"
     assert interval(of(1.0, 0.0)) == interval(of(0.0, 0.0)) == "[no interval: all changed alike]"
     rounded = paired_difference([0.3, 0.5, 0.4], [0.1, 0.3, 0.2])

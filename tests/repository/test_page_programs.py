@@ -17,7 +17,6 @@ import rods
 from page_blocks import blocks_of
 from places import ROOT
 from rods.dialects import structured
-from rods.integrations.task_rollout import TextEpisode
 from rods.types import ToolCall
 from verbs import rods as program
 from worlds import NotesEnvironment, notes_task
@@ -84,7 +83,7 @@ def test_an_episode_of_the_page_is_a_rollout() -> None:
     [code] = programs("serve-environments.md", "test_an_episode_of_the_page_is_a_rollout")
     task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
     names: dict[str, Any] = {"environment": NotesEnvironment(), "task": task}
-    names |= {"structured": structured, "TextEpisode": TextEpisode}
+
     names["text"] = structured("hermes").write([ToolCall("add", {"amount": 2})])
     exec(code, names)
     assert [message.role for message in names["back"]] == ["tool"]

@@ -116,7 +116,7 @@ class Outline:
         if each and (left := self.config.updates - len(each)) > 0:
             time = f"{left * median(each) / 60:.0f} minutes for the updates that are left: {left}"
         elif self.config.model.name in BUNDLED and not self.data["changed"]:
-            time = "minutes on two CPU cores"
+            time = "1 to 30 minutes on two idle CPU cores"
         self.add("time", time)
 
     def text(self) -> str:

@@ -80,8 +80,8 @@ def _require_growth(config: RunConfig) -> None:
     if says and not says.varies:
         raise ConfigError(
             f'curriculum = "rods": there is no writer of variants for env.name '
-            f"{config.env.name!r}. Train with --curriculum static; a pool may grow before the run "
-            "(rods synth of tasks that have variants, then env.tasks)."
+            f"{config.env.name!r}. Train with --curriculum static. If the tasks come from "
+            "conversations, make variants of those (rods synth) and name the file in env.tasks."
         )
     if config.synthesis.writer == "llm":
         split_address(config.synthesis.section(LlmWriterSettings).url)

@@ -37,7 +37,9 @@ def chat(
     profile: Profile = SMALL,
     run: Annotated[Path | None, typer.Option(help="Talk with its last checkpoint.")] = None,
     model: Model = "",
-    task: Annotated[str, typer.Option(help="Whose world: name or id; or the first held out.")] = "",
+    task: Annotated[
+        str, typer.Option(help="Task whose world is opened: name or id [the first held-out one].")
+    ] = "",
     temperature: Annotated[float, typer.Option(min=0, max=5, help="0 is greedy.")] = 0.0,
 ) -> None:
     """Talk with a policy, whose calls run in a task's world.

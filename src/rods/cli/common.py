@@ -73,7 +73,7 @@ Memory = Annotated[
     float | None, typer.Option(help="GiB of device memory, to use or plan for. [default: all free]")
 ]
 Resume = Annotated[
-    Path | None, typer.Option(help="Continue what stopped at this path, instead of --out.")
+    Path | None, typer.Option(help="Continue the interrupted work in this path (without --out).")
 ]
 Drift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume with other learning settings (train.lr, ...).")

@@ -61,16 +61,18 @@ def demonstrate(
     difficulties: Annotated[
         str, typer.Option(help="Difficulty levels, 1,2 (search_r1: hops); empty: all.")
     ] = "",
-    one: Annotated[float, share("Share with one program, or only necessary searches.")] = 0.6,
+    one: Annotated[
+        float, share("Share of examples with exactly one program, or only necessary searches.")
+    ] = 0.6,
     several: Annotated[
         float | None,
         share(
-            "Share with several programs, or one search too many [0.3]. Tasks: share with several "
-            "independent calls in one step [0.5]."
+            "Share of examples with several programs, or a needless search [0.3]. Tasks: with "
+            "several independent calls in one step [0.5]."
         ),
     ] = None,
     failing: Annotated[
-        float, share("Share whose first program fails, or one search too few.")
+        float, share("Share whose first program fails, or a search is missing.")
     ] = 0.05,
     useless: Annotated[float, share("Share with a program or search that does not help.")] = 0.0,
     results: Annotated[int, typer.Option(min=1, help="Documents that one search returns.")] = 3,

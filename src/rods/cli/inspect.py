@@ -214,9 +214,9 @@ def _page(finding: VariantFinding) -> Table:
     table.add_section()
     passed = [name for name, problem in finding.verdicts.items() if problem is None]
     names = f"all {len(passed)} gates" if not finding.faults else ", ".join(passed)
-    table.add_row("passes", names or "(nothing)")
+    table.add_row("accepted by", names or "(no gate)")
     for name, problem in finding.faults.items():
-        table.add_row(f"FAILS {name}", escape(problem))
+        table.add_row(f"REJECTED by {name}", escape(problem))
     return table
 
 

@@ -56,7 +56,9 @@ def synth(
     number: Annotated[int, typer.Option("--n", min=1, help="Number of variants.")] = 100,
     scratch: Annotated[
         int | None,
-        typer.Option("--from-scratch", min=1, help="Propose so many seed tasks, from no task."),
+        typer.Option(
+            "--from-scratch", min=1, help="Propose this many seed tasks without example tasks."
+        ),
     ] = None,
     states: Annotated[
         Path | None,
@@ -72,7 +74,9 @@ def synth(
     dialect: common.PromptDialect = "hermes",
     log: Annotated[
         Path | None,
-        typer.Option("--from-trajectories", help="Seeds: boundary tasks of this log or run."),
+        typer.Option(
+            "--from-trajectories", help="Take boundary tasks of this log or run as seed tasks."
+        ),
     ] = None,
     task_key: Annotated[str, typer.Option(help="Log's column of task ids.")] = "",
     reward_key: Annotated[str, typer.Option(help="Log's column of rewards.")] = "",
@@ -371,7 +375,9 @@ def _table(collection: Collection, what: str) -> Table:
     table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         far = sorted(counted.distances)[len(counted.distances) // 2]
-        table.add_row("median distance of structure to the seed task (0: as wanted)", f"{far:.3f}", "")
+        table.add_row(
+            "median distance of structure to the seed task (0: as wanted)", f"{far:.3f}", ""
+        )
     for stage, row in sorted(collection.worker.usage().items()):
         for figure in FIGURES:
             what = f"{stage}: {figure.replace('_', ' ')} per accepted"

@@ -138,7 +138,10 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     if left := len(split.train) - len(train):
         _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
     if not train:
-        raise ConfigError("evaluation.files: they hold all tasks of the training split.")
+        raise ConfigError(
+            "evaluation.files: each training task shares a scenario with them, so none is left. "
+            "Name files with other scenarios, or more tasks in env.tasks."
+        )
     return given_split(train, held_out)
 
 

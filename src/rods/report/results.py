@@ -24,7 +24,7 @@ from rods.report.heldout import METRICS, MetricCell, ResultRow
 from rods.report.panels import facts, words
 from rods.report.run_data import EvaluationPass, RunData, load_run
 
-NONE = "Without it: too few scenarios, or all tasks are alike."
+NONE = "No ± is shown if there are too few scenarios, or if all differences are equal."
 """Of values that are shown without one."""
 SHOWN = 3
 """Values of pass^k that are shown; the rest follows from `right` in `--json`."""

@@ -241,7 +241,8 @@ class ChatTemplate:
         text, end, _ = whole.removeprefix(before).partition(self._end_text)
         if not whole.startswith(before) or not end:
             raise PolicyError(
-                "the chat template does not show calls where the assistant begins to speak."
+                "the chat template does not render calls at the start of an assistant message. Use "
+                "another template."
             )
         return text
 

@@ -268,8 +268,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     path = checkpoint / STATE
     if not path.is_file():
         raise StoreError(
-            f"{path}: missing, so this checkpoint knows no curriculum. It was not made by "
-            "a trainer over one; resume from one that was, or start again."
+            f"{path}: missing, so this checkpoint has no state of a curriculum. Resume from a "
+            "checkpoint that RODS wrote, or start a new run."
         )
     try:
         return torch.load(path, weights_only=True)

@@ -112,8 +112,8 @@ def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, i
     train = config.train
     if rows % (share * ranks):
         raise ConfigError(
-            f"{ranks} processes with {share} rows each do not part the {rows} trajectories of "
-            "an update evenly (rollout.k * rollout.tasks_per_step). Set "
+            f"{ranks} processes with {share} rows each do not evenly divide the {rows} "
+            "trajectories of an update (rollout.k * rollout.tasks_per_step). Set "
             "per_device_train_batch_size."
         )
     parts = rows // (share * ranks)

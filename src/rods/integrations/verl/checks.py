@@ -81,7 +81,7 @@ def require_same(
     wrong = [f"{k}={found[k]}, expected {same[k]}" for k in same if found[k] != same[k]]
     if wrong:
         raise ConfigError(
-            "these overrides contradict the settings, or ask for what the adapter has not: "
+            "these overrides contradict the settings, or need what the adapter lacks: "
             f"{'; '.join(wrong)}. Change the settings (--model, --rollout.k, --rollout.schedule, "
             "...), or leave them out."
         )

@@ -113,7 +113,9 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
         Item("gradients", 4 * trained, f"{which} x 4 bytes", "update"),
         Item("optimizer", state, kept, away),
         *_passes(shape, config, on_gpu, trl_rows * config.rollout.context_tokens),
-        Item("reserve", RESERVE[on_gpu] + processes * RESERVE[False], "assumed: libraries"),
+        Item(
+            "reserve", RESERVE[on_gpu] + processes * RESERVE[False], "for libraries, an assumption"
+        ),
         Item("sleeping server", asleep, "its weights, in updates (engine.vllm.sleep)", "host"),
         Item("checkpoints", (KEPT + 1) * saved, f"{KEPT} kept and one made, {which}", "disk"),
     )
@@ -184,7 +186,7 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
     cache = plan.cache(device.memory)
     held = "it is the server's (engine.name)"
     if plan.row:
-        held = f"what is left, {max(1, cache // plan.row)} of {plan.rows} rows at full context"
+        held = f"what is left: {max(1, cache // plan.row)} of {plan.rows} whole conversations"
     least = f"{device.memory / GIB:.2f} GiB {'stated' if device.stated else 'free'}"
     if plan.server:
         least += f", of which a server has {plan.server:.0%} (engine.vllm.memory)"
