@@ -97,8 +97,8 @@ def tree(
     title = task.provenance.origin or "a task without a name"
     root = Tree(Text(f"{title} · {task.category} · id {task.id}", style="bold"))
     for index, turn in enumerate(task.turns):
-        said = shorten(" ".join(turn.user.split()), 120) or "(no text)"
-        branch = root.add(Text(f"turn {index}: {said}"))
+        text = shorten(" ".join(turn.user.split()), 120) or "(no text)"
+        branch = root.add(Text(f"turn {index}: {text}"))
         if turn.withheld:
             branch.add(Text(f"withheld: {', '.join(turn.withheld)}"))
         if not turn.ground_truth:
@@ -125,7 +125,7 @@ def describe(argument: Argument, most: int = 90) -> str:
     if argument.feeder is not None:
         where += f" {argument.feeder}"
     elif argument.source is Source.EARLIER_TURN:
-        where += f" {argument.said}"
+        where += f" {argument.text_turn}"
     room = most - len(argument.name + path + where) - len(" =  ← ")
     return f"{argument.name}{path} = {shorten(repr(argument.value), max(room, 8))} ← {where}"
 

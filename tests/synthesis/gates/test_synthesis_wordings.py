@@ -271,9 +271,9 @@ def test_messages_that_change_places_are_found_by_words_and_values() -> None:
 def test_counts_are_of_words_and_not_of_values() -> None:
     task = yard((Turn("Lock the 'unlock' of north.", (LOCK,)),))
     usage = TextCounts((task,))
-    assert usage.said_for({"set_gate"}, {"lock"}) == 1
-    assert usage.said({"unlock", "north"}) == 0
-    assert usage.said_for({"other"}, {"lock"}) == 0
+    assert usage.count_only({"set_gate"}, {"lock"}) == 1
+    assert usage.count({"unlock", "north"}) == 0
+    assert usage.count_only({"other"}, {"lock"}) == 0
 
 
 def test_the_writers_own_promise_is_asked_in_production() -> None:

@@ -223,10 +223,10 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                     return self._asked(stage, fields, number)
             raise
         reply, problem = self._read(raw, reply_of)
-        asked, said = reply.prompt_tokens, reply.completion_tokens
+        asked, completed = reply.prompt_tokens, reply.completion_tokens
         of_prompts, of_answers = self.settings.price
-        cost = (asked * of_prompts + said * of_answers) / 1e6
-        self._count(stage, prompt_tokens=asked, completion_tokens=said, cost=cost)
+        cost = (asked * of_prompts + completed * of_answers) / 1e6
+        self._count(stage, prompt_tokens=asked, completion_tokens=completed, cost=cost)
         if problem:
             advice = "Name another model (synthesis.llm.model), or raise synthesis.llm.max_tokens."
             raise self._of_no_use(f"{_quoted(problem)}. {advice}")

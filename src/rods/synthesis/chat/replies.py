@@ -58,10 +58,10 @@ class ResponseCache(Database):
     def get(self, key: str) -> Reply | None:
         """The answer to a request, None if it was never answered."""
         columns = "text, truncated, prompt_tokens, completion_tokens"
-        for text, cut, asked, said in self.rows(
+        for text, cut, asked, completed in self.rows(
             f"SELECT {columns} FROM answers WHERE key = ?", [key]
         ):
-            return Reply(str(text), bool(cut), int(asked or 0), int(said or 0))
+            return Reply(str(text), bool(cut), int(asked or 0), int(completed or 0))
         return None
 
     def put(self, key: str, reply: Reply) -> None:

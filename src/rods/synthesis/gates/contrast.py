@@ -32,7 +32,7 @@ _LISTED = re.compile(r"[\"'`](\w+)[\"'`]")
 
 class _Contrast(NamedTuple):
     meant: frozenset[str]
-    said: frozenset[str]
+    opposite: frozenset[str]
     kind: str
     """Empty, `*`, `~` or `=`, as in the file."""
 
@@ -47,9 +47,9 @@ def _saying() -> Mapping[str, Sequence[_Contrast]]:
             continue
         kind = line[0] if line[0] in "*~=" else ""
         sides = [frozenset(side.split()) for side in line.lstrip("*~= ").split(" | ")]
-        for meant, said in itertools.permutations(sides, 2):
-            for word in said - meant:
-                found[word].append(_Contrast(meant - said, said - meant, kind))
+        for meant, opposite in itertools.permutations(sides, 2):
+            for word in opposite - meant:
+                found[word].append(_Contrast(meant - opposite, opposite - meant, kind))
     return found
 
 
@@ -95,13 +95,13 @@ class _Message:
     def _opposites(self) -> Iterator[str]:
         found = (c for word in sorted(self._words) for c in _saying().get(word, ()))
         for contrast in dict.fromkeys(found):
-            said = self._words & contrast.said
+            present = self._words & contrast.opposite
             if self._all & contrast.meant:
                 continue
             decided = self._decided(contrast)
-            forms = contrast.said if contrast.kind == "=" else said  # dollars are $, too
+            forms = contrast.opposite if contrast.kind == "=" else present  # dollars are $, too
             # These tools' own texts, or people who ask for nothing else, may say such words.
-            usual = self._own & forms or self._usage.said_for(self._tools, forms)
+            usual = self._own & forms or self._usage.count_only(self._tools, forms)
             if decided is None and usual:
                 continue
             if decided is False or (contrast.kind == "=" and self._converts):
@@ -110,8 +110,8 @@ class _Message:
             named = bool(own & contrast.meant) and contrast.kind != "~"
             if decided or named or self._is_expected(contrast, forms):
                 meant = min(contrast.meant, key=lambda word: (len(word), word))
-                yield f"the message says {min(said)!r}, its calls {meant!r}"
-            for word in said:
+                yield f"the message says {min(present)!r}, its calls {meant!r}"
+            for word in present:
                 if (better := self._better(word, contrast.meant)) is not None:
                     yield f"the message says {word!r} where people say {better!r}"
 
@@ -133,20 +133,20 @@ class _Message:
             for name, value in call.arguments.items():
                 if not isinstance(value, bool | str):
                     continue
-                said = name.lower() if isinstance(value, bool) else value.lower()
-                if said in contrast.meant or said in contrast.said:
-                    found.add((said in contrast.meant) == (value is not False))
+                text = name.lower() if isinstance(value, bool) else value.lower()
+                if text in contrast.meant or text in contrast.opposite:
+                    found.add((text in contrast.meant) == (value is not False))
         return min(found, default=None)
 
-    def _is_expected(self, contrast: _Contrast, said: Set[str]) -> bool:
+    def _is_expected(self, contrast: _Contrast, words: Set[str]) -> bool:
         """Tell whether people say the opposite to these tools; once is enough if none says this."""
         if contrast.kind in ("*", "~"):
             return False
-        often = self._usage.said_with(self._tools, contrast.meant)
-        unknown = not self._usage.said(said)
+        often = self._usage.count_asking(self._tools, contrast.meant)
+        unknown = not self._usage.count(words)
         if contrast.kind == "=" and not often:
-            often = self._usage.said(contrast.meant)
-            return often >= CUSTOM and often >= CUSTOM * self._usage.said(contrast.said)
+            often = self._usage.count(contrast.meant)
+            return often >= CUSTOM and often >= CUSTOM * self._usage.count(contrast.opposite)
         return often >= (1 if unknown or contrast.kind == "=" else OFTEN)
 
     def _options(self) -> Iterator[str]:
@@ -159,7 +159,7 @@ class _Message:
                 others = {
                     option
                     for option in _others(spec, name, value)
-                    if self._says(option) and not self._usage.said_for(self._tools, {option})
+                    if self._says(option) and not self._usage.count_only(self._tools, {option})
                 }
                 if others:
                     yield f"the message says {min(others)!r}, {call.name} takes {value!r}"
@@ -176,7 +176,7 @@ class _Message:
             stem = stem_of(word)
             if len(word) < 3 or stem not in others or stem in self._stems:
                 continue
-            if self._usage.said_for(self._tools, {word}):
+            if self._usage.count_only(self._tools, {word}):
                 continue
             if (better := self._better(word, None)) is not None:
                 yield f"the message says {word!r} where people say {better!r}"
@@ -204,7 +204,7 @@ class _Message:
                     near = other in among
                 else:
                     ours = stem_of(other) in _stems_of(self._tools)
-                    near = ours and self._usage.said_with(self._tools, {other}) > 0
+                    near = ours and self._usage.count_asking(self._tools, {other}) > 0
                 if near and count >= FITS:
                     found = found or other
         return found

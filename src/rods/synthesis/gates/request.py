@@ -178,7 +178,7 @@ def nothing_more_is_meant(case: Case, turn: TurnFacts) -> str | None:
             return f"{found[0]!r}, but the calls name all that is meant"
     for found in _NUMBER.finditer(turn.masked):
         word = found[0].lower()
-        usual = word in known or case.usage.said_for(tools, {word})
+        usual = word in known or case.usage.count_only(tools, {word})
         if not usual and not _counts(calls, _NUMBERS[word]):
             return f"the message says {found[0]!r}, its calls have no such number"
     return None
@@ -226,9 +226,9 @@ def _fits(usage: TextCounts, asked: Mapping[int, TurnFacts]) -> dict[tuple[int, 
     for i, turn in asked.items():
         words, shown = set(turn.marked_words), Shown()
         shown.hear(turn.text)
-        said = {v: shown.said_in(v) is not None for v in {v for j in asked for v in values[j]}}
+        stated = {v: shown.turn_with(v) is not None for v in {v for j in asked for v in values[j]}}
         for j in asked:
-            found[i, j] = usage.fit(tools[j], words) + SAID * sum(said[v] for v in values[j])
+            found[i, j] = usage.fit(tools[j], words) + SAID * sum(stated[v] for v in values[j])
     return found
 
 

@@ -50,8 +50,8 @@ def nothing_is_foreseen(case: Case, turn: TurnFacts) -> str | None:
     """No message says what only a result of its own turn brings up: nobody can know it yet."""
     facts, shown = turn.facts, ""
     before = [step.result.content for step in facts.steps if step.turn < turn.answer]
-    said = (other.text for other in facts.turns[: turn.place])
-    known = "\n".join((str(facts.start), str(dict(facts.task.world)), *before, *said))
+    texts = (other.text for other in facts.turns[: turn.place])
+    known = "\n".join((str(facts.start), str(dict(facts.task.world)), *before, *texts))
     for step in turn.steps.values():
         for leaf in leaves(step.call):
             value = str(leaf.value)
@@ -334,9 +334,9 @@ def opens(facts: Facts, gap: int) -> bool:
             shown.read(number, step)
     after.hear(facts.task.turns[gap + 1].user)
     return any(
-        shown.said_in(argument.value) is None
+        shown.turn_with(argument.value) is None
         and shown.in_result(argument.value) is None
-        and after.said_in(argument.value) is not None
+        and after.turn_with(argument.value) is not None
         for argument in facts.arguments
         if argument.turn == gap + 1 and not isinstance(argument.value, bool)
     )

@@ -55,8 +55,8 @@ _WORD = re.compile(r"\w+")
 @of_turns
 def reads_like_a_message(case: Case, turn: TurnFacts) -> str | None:
     """No placeholder, None, role tag, code fence, talk of tool calls, unless humans say it."""
-    said = (match.group() for match in _LITERAL.finditer(turn.text))
-    odd = next((t for t in said if not _is_human(case, turn, t) and not _is_value(case, t)), None)
+    found = (match.group() for match in _LITERAL.finditer(turn.text))
+    odd = next((t for t in found if not _is_human(case, turn, t) and not _is_value(case, t)), None)
     return None if odd is None else f"the message says {odd!r}"
 
 
@@ -172,10 +172,10 @@ def units_agree(case: Case, turn: TurnFacts) -> str | None:
 
 
 def _unit_problem(turn: TurnFacts) -> str | None:
-    said = _measures(turn.text)
-    for call in turn.asked if said else ():
+    measures = _measures(turn.text)
+    for call in turn.asked if measures else ():
         spec = turn.facts.specs.get(call.name)
-        problem = None if spec is None else _other_unit(call, spec, said)
+        problem = None if spec is None else _other_unit(call, spec, measures)
         if problem is not None:
             return problem
     return None
@@ -187,11 +187,11 @@ def _measures(text: str) -> list[tuple[float, _Unit]]:
     return [(float(n.replace(",", "")), unit) for n, unit in found if unit is not None]
 
 
-def _other_unit(call: ToolCall, spec: ToolSpec, said: Sequence[tuple[float, _Unit]]) -> str | None:
+def _other_unit(call: ToolCall, spec: ToolSpec, pairs: Sequence[tuple[float, _Unit]]) -> str | None:
     for name, value in call.arguments.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        units = [unit for number, unit in said if number == value]
+        units = [unit for number, unit in pairs if number == value]
         families = {unit.family for unit in units}
         taken = {unit for unit in _units_of(spec, name) if unit.family in families}
         if taken and not taken & set(units):

@@ -95,15 +95,15 @@ class TextCounts:
                 for word, following in zip(message.words, message.words[1:], strict=False):
                     self._next[word][following] += 1
 
-    def said(self, words: Collection[str]) -> int:
+    def count(self, words: Collection[str]) -> int:
         """Messages that say one of these words, whatever they ask for."""
         return len(self._saying(words))
 
-    def said_with(self, tools: Set[str], words: Collection[str]) -> int:
+    def count_asking(self, tools: Set[str], words: Collection[str]) -> int:
         """Messages that ask for one of these tools, among others, and say one of these words."""
         return sum(bool(self._tools[n] & tools) for n in self._saying(words))
 
-    def said_for(self, tools: Set[str], words: Collection[str]) -> int:
+    def count_only(self, tools: Set[str], words: Collection[str]) -> int:
         """Messages that ask for nothing but these tools and say one of these words."""
         return sum(self._tools[n] <= tools for n in self._saying(words))
 

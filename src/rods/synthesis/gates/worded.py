@@ -84,8 +84,8 @@ class Retelling:
         """Return what is wrong; None: it says the same with its own values."""
         if list(self._old) != list(self._new):
             return "its calls take other arguments than those of the turn that it reworks"
-        old, new, said = self._texts
-        return self.wording or self._apart() or self._strange(said) or self._turned(old, new)
+        old, new, spoken = self._texts
+        return self.wording or self._apart() or self._strange(spoken) or self._turned(old, new)
 
     @functools.cached_property
     def wording(self) -> str | None:
@@ -160,7 +160,7 @@ class Retelling:
         codes = [code for t in tables for owned in t.owners.values() for code in owned]
         return frozenset(_pieces([*names, *codes]))
 
-    def _strange(self, said: Set[Role]) -> str | None:
+    def _strange(self, spoken: Set[Role]) -> str | None:
         """A value that is neither said where the model says its own nor comes from there."""
         fixed = {
             (argument.step, argument.name)
@@ -170,7 +170,7 @@ class Retelling:
         first = next(iter(self._human.steps), 0)
         for role, old in self._old.items():
             new = self._new[role]
-            if role in said:
+            if role in spoken:
                 continue
             sibling = self._sibling(role, old, new)
             if sibling or (sibling is None and normal(old) == normal(new)):
@@ -329,13 +329,13 @@ def nearly_retold(case: Case) -> str | None:
 
     Where all messages are, each has its own values where its model has them.
     """
-    said = [turn for turn in case.variant.turns if turn.text.strip()]
+    turns = [turn for turn in case.variant.turns if turn.text.strip()]
     explains = case.variant.language.explains
-    free = [turn for turn in said if not explains(turn)]
+    free = [turn for turn in turns if not explains(turn)]
     own = [t.place for t in free if any(t.shared(x) >= ALIKE for x in _models(case, t)[:1])]
     found = _retold(case) if own else {}
     near = {place: retold for place, retold in found.items() if retold.near}
-    whole = all(turn.place in own and turn.place in near for turn in said)
+    whole = all(turn.place in own and turn.place in near for turn in turns)
     for place in own:
         retold = near.get(place)
         problem = retold and (retold.problem if whole else retold.wording)

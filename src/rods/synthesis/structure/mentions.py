@@ -154,9 +154,9 @@ def tokens_in(text: str) -> tuple[Token, ...]:
     rest = text
     for kind, pattern in _PATTERNS:
         for match in pattern.finditer(rest):
-            said = next((g for g in match.groups() if g), match.group()).strip(_STRIP).lower()
-            if said and not _ORDINAL.fullmatch(said):
-                found[Token(kind, said)] = None
+            value = next((g for g in match.groups() if g), match.group()).strip(_STRIP).lower()
+            if value and not _ORDINAL.fullmatch(value):
+                found[Token(kind, value)] = None
         rest = pattern.sub(" ", rest)
     found.update((Token("number", repr(number)), None) for number in sorted(numbers_in(rest)))
     return tuple(found)

@@ -199,9 +199,9 @@ def profile(
         arguments=Counter(a.source for a in arguments),
         references=tuple(earlier[turn] for turn in range(len(turns))),
         message_edges=frozenset(
-            MessageEdge(a.said, a.step)
+            MessageEdge(a.text_turn, a.step)
             for a in arguments
-            if a.source is Source.EARLIER_TURN and a.said is not None
+            if a.source is Source.EARLIER_TURN and a.text_turn is not None
         ),
         state=ablate(environment, task) if state else None,
     )

@@ -54,7 +54,7 @@ class Argument:
     source: Source
     feeder: int | None = None
     """Step whose result shows the value, where the source is a result."""
-    said: int | None = None
+    text_turn: int | None = None
     """Latest turn whose text says the value, where the source is a text."""
     inside: bool = False
     """Whether it is a number that the feeder's result shows within a text only."""
@@ -108,14 +108,14 @@ class Shown:
     """Texts of turns and values of results that can be read so far."""
 
     def __init__(self) -> None:
-        self._said: list[tuple[str, str, set[float]]] = []
+        self._turns: list[tuple[str, str, set[float]]] = []
         """Each turn's text, as it is and in lower case, with its numbers."""
         self._values: dict[str, int] = {}
         self._texts: list[str] = []
 
     def hear(self, text: str) -> None:
         """A user turn begins."""
-        self._said.append((text, text.lower(), numbers_in(text)))
+        self._turns.append((text, text.lower(), numbers_in(text)))
 
     def read(self, number: int, step: TraceStep) -> None:
         """A result came back."""
@@ -123,10 +123,10 @@ class Shown:
             self._values[normal(leaf.value)] = number
         self._texts.append(step.result.content.lower())
 
-    def said_in(self, value: Scalar) -> int | None:
+    def turn_with(self, value: Scalar) -> int | None:
         """The latest turn whose text says it."""
-        for turn in reversed(range(len(self._said))):
-            text, lower, numbers = self._said[turn]
+        for turn in reversed(range(len(self._turns))):
+            text, lower, numbers = self._turns[turn]
             if _stands_in(str(value), text) if _is_code(value) else _says(value, lower, numbers):
                 return turn
         return None
@@ -274,15 +274,15 @@ def sources(
 class _Found(NamedTuple):
     source: Source
     feeder: int | None = None
-    said: int | None = None
+    text_turn: int | None = None
     inside: bool = False
 
 
 def _source(value: Scalar, shown: Shown, documented: str, configured: bool, turn: int) -> _Found:
     if isinstance(value, bool) or value is None or value == "":
         return _Found(Source.DOCUMENTATION)
-    if (said := shown.said_in(value)) is not None:
-        return _Found(Source.TURN if said == turn else Source.EARLIER_TURN, said=said)
+    if (spoken := shown.turn_with(value)) is not None:
+        return _Found(Source.TURN if spoken == turn else Source.EARLIER_TURN, text_turn=spoken)
     if (feeder := shown.in_result(value)) is not None:
         return _Found(Source.RESULT, feeder)
     if _says(value, documented, numbers_in(documented)):

@@ -60,8 +60,8 @@ def order_of(spec: ToolSpec) -> str:
     known = patterns("synthesis", "structure", "words.toml")
     text = known["about_tools"].sub("", re.sub(r"\s*\([^()]*\)|`|\*\*", "", text))
     sentence = known["sentence"].split(text or noun(spec.name))[0].rstrip(".!?")
-    for said, order in (("question", "tell me "), ("no_verb", "show ")):
-        if known[said].match(sentence):  # `Which buses serve a stop?`, `The status of a bus`
+    for pattern, order in (("question", "tell me "), ("no_verb", "show ")):
+        if known[pattern].match(sentence):  # `Which buses serve a stop?`, `The status of a bus`
             sentence = order + sentence[0].lower() + sentence[1:]
     words = sentence.split() or [noun(spec.name)]
     verb = words[0].lower()
