@@ -156,15 +156,15 @@ def load(setting: str, address: str) -> Any:
             raise ConfigError(f"{module} has no {attribute!r}. It has {names}.")
         return getattr(found, attribute)
     except (Exception, SystemExit) as error:  # whatever a user's module raises
-        said, where = str(error).removesuffix("."), f"{setting}: {address!r}"
+        problem, where = str(error).removesuffix("."), f"{setting}: {address!r}"
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             raise ConfigError(
-                f"{where} cannot be imported: {said}. Modules are looked for in the working "
+                f"{where} cannot be imported: {problem}. Modules are looked for in the working "
                 "directory too; a file is named FILE.py:attribute."
             ) from error
         # Without a kind: what the module makes is refused, such as a tool without a type hint.
         kind = "" if isinstance(error, RodsError) else f"{type(error).__name__}{_line(error)}: "
-        raise ConfigError(f"{where}: {kind}{said}.") from error
+        raise ConfigError(f"{where}: {kind}{problem}.") from error
 
 
 def _line(error: BaseException) -> str:

@@ -129,7 +129,7 @@ class Task:
     def to_json(self) -> dict[str, Json]:
         """Plain JSON; `from_json` reads it back."""
         p = self.provenance
-        said = {"dialogue": [_message_to_json(m) for m in self.dialogue]} if self.dialogue else {}
+        dialogue = [_message_to_json(message) for message in self.dialogue]
         return {
             "env": self.env,
             "category": self.category,
@@ -141,7 +141,7 @@ class Task:
                 }
                 for t in self.turns
             ],
-            **said,
+            **({"dialogue": dialogue} if dialogue else {}),
             "world": dict(self.world),
             "provenance": {
                 key: list(value) if isinstance(value, tuple) else value
@@ -173,9 +173,9 @@ class Task:
             origin = Provenance(**made, seed=_field(p, "seed", int, 0))
             if origin.review not in ("", *REVIEWS):
                 raise ValueError(f"review must be one of {', '.join(REVIEWS)}, got {p['review']!r}")
-            said = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
+            dialogue = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
             head = (_field(data, "env", str), _field(data, "category", str))
-            task = cls(*head, turns, dict(_field(data, "world", dict)), origin, said)
+            task = cls(*head, turns, dict(_field(data, "world", dict)), origin, dialogue)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error

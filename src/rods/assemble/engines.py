@@ -76,8 +76,8 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         return with_name(config, "hf" if alone else "processes"), ""
     # vLLM takes LoRA adapters alone.
     if config.model.lora_rank and shutil.which(config.engine.vllm.command):
-        said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
-        return with_name(config, "vllm"), said
+        why = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
+        return with_name(config, "vllm"), why
     return with_name(config, "hf"), (
         f"the model has {size}, for which vLLM is meant, but it is not installed here or gets no "
         "LoRA adapters: the engine in this process samples instead (engine.name, "
@@ -119,9 +119,9 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
         config = config.model_copy(update={"model": model})
     if before is not None and config.engine.traits.undecided:
         config = with_name(config, before.engine)
-    config, said = with_engine(config, shape.parameters, device.on_gpu)
-    if said:
-        _LOG.warning(said)
+    config, why = with_engine(config, shape.parameters, device.on_gpu)
+    if why:
+        _LOG.warning(why)
     plan = require_fit(shape, config, with_room(device, run.path))
     keep_within(device)
     cache = plan.cache(device.memory)

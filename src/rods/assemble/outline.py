@@ -96,9 +96,9 @@ class Outline:
             raise PolicyError(f"memory was not planned: {error}") from error
         device = device_of(self.config, here=False)
         require_context(self.config, shape.positions)
-        config, said = with_engine(self.config, shape.parameters, device.on_gpu)
+        config, why = with_engine(self.config, shape.parameters, device.on_gpu)
         planned = plan_of(shape, config, device.on_gpu)
-        lines = [*table(planned, device), *([said] if said else [])]
+        lines = [*table(planned, device), *([why] if why else [])]
         self.data["memory"] = {item.name: item.bytes / GIB for item in planned.items}
         room = "the GPU is not in this machine, so its host's memory and disk were not checked"
         if is_here(device):  # runs beside it are not its own

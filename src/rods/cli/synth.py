@@ -307,8 +307,8 @@ def _make(
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
-            said = f"{answers} answers of the server are" if answers else "no file is"
-            common.say(f"{said} kept{f' in {folder / ANSWERS}' if answers else ''}.")
+            kept = f"{answers} answers of the server are" if answers else "no file is"
+            common.say(f"{kept} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
         why = "see the table"
         if 2 * counted.rejected["gate", "novelty"] > counted.tried:

@@ -94,10 +94,10 @@ class Dialect(Protocol):
             dialogue: what was said earlier (`Task.dialogue`); mostly nothing.
             user: text of the first turn; blank where the dialogue ends with results.
         """
-        said = tuple(Message(m.role, self.said(m)) for m in dialogue)
-        return (*said, Message("user", user)) if user.strip() or not said else said
+        messages = tuple(Message(m.role, self.rendered(m)) for m in dialogue)
+        return (*messages, Message("user", user)) if user.strip() or not messages else messages
 
-    def said(self, message: Message) -> str:
+    def rendered(self, message: Message) -> str:
         """The text of an earlier message; the assistant's as this dialect would have written it."""
         if message.role != "assistant":
             return message.content

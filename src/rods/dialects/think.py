@@ -83,8 +83,8 @@ class Think(Reasoned):
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
     ) -> tuple[Message, ...]:
         """One user message: all results as a JSON list, and how to go on."""
-        said = json.dumps([result.content for result in results], ensure_ascii=False)
-        return (Message("user", f"Results of the calls: {said}\n{_GO_ON}"),)
+        contents = json.dumps([result.content for result in results], ensure_ascii=False)
+        return (Message("user", f"Results of the calls: {contents}\n{_GO_ON}"),)
 
 
 def _grammar_fault(text: str) -> str:

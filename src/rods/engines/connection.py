@@ -124,10 +124,10 @@ class Connection:
         url, own = f"{self._root}/{route}", {"params": dict(query or {}), "max_retries": 0}
         request = self._api.post(url, cast_to=object, body=body or {}, options=cast("Any", own))
         answer = await self._answer(request, route)
-        said = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-        if said.get("success") is False:
-            raise PolicyError(f"engine {self.url}: /{route} failed: {_short(said)}.")
-        return said
+        fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        if fields.get("success") is False:
+            raise PolicyError(f"engine {self.url}: /{route} failed: {_short(fields)}.")
+        return fields
 
     async def close(self) -> None:
         """Close it; may be called more than once."""

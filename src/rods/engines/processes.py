@@ -285,14 +285,14 @@ class Replica:
         await self._program.wait()
 
     async def _read(self, reader: StreamReader) -> None:
-        while (said := await received(reader)) is not None:
-            answer = self._asked.get(said.number)
+        while (reply := await received(reader)) is not None:
+            answer = self._asked.get(reply.number)
             if answer is None or answer.done():
                 continue  # nobody waits any more
-            if said.fault is None:
-                answer.set_result(said.result)
+            if reply.fault is None:
+                answer.set_result(reply.result)
             else:
-                answer.set_exception(PolicyError(said.fault))
+                answer.set_exception(PolicyError(reply.fault))
         self._writer.close()  # also of one that ended by itself
         waiting = [answer for answer in self._asked.values() if not answer.done()]
         if waiting or self.open:

@@ -153,7 +153,7 @@ def _value_fault(name: str, value: object, schema: Mapping[str, object], require
     return ""
 
 
-def value_hint(call: ToolCall, said: str, state: Mapping[str, object]) -> str:
+def value_hint(call: ToolCall, error: str, state: Mapping[str, object]) -> str:
     """Where the values of a call are in a public state, or the nearest names that are there.
 
     Only names are looked at: keys, and what stands under `id`, `name`, `..._id` or `..._name`, or
@@ -170,7 +170,7 @@ def value_hint(call: ToolCall, said: str, state: Mapping[str, object]) -> str:
         near = [] if text in places else difflib.get_close_matches(text, places, 2, CUTOFF)
         if near:
             found.append(f"nearest to {name} are {quoted(near)}")
-        elif text in places and text in said:
+        elif text in places and text in error:
             found.append(f"{text!r} is in {places[text]}")
     return f"{'; '.join(found[:2])}." if found else ""
 

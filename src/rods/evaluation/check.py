@@ -238,8 +238,8 @@ def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
     answer = task.world.get("answer")
     with closing(environment.open(task)) as world:
         if isinstance(world, AnswerJudge) and isinstance(answer, str):
-            said = f"<answer>\\boxed{{{answer}}}</answer>"
-            if not world.judge_answer(said):
+            text = f"<answer>\\boxed{{{answer}}}</answer>"
+            if not world.judge_answer(text):
                 what = f"its judge does not accept its own answer {answer!r}"
                 yield TaskFault.UNREACHABLE, 0, what
     if (source := ability(environment, QuestionSource)) and (problem := source.replay(task)):

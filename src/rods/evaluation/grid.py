@@ -137,13 +137,13 @@ def load_grid(
 
 
 def _faults(error: ValidationError) -> str:
-    said = {
+    words = {
         "extra_forbidden": f"is not a key. Known: {', '.join(_File.model_fields)}.",
         "missing": "is missing. Write a table of settings for each arm: [arms.NAME].",
         "tuple_type": "must be whole numbers, such as [0, 1, 2].",
     }
     return " ".join(
-        f"{'.'.join(map(str, fault['loc']))!r} {said.get(fault['type'], fault['msg'] + '.')}"
+        f"{'.'.join(map(str, fault['loc']))!r} {words.get(fault['type'], fault['msg'] + '.')}"
         for fault in error.errors()
     )
 

@@ -230,14 +230,14 @@ def _show(template: ChatTemplate, ids: Sequence[int]) -> str:
 
 def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:
     ledger = Ledger()
-    said = _Written("")
+    written = _Written("")
     for part in case.parts:
         if isinstance(part, _Written):
             ids = template.encode(part.text) + ([] if part.cut else [template.end_id])
             ledger.add_sampled(ids, [0.0] * len(ids), version=0)
-            said = part
+            written = part
         elif len(ledger):
-            ids = template.increment(part, not said.cut, case.tools, said.calls)
+            ids = template.increment(part, not written.cut, case.tools, written.calls)
             ledger.add_context(ids)
         else:
             ledger.add_context(template.prompt(part, case.tools))
@@ -332,10 +332,10 @@ def _tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
 
 def _own_call(template: ChatTemplate) -> str:
     """How the template writes a call, with any thought; empty where it refuses or omits calls."""
-    user, said = Message("user", "u"), Message("assistant", "", (CALL,))
+    user, answer = Message("user", "u"), Message("assistant", "", (CALL,))
     tools = (LIST,) if template.renders_tools else ()
     try:
-        texts = [template.raw_decode(template.prompt(m, tools)) for m in ([user], [user, said])]
+        texts = [template.raw_decode(template.prompt(m, tools)) for m in ([user], [user, answer])]
     except PolicyError:
         return ""
     same = commonprefix(texts)  # noqa: RUF071 (no paths)
@@ -363,8 +363,8 @@ def _structured() -> Sequence[tuple[str, Dialect]]:
 def _instead(template: ChatTemplate) -> str:
     """Advice to take a dialect whose results are messages of the user, where the template joins."""
     others = [name for name, dialect in _structured() if _joins(template, dialect)]
-    said = f" Or take a dialect that writes results as a user's messages: {', '.join(others)}."
-    return said if others else ""
+    advice = f" Or take a dialect that writes results as a user's messages: {', '.join(others)}."
+    return advice if others else ""
 
 
 def _joins(template: ChatTemplate, dialect: Dialect) -> bool:

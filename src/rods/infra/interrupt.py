@@ -48,7 +48,7 @@ def unless_ctrl_c(error: BaseException) -> None:
         seen = seen.__context__
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an exception says; nothing where its own code for that fails."""
     try:
         key = isinstance(error, KeyError) and error.args
@@ -60,7 +60,7 @@ def said(error: BaseException) -> str:
 
 def shown(error: BaseException) -> str:
     """Kind and text of an exception; the kind alone where it says nothing."""
-    return f"{type(error).__name__}: {said(error)}".removesuffix(": ")
+    return f"{type(error).__name__}: {error_text(error)}".removesuffix(": ")
 
 
 def _signalled(at: TracebackType | None) -> bool:

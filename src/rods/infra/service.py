@@ -140,7 +140,7 @@ class Service:
             raise ServiceFailure(f"{self.where}: {type(error).__name__}: {error}", True) from error
         if answer.status_code != 200:
             status, excerpt = answer.status_code, text[:200].decode(errors="replace")
-            raise ServiceFailure(f"{self.where} said {status}: {excerpt}", status in BUSY)
+            raise ServiceFailure(f"{self.where} answered {status}: {excerpt}", status in BUSY)
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -118,7 +118,7 @@ class TextEpisode:
             steps: texts that one turn may have, at least 1; then it ends without an answer.
         """
         self.rollout = TaskRollout(environment, task)
-        self._dialect, self._most, self._said = dialect, steps, 0
+        self._dialect, self._most, self._steps_taken = dialect, steps, 0
         rule = ability(environment, StepRule)
         self._gives_up = rule is not None and rule.gives_up
         specs = self.rollout.offered()
@@ -134,7 +134,7 @@ class TextEpisode:
         rollout, turn, back = self.rollout, self.rollout.turn, list[Message]()
         if rollout.over:
             return ()
-        self._said += 1
+        self._steps_taken += 1
         rollout.note_answer(text)
         offered = {spec.name: spec for spec in rollout.offered()}
         parsed = self._dialect.parse(text, offered, truncated=False)
@@ -149,11 +149,11 @@ class TextEpisode:
                 unknown = (c for c in parsed.calls if any(n.name not in offered for n in nested(c)))
                 self._run(tuple(unknown), turn)
             back.append(Message(self._dialect.feedback_role, parsed.feedback))
-        if rollout.turn == turn and not rollout.over and self._said >= self._most:
+        if rollout.turn == turn and not rollout.over and self._steps_taken >= self._most:
             rollout.end(answered=False)
             rollout.over = rollout.over or self._gives_up
         if rollout.turn != turn and not rollout.over:
-            self._said = 0
+            self._steps_taken = 0
             back.append(self._user())
         return tuple(Message(m.role, whole_text(m.content)) for m in back)
 

@@ -119,8 +119,8 @@ class RodsEnv(_vf.Env[EnvConfig]):
                     back = talk.respond(segment.last_reply)
                     if talk.rollout.over:
                         break
-                    said = "\n\n".join(message.content for message in back)
-                    segment = await interaction.turn(said)
+                    text = "\n\n".join(message.content for message in back)
+                    segment = await interaction.turn(text)
             talk.rollout.end(answered=False)
             interaction.trace.record_reward("progress", talk.rollout.progress())
         finally:

@@ -2,7 +2,7 @@
 
 Owns how records of the log become figures by name and step, and which functions of which package
 take them; a package is imported when it is asked for. A resumed run goes on under the tracker's
-same run. A tracker that fails never stops training: it is said once, and counted in the manifest.
+same run. A tracker that fails never stops training: it is reported, and the manifest counts it.
 
     with tracking(run, display.message):
         ...                                     # every record that `run.log` writes goes out, too

@@ -44,11 +44,11 @@ what an agent says then."""
 LIMIT = 10
 """Tries for each wanted demonstration, after which fewer are made."""
 
-_SAID = tomllib.loads(Path(__file__).with_name("wordings.toml").read_text(encoding="utf-8"))
+_WORDINGS = tomllib.loads(Path(__file__).with_name("wordings.toml").read_text(encoding="utf-8"))
 WORDINGS: Mapping[str, Sequence[str]] = {
-    DONE: _SAID["done"],
-    MISSING_TOOL: _SAID["missing_tool"],
-    MISSING_VALUE: _SAID["missing_value"],
+    DONE: _WORDINGS["done"],
+    MISSING_TOOL: _WORDINGS["missing_tool"],
+    MISSING_VALUE: _WORDINGS["missing_value"],
 }
 """Wordings of each text without calls, by its standard form."""
 

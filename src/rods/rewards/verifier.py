@@ -105,10 +105,10 @@ class _Process:
         errors = self._popen.stderr
         assert errors is not None
         with errors:
-            said = [] if ready else errors.read().decode(errors="replace").strip().splitlines()
+            lines = [] if ready else errors.read().decode(errors="replace").strip().splitlines()
         if not ready:
             raise EnvError(
-                f"the process that judges answers did not start: {(said or ['no reason'])[-1]}. "
+                f"the process that judges answers did not start: {(lines or ['no reason'])[-1]}. "
                 "Try: python -c 'import math_verify'"
             )
 
@@ -133,9 +133,9 @@ class _Process:
             if not line:
                 self.end()
                 return "died" if ready else "time"
-            said = json.loads(line)
-            if said["id"] == number:
-                return str(said["verdict"])
+            reply = json.loads(line)
+            if reply["id"] == number:
+                return str(reply["verdict"])
 
     def end(self) -> None:
         """End it and all that it started."""

@@ -241,10 +241,10 @@ class Episode:
         simulator = ability(world, UserSimulator)
         if simulator is None:
             return False
-        said = await self._owner.unhurried(simulator.reply, parsed.answer)
-        if said is not None:
-            self._say(Message("user", said))
-        return said is not None
+        reply = await self._owner.unhurried(simulator.reply, parsed.answer)
+        if reply is not None:
+            self._say(Message("user", reply))
+        return reply is not None
 
     def _no_room(self, ids: Sequence[int]) -> StopReason | None:
         """Which budget leaves no token after these ids; raises `PolicyError` for a whole prompt."""

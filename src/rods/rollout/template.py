@@ -169,10 +169,10 @@ class ChatTemplate:
         called: bool,
     ) -> list[int]:
         named = tuple(ToolCall(call.name) for call in calls)
-        said = Message("assistant", _MARK, named if called else ())
+        answer = Message("assistant", _MARK, named if called else ())
 
         def after(marked: Sequence[Message]) -> str:
-            text = self._render([Message("user", "u"), said, *marked], tools, calls=named)
+            text = self._render([Message("user", "u"), answer, *marked], tools, calls=named)
             return self._after_mark(text)
 
         ids = self.encode(after(messages))
@@ -355,10 +355,10 @@ def _rows(
         if message.role == "assistant":
             calls, answered = message.calls or calls, 0
             if message.calls:
-                said = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
+                named = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
                 row["tool_calls"] = [
-                    {"type": "function", "id": _call_id(i), "function": call}
-                    for i, call in enumerate(said)
+                    {"type": "function", "id": _call_id(i), "function": function}
+                    for i, function in enumerate(named)
                 ]
         elif message.role == "tool" and calls:
             call = min(answered, len(calls) - 1)

@@ -90,9 +90,9 @@ class Speaker:
         try:
             return chat.ask("user", messages, seed=0).text
         except WriterError as error:  # in the words of this setting
-            said = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
+            problem = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
             kind = EnvError if error.fatal or not self._answers(chat) else TextRefused
-            raise kind(f"acebench-agent: the user simulator does not answer: {said}") from None
+            raise kind(f"acebench-agent: the user simulator does not answer: {problem}") from None
 
     def _answers(self, chat: ChatClient) -> bool:
         """Whether a plain question is answered."""
@@ -113,7 +113,7 @@ class Speaker:
 class AceWorld(TurnWorld):
     """One single-use world of one task."""
 
-    __slots__ = ("_host", "_messages", "_methods", "_refs", "_said", "_specs", "_talk")
+    __slots__ = ("_host", "_messages", "_methods", "_refs", "_replies", "_specs", "_talk")
 
     def __init__(self, task: Task, host: Host, talk: Talk | None) -> None:
         """Open the task's classes in their initial state.
@@ -132,7 +132,7 @@ class AceWorld(TurnWorld):
         self._specs = tools_of(task)
         self._refs: dict[str, ObjectRef] = {}
         self._methods: dict[str, frozenset[str]] = {}
-        self._said = 0
+        self._replies = 0
         kind, language = task.world["kind"], task.world["language"]
         config = cast("Mapping[str, Any]", task.world["config"])
         for name in cast("list[str]", task.world["classes"]):
@@ -173,25 +173,25 @@ class AceWorld(TurnWorld):
 
     def reply(self, text: str) -> str | None:
         """What is said after an answer; None: the conversation is over."""
-        first = not (self._said or self._calls)
-        self._said += 1
+        first = not (self._replies or self._calls)
+        self._replies += 1
         if FINISH in text and not first:
             return None
         if self._task.world.get("prompt") is None:
             return ALONE
         self._messages.append({"role": "user", "content": text})
         try:
-            said = self._next()
+            reply = self._next()
         except TextRefused:
             return None
-        return None if FINISH in said and not first else said
+        return None if FINISH in reply and not first else reply
 
     def _next(self) -> str:
         if self._talk is None:
             raise EnvError("acebench-agent: no user simulator: set evaluation.suite.user.url.")
-        said = self._talk(self._messages)
-        self._messages.append({"role": "assistant", "content": said})
-        return said
+        reply = self._talk(self._messages)
+        self._messages.append({"role": "assistant", "content": reply})
+        return reply
 
     def end_turn(self) -> TurnVerdict:
         """Compare the state with the wanted one."""

@@ -153,16 +153,16 @@ def progress_of(trajectory: Trajectory, milestones: Sequence[Any]) -> float:
     milestones are: `[name(key='text', other=1)]`.
     """
     ways = milestones if milestones and isinstance(milestones[0], list) else [milestones]
-    said = [
+    steps = [
         f"[{', '.join(written(call) for call in step.calls)}]"
         for step in trajectory.steps
         if step.results
     ]
-    return max((_reached(said, cast("list[str]", way)) for way in ways), default=1.0)
+    return max((_reached(steps, cast("list[str]", way)) for way in ways), default=1.0)
 
 
-def _reached(said: Sequence[str], way: Sequence[str]) -> float:
-    left = iter(said)
+def _reached(steps: Sequence[str], way: Sequence[str]) -> float:
+    left = iter(steps)
     reached = sum(any(one == stone.strip() for one in left) for stone in way)
     return reached / len(way) if way else 1.0
 

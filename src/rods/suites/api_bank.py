@@ -103,12 +103,12 @@ class ApiBank(SuiteRules):
         missing = {name: n for name, n in needed.items() if name not in self._catalog.classes}
         if not missing:
             return
-        said = ", ".join(f"{name} ({n})" for name, n in sorted(missing.items()))
+        names = ", ".join(f"{name} ({n})" for name, n in sorted(missing.items()))
         why = "; ".join(f"{module}: {why}" for module, why in self._catalog.failed.items())
         omit = ", ".join(f'"{name}"' for name in sorted(missing))
         raise PrerequisiteError(
             f"api-bank: {sum(missing.values())} of {len(tasks)} tasks call APIs that cannot be "
-            f"imported: {said}. {why or 'There are no such classes.'} Install what is missing, or "
+            f"imported: {names}. {why or 'There are no such classes.'} Install what is missing, or "
             f"leave them out: --evaluation.suite.omit '[{omit}]'."
         )
 
@@ -250,13 +250,13 @@ def read_dialogue(path: Path, level: str, classes: Mapping[str, Mapping[str, Any
     for index, row in enumerate(rows):
         if row.role != "API":
             continue
-        said = [m for before in rows[:index] for m in _said(before)] or [Message("user", "")]
-        said[0] = replace(said[0], content=f"{YEAR}\n\n{said[0].content}".strip())
-        user = said.pop().content if said[-1].role == "user" else ""
+        dialogue = [m for one in rows[:index] for m in _messages(one)] or [Message("user", "")]
+        dialogue[0] = replace(dialogue[0], content=f"{YEAR}\n\n{dialogue[0].content}".strip())
+        user = dialogue.pop().content if dialogue[-1].role == "user" else ""
         name = f"{path.name}#{index + 1} {row.call.name}"
         world: dict[str, Json] = {"tools": tools, "wanted": dict(row.row), "sample": name}
         origin = Provenance(name, f"{level}-{path.stem}")
-        task = Task(NAME, level, (Turn(user),), world, origin, tuple(said))
+        task = Task(NAME, level, (Turn(user),), world, origin, tuple(dialogue))
         made.append(task)
     return made
 
@@ -276,7 +276,7 @@ def _row(row: object, where: str) -> _Row:
     return _Row(role, "", ToolCall(name, cast("dict[str, Value]", arguments)), data)
 
 
-def _said(row: _Row) -> tuple[Message, ...]:
+def _messages(row: _Row) -> tuple[Message, ...]:
     if row.role != "API":
         return (Message("user" if row.role == "User" else "assistant", row.text),)
     output = row.row["result"]["output"]

@@ -189,8 +189,8 @@ def _catalog(package: str, base: str, attributes: list[str]) -> tuple[Any, Any]:
             continue
         for one in vars(module).values():
             if isinstance(one, type) and issubclass(one, root) and one.__module__ == name:
-                said = {key: _plain(getattr(one, key)) for key in attributes if hasattr(one, key)}
-                classes[one.__name__] = {"module": name, **said}
+                values = {key: _plain(getattr(one, key)) for key in attributes if hasattr(one, key)}
+                classes[one.__name__] = {"module": name, **values}
     classes.pop(base, None)
     return classes, failed
 

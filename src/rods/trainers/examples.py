@@ -173,13 +173,13 @@ def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
         PolicyError: the chat template refuses it.
     """
     data = cast("dict[str, Any]", row if isinstance(row, dict) else {})
-    pieces, said = data.get("pieces"), data.get("messages")
-    if (pieces is None) == (said is None) or "spans" in data:  # a trajectory's ids would be lost
+    pieces, chat = data.get("pieces"), data.get("messages")
+    if (pieces is None) == (chat is None) or "spans" in data:  # a trajectory's ids would be lost
         raise ValueError("expected either `pieces` or `messages`; trajectories only as Parquet.")
     if pieces is not None:
         ids, mask = _encode_pieces(listed(pieces, "pieces", list), template)
     else:
-        messages = [_message(m) for m in listed(said, "messages")]
+        messages = [_message(m) for m in listed(chat, "messages")]
         tools = [_tool(t) for t in listed(data.get("tools"), "tools")]
         ids, mask = _encode_messages(messages, tools, template)
     if not any(mask) or mask[0]:
@@ -206,12 +206,12 @@ def _encode_messages(
     messages: Sequence[Message], tools: Sequence[ToolSpec], template: ChatTemplate
 ) -> tuple[list[int], list[int]]:
     """As a rollout would have put the conversation together; what follows the last answer goes."""
-    said = [i for i, m in enumerate(messages) if m.role == "assistant"]
-    if not said or said[0] == 0:
+    answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
+    if not answers or answers[0] == 0:
         raise ValueError("expected a user's message, and then an assistant's.")
-    ids = new = template.prompt(messages[: said[0]], tools)
+    ids = new = template.prompt(messages[: answers[0]], tools)
     mask = [0] * len(ids)
-    for index, after in zip(said, [*said[1:], None], strict=True):
+    for index, after in zip(answers, [*answers[1:], None], strict=True):
         text = _sampled(template.written(messages[index], tools), template.opened(new))
         new = [*template.encode(text), template.end_id]
         ids = [*ids, *new]

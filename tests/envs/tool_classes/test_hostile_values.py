@@ -21,7 +21,7 @@ from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
-from rods.infra.interrupt import said, shown, unless_ctrl_c
+from rods.infra.interrupt import error_text, shown, unless_ctrl_c
 from rods.integrations.task_rollout import TaskRollout
 from rods.rollout.episode import _root  # pyright: ignore[reportPrivateUsage]
 from rods.task import Provenance, Task, Turn
@@ -369,7 +369,7 @@ def test_a_lazy_value_whose_service_is_away_is_still_an_outage(tool: str) -> Non
 def test_what_an_exception_says_is_a_text_whatever_its_code_does(which: str, kind: str) -> None:
     error = RAISED[which](kind)
     unless_ctrl_c(error)
-    assert type(said(error)) is str and type(error).__name__ in shown(error)
+    assert type(error_text(error)) is str and type(error).__name__ in shown(error)
     assert type(failed(error)["error"]) is str
     outer = EnvError("the world broke")
     outer.__cause__ = error

@@ -4,7 +4,7 @@ Owns the use of the table of errors (`errors.toml`), the choices that documentat
 and looking at the live tree of the file system. It changes nothing; a clause that names a function
 which is not offered in this turn is left out. What can be known of any tool is `rods.envs.hints`'s.
 
-    hint_of(ToolCall("startEngine", {"ignitionMode": "START"}), said, apis, offered)
+    hint_of(ToolCall("startEngine", {"ignitionMode": "START"}), result, apis, offered)
     # "lockDoors(unlock=False, door=['driver']) locks what is open."
 """
 
@@ -35,13 +35,13 @@ _ERRORS: Mapping[str, Mapping[str, list[str]]] = tomllib.loads(
 """By class: what its error matches, and clauses that help."""
 
 
-def hint_of(call: ToolCall, said: str, apis: Apis, offered: Mapping[str, ToolSpec]) -> str:
+def hint_of(call: ToolCall, result: str, apis: Apis, offered: Mapping[str, ToolSpec]) -> str:
     """What would help after a failed call; nothing where that is not known."""
     function = apis.prototype.functions.get(call.name)
     api = None if function is None else apis.peek(function.owner)
     if function is None or api is None:
         return ""
-    error = _error(said)
+    error = _error(result)
     if function.owner == "GorillaFileSystem":
         return file_hint(call, api, offered)
     clauses = _choice_clauses(call, offered[call.name])
@@ -56,18 +56,18 @@ def hint_of(call: ToolCall, said: str, apis: Apis, offered: Mapping[str, ToolSpe
     kept = [c for c in clauses if all(name in offered for name in _CALLED.findall(c))]
     if _UNKNOWN.search(error):
         state = {function.owner: apis.live_state(function.owner)}
-        kept += filter(None, [value_hint(call, said, state).rstrip(".")])
+        kept += filter(None, [value_hint(call, result, state).rstrip(".")])
     return f"{'; '.join(kept)}." if kept else ""
 
 
-def _error(said: str) -> str:
+def _error(result: str) -> str:
     """The words of an error that a dictionary may hold."""
     try:
-        found = json.loads(said)
+        found = json.loads(result)
     except ValueError:
-        return said
+        return result
     error = cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
-    return said if error is None else str(error)
+    return result if error is None else str(error)
 
 
 def _choice_clauses(call: ToolCall, spec: ToolSpec) -> list[str]:

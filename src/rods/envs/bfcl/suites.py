@@ -162,14 +162,14 @@ def _task(
 
 def _messages(rows: Sequence[Any], where: str) -> list[Message]:
     """Messages of alternating roles; what the system says stands before the first user's words."""
-    said = [
+    messages = [
         (field(row, "role", str, where, TaskError), field(row, "content", str, where, TaskError))
         for row in rows
     ]
-    unknown = sorted({role for role, _ in said} - {"system", "user", "assistant"})
-    if unknown or not said:
+    unknown = sorted({role for role, _ in messages} - {"system", "user", "assistant"})
+    if unknown or not messages:
         raise TaskError(f"{where}: question: expected messages of system, user, assistant.")
-    roles = [("assistant" if role == "assistant" else "user", text) for role, text in said]
+    roles = [("assistant" if role == "assistant" else "user", text) for role, text in messages]
     return [
         Message(cast("Role", role), "\n\n".join(text for _, text in texts))
         for role, texts in groupby(roles, key=lambda one: one[0])

@@ -51,26 +51,26 @@ def single_steps(
         TaskError: the task's world cannot be made.
     """
     made: list[Task] = []
-    said: list[Message] = []
+    dialogue: list[Message] = []
     world = environment.open(task)
     try:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             offered = world.offered()
             user = turn.user if turn.user.strip() else _given_back(task, index)
-            known = "\n".join([*(message.content for message in said), user])
+            known = "\n".join([*(message.content for message in dialogue), user])
             results = [world.call(call) for call in turn.ground_truth]
             if any(r.failed for r in results) or any(map(has_nested, turn.ground_truth)):
                 return []
             for calls, read in _messages(turn, results, known, result_chars):
-                made.append(_step(task, env, len(made), offered, said, user, calls))
-                said += [Message("user", user)] if user else []
-                said += [Message("assistant", "", calls), *read]
+                made.append(_step(task, env, len(made), offered, dialogue, user, calls))
+                dialogue += [Message("user", user)] if user else []
+                dialogue += [Message("assistant", "", calls), *read]
                 user = ""
             if not turn.ground_truth:
-                made.append(_step(task, env, len(made), offered, said, user, ()))
-                said.append(Message("user", user))
-            said.append(
+                made.append(_step(task, env, len(made), offered, dialogue, user, ()))
+                dialogue.append(Message("user", user))
+            dialogue.append(
                 Message("assistant", DONE if turn.ground_truth else abstention(task, index))
             )
             world.end_turn()
@@ -107,7 +107,7 @@ def _step(
     env: str,
     number: int,
     offered: tuple[ToolSpec, ...],
-    said: list[Message],
+    dialogue: list[Message],
     user: str,
     calls: tuple[ToolCall, ...],
 ) -> Task:
@@ -115,7 +115,7 @@ def _step(
     origin = f"{task.provenance.origin}-{number}"
     provenance = dataclasses.replace(task.provenance, origin=origin)
     turn = Turn(user, calls)
-    return Task(env, task.category, (turn,), {"tools": tools}, provenance, tuple(said))
+    return Task(env, task.category, (turn,), {"tools": tools}, provenance, tuple(dialogue))
 
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

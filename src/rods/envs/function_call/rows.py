@@ -83,8 +83,8 @@ def _steps(value: object) -> tuple[list[SingleStep], list[str]]:
     if row.get("answer") is not None and row.get("conversations") is not None:
         calls = _calls(_loaded(row["answer"], "answer"))
         tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
-        said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
-        return [_last_apart(tools, said, calls)], []
+        messages = [_message(m) for m in _loaded(row["conversations"], "conversations")]
+        return [_last_apart(tools, messages, calls)], []
     if row.get("system") is not None and row.get("conversations") is not None:
         return _conversation(row)
     if row.get("instruction") is not None:
@@ -94,8 +94,8 @@ def _steps(value: object) -> tuple[list[SingleStep], list[str]]:
         prompt = _loaded(row["prompt"], "prompt")
         if isinstance(truth, str) and truth.lstrip()[:1] in ("[", '"'):
             return [_verl(prompt, truth)], []
-        said = {m["role"]: m["content"] for m in prompt}
-        return [_rlla(said["system"], said["user"], truth)], []
+        texts = {m["role"]: m["content"] for m in prompt}
+        return [_rlla(texts["system"], texts["user"], truth)], []
     raise ValueError(f"its keys {sorted(row)} are of no form")
 
 
@@ -128,20 +128,20 @@ def _verl(prompt: list[Any], truth: str) -> SingleStep:
     system = _text(prompt[0]["content"], "system")
     listed = system.rpartition("<tools>")[2].partition("</tools>")[0].strip()
     tools = [_tool(json.loads(line)) for line in listed.split("\n")]
-    said: list[Message] = []
+    messages: list[Message] = []
     for entry in prompt[1:]:
         message = _message(entry)
         if message.role == "assistant" and message.content.startswith(('"[', "[{")):
             calls = _calls(_loaded(json.loads(message.content), "a message with calls"))
             message = Message("assistant", "", calls)
-        said.append(message)
-    return _last_apart(tools, said, _calls(_loaded(json.loads(truth), "ground_truth")))
+        messages.append(message)
+    return _last_apart(tools, messages, _calls(_loaded(json.loads(truth), "ground_truth")))
 
 
 def _conversation(row: dict[str, Any]) -> tuple[list[SingleStep], list[str]]:
     """A step for each message with calls; the messages before it are its dialogue."""
     tools = [_tool(t) for t in listed_tools(_text(row["system"], "system"))]
-    made, dropped, said = list[SingleStep](), list[str](), list[Message]()
+    made, dropped, messages = list[SingleStep](), list[str](), list[Message]()
     for entry in _loaded(row["conversations"], "conversations"):
         try:
             message = _message(entry, [spec.name for spec in tools])
@@ -149,8 +149,8 @@ def _conversation(row: dict[str, Any]) -> tuple[list[SingleStep], list[str]]:
             dropped.append(str(error))
             break  # what follows answers calls that nobody can read
         if message.calls:
-            made.append(_last_apart(tools, said, message.calls))
-        said.append(message)
+            made.append(_last_apart(tools, messages, message.calls))
+        messages.append(message)
     return made, dropped
 
 
@@ -162,11 +162,11 @@ def _rlla(instruction: object, asked: object, truth: object) -> SingleStep:
 
 
 def _last_apart(
-    tools: Sequence[ToolSpec], said: Sequence[Message], calls: tuple[ToolCall, ...]
+    tools: Sequence[ToolSpec], messages: Sequence[Message], calls: tuple[ToolCall, ...]
 ) -> SingleStep:
-    if said and said[-1].role == "user":
-        return SingleStep(tools, tuple(said[:-1]), said[-1].content, calls, not calls)
-    return SingleStep(tools, tuple(said), "", calls, not calls)
+    if messages and messages[-1].role == "user":
+        return SingleStep(tools, tuple(messages[:-1]), messages[-1].content, calls, not calls)
+    return SingleStep(tools, tuple(messages), "", calls, not calls)
 
 
 def _message(row: dict[str, Any], names: Sequence[str] | None = None) -> Message:

@@ -47,24 +47,24 @@ def tools_of(instruction: str) -> list[dict[str, Any]]:
 
 def dialogue_of(asked: str) -> list[Message]:
     """The messages of a dialogue; raises `ValueError` where there are none, or broken calls."""
-    said: list[Message] = []
+    messages: list[Message] = []
     for tag, inside in _BLOCK.findall(asked):
         if tag == "tool_call":
-            said.append(Message("assistant", "", _calls(inside)))
+            messages.append(Message("assistant", "", _calls(inside)))
         elif tag != "think":
             role = {"user": "user", "obs": "tool", "response": "assistant"}[tag]
-            said.append(Message(cast("Any", role), inside.strip()))
-    if not said:
+            messages.append(Message(cast("Any", role), inside.strip()))
+    if not messages:
         raise ValueError("the input has no <user> message")
-    return said
+    return messages
 
 
 def truth_of(output: str) -> tuple[tuple[ToolCall, ...], bool]:
     """The wanted calls, and whether words are wanted; raises `ValueError` for broken calls."""
-    said = _THOUGHT.sub("", output, count=1)
-    _, found, rest = said.partition("<tool_call>")
+    text = _THOUGHT.sub("", output, count=1)
+    _, found, rest = text.partition("<tool_call>")
     calls = _calls(rest.partition("</tool_call>")[0]) if found else ()
-    return calls, "<response>" in said
+    return calls, "<response>" in text
 
 
 def _calls(body: str) -> tuple[ToolCall, ...]:

@@ -139,9 +139,9 @@ class McpSession:
         finally:
             future.cancel()
         self.healthy, errors = False, self._folder / "errors"
-        said = errors.read_bytes()[-400:].decode("utf-8", "replace") if errors.is_file() else ""
+        tail = errors.read_bytes()[-400:].decode("utf-8", "replace") if errors.is_file() else ""
         text = f"MCP server {self._url or ' '.join(self._command)!r}: {self._fault or why}"
-        raise EnvError(f"{text}. Its standard error ends with: {said}" if said else text) from cause
+        raise EnvError(f"{text}. Its standard error ends with: {tail}" if tail else text) from cause
 
     def _ask(self, request: Coroutine[Any, Any, T]) -> T:
         if not self.healthy:
@@ -218,9 +218,9 @@ def result_of(result: types.CallToolResult) -> ToolResult:
     texts = [_shown(block) for block in result.content]
     text, data = "\n".join(texts), result.structured_content
     if data is not None:
-        said = text, _parsed(text), [_parsed(one) for one in texts]
+        shown = text, _parsed(text), [_parsed(one) for one in texts]
         options = [data, *(data.values() if len(data) == 1 else ())]  # servers wrap one value
-        held = [one for one in options if one in said] or ([] if texts else [_data(result)])
+        held = [one for one in options if one in shown] or ([] if texts else [_data(result)])
         compact = json.dumps(held[0] if held else data, ensure_ascii=False)
         texts = [compact] if held else [text, compact]
         text = held[0] if held and isinstance(held[0], str) else "\n".join(texts)

@@ -110,23 +110,23 @@ def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
         messages = cast("list[Any]", value)
         if len(messages) < 2:
             raise ValueError(f"it is a list of {len(messages)}, a conversation has two messages")
-        return _said(messages), _texts(_table(messages[1], "message 2")["ground_truth"])
+        return _question(messages), _texts(_table(messages[1], "message 2")["ground_truth"])
     row = {str(key).lower(): item for key, item in _table(value, "it").items()}
     if row.get("golden_answers") is not None:
-        return _said(row["question"]), _texts(opened(row["golden_answers"], "golden_answers"))
+        return _question(row["question"]), _texts(opened(row["golden_answers"], "golden_answers"))
     if row.get("reward_model") is not None:
-        question = row.get("question") or _DAPO.sub(r"\g<question>", _said(row["prompt"]))
+        question = row.get("question") or _DAPO.sub(r"\g<question>", _question(row["prompt"]))
         truth = _table(row["reward_model"], "reward_model")["ground_truth"]
-        return _said(question), _texts(truth)
+        return _question(question), _texts(truth)
     if row.get("0") is not None and row.get("1") is not None:  # a conversation from a table
-        return _said([row["0"]]), _texts(_table(row["1"], "column 1")["ground_truth"])
+        return _question([row["0"]]), _texts(_table(row["1"], "column 1")["ground_truth"])
     asked = _first(row, "problem", "question", "prompt")
     answer = _first(row, "answer", "final_answer")
     if asked is None or answer is None:
         empty = [name for name in row if row[name] is None]
         nulls = f", of which {empty} are null" if empty else ""
         raise ValueError(f"question or answer is missing among its keys {sorted(row)}{nulls}")
-    return _said(asked), _texts(answer)
+    return _question(asked), _texts(answer)
 
 
 def _first(row: Mapping[str, Any], *names: str) -> Any:
@@ -145,7 +145,7 @@ def _kind(value: object) -> str:
     return "null" if value is None else f"{value!r:.60} ({type(value).__name__})"
 
 
-def _said(messages: Any) -> str:
+def _question(messages: Any) -> str:
     """A text, or the user's messages of a conversation (`content` or `value`), maybe as JSON."""
     if isinstance(messages, str):
         found = _conversation(messages)

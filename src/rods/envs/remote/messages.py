@@ -85,8 +85,8 @@ class Hosted:
                 shown["ran"] = ran
             return shown | ({"ended": self._ending.ended()} if self._ending else {})
         if kind == "hint":
-            said = ToolResult(str(action["content"]), failed=True)
-            return {"hint": hint_of(world, call_from_json(action["call"]), said)}
+            failure = ToolResult(str(action["content"]), failed=True)
+            return {"hint": hint_of(world, call_from_json(action["call"]), failure)}
         if kind == "judge_answer" and self._judge:
             return {"correct": self._judge.judge_answer(str(action["text"]))}
         if kind == "end_turn":

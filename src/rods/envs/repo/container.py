@@ -110,18 +110,18 @@ class Container:
         within = ["timeout", "-k", "5", f"{most:g}", *argv]
         mark = secrets.token_hex(8)
         exec_in = ["exec", "-i", "-w", FOLDER, self._id, "sh", "-c", BEGIN, mark]
-        said = ShellResult("", 1, LOST)
+        result = ShellResult("", 1, LOST)
         if not self._lost:
-            said = self._ask([*exec_in, *within], stdin, most + GRACE)
+            result = self._ask([*exec_in, *within], stdin, most + GRACE)
             self._sweep()
-        if not said.output.startswith(mark):
-            why = said.output.strip()[-500:] or "no answer"
+        if not result.output.startswith(mark):
+            why = result.output.strip()[-500:] or "no answer"
             return ShellResult(
-                f"the container runs no commands any more: {why}", said.code or 1, LOST
+                f"the container runs no commands any more: {why}", result.code or 1, LOST
             )
-        output = said.output.removeprefix(mark)
-        limit = said.limit or ("time" if said.code in (OVER, 128 + 9) else "")
-        return ShellResult(output if whole else output[-OUTPUT:], said.code, limit)
+        output = result.output.removeprefix(mark)
+        limit = result.limit or ("time" if result.code in (OVER, 128 + 9) else "")
+        return ShellResult(output if whole else output[-OUTPUT:], result.code, limit)
 
     def _sweep(self) -> None:
         """End what a command left running: from inside, else with the container's first process.
@@ -130,8 +130,8 @@ class Container:
             EnvError: the engine does not answer.
         """
         mark = secrets.token_hex(8)
-        said = self._ask(["exec", self._id, "sh", "-c", SWEEP + mark])
-        if said.output.endswith(mark) and said.code == 0:
+        result = self._ask(["exec", self._id, "sh", "-c", SWEEP + mark])
+        if result.output.endswith(mark) and result.code == 0:
             return
         again = self._ask(["restart", "-t", "0", self._id], "", START_SECONDS)
         self._lost = again.code != 0
@@ -151,10 +151,10 @@ class Container:
 
     def close(self) -> None:
         """Remove the container with all that runs in it; raises `EnvError` if it is still there."""
-        said = self._ask(["rm", "-f", self._id], "", START_SECONDS)
-        if said.code or said.limit:
+        result = self._ask(["rm", "-f", self._id], "", START_SECONDS)
+        if result.code or result.limit:
             raise EnvError(
-                f"{self._command}: container {self._id} was not removed: {said.output[-500:]}"
+                f"{self._command}: container {self._id} was not removed: {result.output[-500:]}"
             )
 
 

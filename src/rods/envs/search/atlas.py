@@ -135,10 +135,10 @@ class _Names:
 
     def __init__(self, rng: random.Random):
         self._rng = rng
-        said = [text for relation in RELATIONS for text in (*relation.stated, relation.query)]
-        said += [text for texts in OPENINGS.values() for text in texts] + [*ASIDES, *_BOOKS]
-        said += [relation.ask for relation in RELATIONS] + [*_COMPANIES, "Lake"]
-        self._used = {word for text in said for word in words(text)}
+        sentences = [text for relation in RELATIONS for text in (*relation.stated, relation.query)]
+        sentences += [text for texts in OPENINGS.values() for text in texts] + [*ASIDES, *_BOOKS]
+        sentences += [relation.ask for relation in RELATIONS] + [*_COMPANIES, "Lake"]
+        self._used = {word for text in sentences for word in words(text)}
 
     def word(self) -> str:
         rng = self._rng

@@ -348,10 +348,10 @@ def _unfit(error: ValidationError, name: str, value: Any) -> str:
             with suppress(KeyError, IndexError, TypeError):
                 inner = inner[part]
                 place += f"[{part}]" if isinstance(part, int) else f".{part}"
-        said = re.sub("^(Value error|Assertion failed), ", "", fault["msg"])
-        said = said.replace("Input should be", "must be", 1)
-        said = next((form for kind, form in _FORMS.items() if fault["type"].startswith(kind)), said)
-        got = f" {said}, got {str(inner)[:80]!r}" if said.startswith("must") else f": {said}"
+        text = re.sub("^(Value error|Assertion failed), ", "", fault["msg"])
+        text = text.replace("Input should be", "must be", 1)
+        text = next((form for kind, form in _FORMS.items() if fault["type"].startswith(kind)), text)
+        got = f" {text}, got {str(inner)[:80]!r}" if text.startswith("must") else f": {text}"
         found.append(place + got)
     return "; ".join(dict.fromkeys(found[:3]))
 

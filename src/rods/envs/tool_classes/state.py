@@ -38,7 +38,7 @@ from pydantic_core import to_jsonable_python
 from rods.envs.tool_classes.awaiting import Awaiting
 from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
-from rods.infra.interrupt import said, shown, unless_ctrl_c
+from rods.infra.interrupt import error_text, shown, unless_ctrl_c
 
 _TEXTS: tuple[Any, ...] = (
     datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone,
@@ -175,8 +175,8 @@ def _uncopyable(made: object, error: BaseException) -> str:
             unless_ctrl_c(fault)
             return (
                 f"class {name}, attribute {attribute}: a {type(value).__name__} cannot be copied "
-                f"({said(fault)}), and each world needs its own copy. Keep plain values; make "
-                "connections, locks and files where they are used."
+                f"({error_text(fault)}), and each world needs its own copy. Keep plain values; "
+                "make connections, locks and files where they are used."
             )
     return f"class {name}: its objects cannot be copied ({shown(error)}); each world needs a copy."
 

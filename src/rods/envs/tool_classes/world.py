@@ -36,7 +36,7 @@ from rods.envs.tool_classes.state import (
 )
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
-from rods.infra.interrupt import said, shown, unless_ctrl_c
+from rods.infra.interrupt import error_text, shown, unless_ctrl_c
 from rods.task import BASE, Task
 from rods.types import Json, ToolCall, ToolResult
 
@@ -140,10 +140,10 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         start = self.make_ready(Task(self.name, BASE, (), bare)).initial
         full = {**bare, CONFIG: cast("Json", start)}
         try:
-            said = self.make_ready(Task(self.name, BASE, (), full)).initial == start
+            restores = self.make_ready(Task(self.name, BASE, (), full)).initial == start
         except TaskError:
-            said = False  # attributes that no configuration takes
-        return full if said else bare
+            restores = False  # attributes that no configuration takes
+        return full if restores else bare
 
 
 def _needed(kind: type[Any]) -> list[str]:
@@ -218,12 +218,12 @@ class Objects:
         try:
             return self._run(tool, call)
         except StateError as error:  # what a method gave depends on what it was called with
-            return _failure(said(error))
+            return _failure(error_text(error))
         except OUTAGES as error:
             raise EnvError(f"{tool.owner}.{call.name}: {shown(error)}") from error
         except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
             unless_ctrl_c(error)
-            return _failure(said(error) if " " in said(error) else shown(error))
+            return _failure(error_text(error) if " " in error_text(error) else shown(error))
 
     def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
         bound = tool.bound(call.arguments)

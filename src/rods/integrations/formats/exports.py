@@ -180,7 +180,7 @@ def verl_row(
 ) -> dict[str, Any]:
     """A row for verl's data set class."""
     truth = [[str(call) for call in turn.ground_truth] for turn in task.turns]
-    messages, later = _said(task, environment, dialect)
+    messages, later = _prompt_messages(task, environment, dialect)
     start = initial_state(environment, task)
     config = dict(start.values) if start.owners else None
     kwargs = {
@@ -206,7 +206,7 @@ def verl_row(
     }  # fmt: skip
 
 
-def _said(
+def _prompt_messages(
     task: Task, environment: Environment, dialect: str
 ) -> tuple[list[dict[str, str]], list[str]]:
     """What the policy reads before its first step, and at each later turn, as in our rollouts."""

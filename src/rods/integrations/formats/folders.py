@@ -115,13 +115,13 @@ def _task_row(task: Task) -> Row:
 
 def _trajectory_row(trajectory: Trajectory, step: int, kinds: Mapping[str, str]) -> Row:
     solved, ledger = sum(v.solved for v in trajectory.verdicts), trajectory.ledger
-    said = [{"role": m.role, "content": whole_text(m.content)} for m in trajectory.messages]
+    messages = [{"role": m.role, "content": whole_text(m.content)} for m in trajectory.messages]
     return {
         **{name: getattr(trajectory, name) for name in _SAME},
         "step": step,
         "category": kinds.get(trajectory.task_id),
         "progress": solved / trajectory.n_turns if trajectory.valid else None,
-        "messages": said,
+        "messages": messages,
         "input_ids": ledger.ids,
         "assistant_masks": ledger.mask,
         "logprobs": ledger.logprobs,

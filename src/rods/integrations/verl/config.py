@@ -71,7 +71,7 @@ def compose(
     """
     require_known(config)
     table = for_engine(given_to(config, folder, nodes, gpus), asked)
-    require_same(config, table, _said(asked))
+    require_same(config, table, _overridden(asked))
     try:
         verl: Any = importlib.import_module("verl")
         hydra: Any = importlib.import_module("hydra")
@@ -97,14 +97,14 @@ def compose(
     return cfg
 
 
-def _said(words: Sequence[str]) -> Callable[[str, object], object]:
+def _overridden(words: Sequence[str]) -> Callable[[str, object], object]:
     """Find what overrides in Hydra's form say of a key; no verl is needed."""
-    said: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, _, text in (word.lstrip("+~").partition("=") for word in words):
         value: dict[str, object] = {}
         override(value, f"it={text.lower() if text in ('True', 'False') else text}")
-        said[key] = None if text == "null" else value["it"]
-    return said.get
+        values[key] = None if text == "null" else value["it"]
+    return values.get
 
 
 def given_to(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[str, object]:

@@ -68,7 +68,7 @@ class ToolRlDialect(Reasoned):
 
     def _block(self, message: Message) -> str:
         if message.role == "assistant":
-            return self.said(message)
+            return self.rendered(message)
         tag = "user" if message.role == "user" else "obs"
         return f"<{tag}> {message.content.strip()} </{tag}>"
 

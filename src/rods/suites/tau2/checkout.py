@@ -56,7 +56,7 @@ def begin(name: str, row: Mapping[str, Any]) -> int:
         start = task.initial_state
         made.set_state(start.initialization_data, start.initialization_actions, [])
     number = next(_numbers)
-    _worlds[number] = SimpleNamespace(domain=name, task=task, environment=made, said=[])
+    _worlds[number] = SimpleNamespace(domain=name, task=task, environment=made, messages=[])
     return number
 
 
@@ -65,7 +65,7 @@ def call(number: int, name: str, arguments: Mapping[str, Any]) -> list[Any]:
     world = _worlds[number]
     made = _of("data_model.message").ToolCall(id="1", name=name, arguments=arguments)
     answer = world.environment.get_response(made)
-    world.said.append({"calls": [[name, arguments, answer.content, answer.error]]})
+    world.messages.append({"calls": [[name, arguments, answer.content, answer.error]]})
     return [answer.content, answer.error]
 
 
@@ -92,21 +92,21 @@ def replies(number: int, text: str) -> list[Any] | None:
 
 
 def _replied(world: SimpleNamespace, message: Any) -> list[Any]:
-    said, world.state = world.user.generate_next_message(message, world.state)
-    said.validate()
-    return [said.content, world.user.is_stop(said)]
+    reply, world.state = world.user.generate_next_message(message, world.state)
+    reply.validate()
+    return [reply.content, world.user.is_stop(reply)]
 
 
 def state(number: int) -> list[Any]:
     """A digest of the databases, and whether they are as after the task's own calls."""
     world = _worlds[number]
-    found = _evaluated(world.domain, world.task, world.said, "ENV").db_check
+    found = _evaluated(world.domain, world.task, world.messages, "ENV").db_check
     digests = (world.environment.get_db_hash(), world.environment.get_user_db_hash())
     return [str(digests), found is None or found.db_match]
 
 
 def score(
-    name: str, row: Mapping[str, Any], said: Sequence[Mapping[str, Any]], judge: Mapping[str, str]
+    name: str, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], judge: Mapping[str, str]
 ) -> list[str]:
     """The bases of the reward that are not met; a model judges only where all others are."""
     task = _task(row)
@@ -115,8 +115,8 @@ def score(
         basis = criteria.reward_basis
         criteria.reward_basis = [one for one in basis if one.value != "NL_ASSERTION"]
         asserted = (criteria.nl_assertions or []) if basis != criteria.reward_basis else []
-    found = _evaluated(name, task, said)
-    if found.reward == 1 and asserted and not _holds(_messages(said), asserted, judge):
+    found = _evaluated(name, task, rows)
+    if found.reward == 1 and asserted and not _holds(_messages(rows), asserted, judge):
         return ["NL_ASSERTION"]
     parts = found.reward_breakdown or {}
     return [key.value for key, value in parts.items() if value < 1]
@@ -147,21 +147,21 @@ def _unless_at_fault(ask: Callable[[], Any], plain: Callable[[], object]) -> Any
         return None
 
 
-def _evaluated(name: str, task: Any, said: Sequence[Mapping[str, Any]], kind: str = "ALL") -> Any:
+def _evaluated(name: str, task: Any, rows: Sequence[Mapping[str, Any]], kind: str = "ALL") -> Any:
     evaluator, times = _of("evaluator.evaluator"), dict.fromkeys(("start_time", "end_time"), "")
     run = _of("data_model.simulation").SimulationRun(
-        **{"id": "1", "task_id": task.id, "duration": 0.0, "messages": _messages(said), **times},
+        **{"id": "1", "task_id": task.id, "duration": 0.0, "messages": _messages(rows), **times},
         termination_reason="user_stop",
     )
     kind = evaluator.EvaluationType[kind]
     return evaluator.evaluate_simulation(run, task, kind, False, name)
 
 
-def _messages(said: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _messages(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """The conversation in the package's classes: words, or calls with their results."""
     home, made = _of("data_model.message"), []
     kinds = {"assistant": home.AssistantMessage, "user": home.UserMessage}
-    for number, one in enumerate(said):
+    for number, one in enumerate(rows):
         named = [(f"{number}.{n}", *each) for n, each in enumerate(one.get("calls", ()))]
         if not named:
             made.append(kinds[one["role"]](**one))

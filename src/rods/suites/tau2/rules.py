@@ -193,8 +193,8 @@ class Tau2(SuiteRules):
             return RuleOutcome(False, TOO_MANY)
         if last is None or last.calls or not last.text.strip():
             return RuleOutcome(False, "said nothing")
-        said, judge = self._said(task, trajectory), self._judge.model_dump()
-        missed = self._worlds.checkout.ask("score", self.domain, task.world["row"], said, judge)
+        messages, judge = self._conversation(task, trajectory), self._judge.model_dump()
+        missed = self._worlds.checkout.ask("score", self.domain, task.world["row"], messages, judge)
         why = next((_WHY[one] for one in _WHY if one in missed), "")
         return RuleOutcome(not why, why)
 
@@ -207,7 +207,7 @@ class Tau2(SuiteRules):
         offered, cut = self._worlds.specs, step.finish is FinishReason.LENGTH
         return self._dialect.parse(step.text, {one.name: one for one in offered}, cut).answer
 
-    def _said(self, task: Task, trajectory: Trajectory) -> list[Mapping[str, Any]]:
+    def _conversation(self, task: Task, trajectory: Trajectory) -> list[Mapping[str, Any]]:
         """The conversation as the checkout has it; results are those that the agent read."""
         steps, called = iter(trajectory.steps), False
         made: list[Mapping[str, Any]] = [
@@ -320,15 +320,15 @@ class Tau2World(TurnWorld):
 
     def opens(self) -> str:
         """The user's first words."""
-        said, over = self._ask("opens", self._home.user.model_dump())
+        reply, over = self._ask("opens", self._home.user.model_dump())
         if over:
-            raise EnvError(f"{self._home.name}: the user simulator ended at once: {said!r:.80}")
-        return said
+            raise EnvError(f"{self._home.name}: the user simulator ended at once: {reply!r:.80}")
+        return reply
 
     def reply(self, text: str) -> str | None:
         """What the user says to an answer; None: the conversation is over."""
-        said, over = (self._ask("replies", text) if text.strip() else None) or ("", True)
-        return None if over else said
+        reply, over = (self._ask("replies", text) if text.strip() else None) or ("", True)
+        return None if over else reply
 
     def end_turn(self) -> TurnVerdict:
         """Compare the databases with the wanted ones."""

@@ -288,7 +288,7 @@ def trl_memory(config: RunConfig, rows: int, planned_only: bool = False) -> list
     fewer = (n for n in range(rows, 0, -1) if rows % n == 0 and not planned(n).lacks(device))
     fit = next(fewer, 0)
     found = ways(config, device, lambda changed: planned(rows if fit else 1, changed), *NOT_READ)
-    said = (
+    message = (
         f"model {config.model.name!r} inside TRL: a micro-batch of {rows} rows of "
         f"{config.rollout.context_tokens:,} tokens needs {planned(rows).needed / GIB:.1f} GiB, and "
         f"{device.memory / GIB:.1f} GiB are free for each process. "
@@ -296,10 +296,10 @@ def trl_memory(config: RunConfig, rows: int, planned_only: bool = False) -> list
     batch = "--trl.per_device_train_batch_size"
     if not fit:
         way = f"{batch} 1 with {' or '.join(found)}" if found else "a smaller model, or more memory"
-        said += f"Not even one such row fits. What would: {way}."
+        message += f"Not even one such row fits. What would: {way}."
         if not planned_only:
-            raise ConfigError(said)
-        return [said]
+            raise ConfigError(message)
+        return [message]
     found.insert(0, f"{batch} {fit}: {planned(fit).needed / GIB:.1f} GiB")
     shorter = "Shorter rows need less. If they grow so long, the system may end the training."
-    return [f"{said}{shorter} What would fit: {'; '.join(found)}."]
+    return [f"{message}{shorter} What would fit: {'; '.join(found)}."]

@@ -140,8 +140,8 @@ class Texts:
 
 def word_of(texts: Mapping[str, Sequence[Scalar]], rng: random.Random) -> str | None:
     """A word that stands in one of these texts; None where they have none."""
-    said = " ".join(v for values in texts.values() for v in values if isinstance(v, str))
-    found = sorted(set(_WORD.findall(said)))
+    prose = " ".join(v for values in texts.values() for v in values if isinstance(v, str))
+    found = sorted(set(_WORD.findall(prose)))
     return rng.choice(found) if found else None
 
 

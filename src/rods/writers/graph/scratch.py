@@ -84,8 +84,8 @@ class Inventor(Grounder):
         """A call with an argument for every required parameter and some of the others."""
         self._record, self._name = {}, ""
         call, spec = super().fill(tool, live, rng), self._specs[tool]
-        said = order_of(spec).split() if self._domains.inferred else ()
-        named = {n for n in spec.properties if n not in spec.required and thing(n) in said}
+        sentence = order_of(spec).split() if self._domains.inferred else ()
+        named = {n for n in spec.properties if n not in spec.required and thing(n) in sentence}
         nowhere = named and call and not named & call.arguments.keys()  # nobody moves a thing so
         return None if nowhere else call
 
@@ -318,8 +318,8 @@ class ScratchWalk(Walk):
         schema = spec.properties[name]
         if from_description(spec).noun(name) not in order_of(spec).lower():
             return False  # nobody says `with a name`
-        said, last = str(schema.get("description", "")), noun(name).split()[-1]
-        special = last in lists()["said"] or "YYYY-MM-DD" in said or "HH:MM" in said
+        about, last = str(schema.get("description", "")), noun(name).split()[-1]
+        special = last in lists()["spoken"] or "YYYY-MM-DD" in about or "HH:MM" in about
         return json_type(schema) == "string" and not json_choices(schema) and not special
 
     def _next_owner(self) -> str:

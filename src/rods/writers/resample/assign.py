@@ -163,8 +163,8 @@ class _Draw:
         key = "." + extension.lower()
         if key not in self.words:
             whole = rf"(?<![.\w]){re.escape(extension)}(?!\w)"
-            said = re.search(whole, self._found.prose, re.I)
-            fixed = said or extension.lower() in ("py", "jpg", "png")
+            quoted = re.search(whole, self._found.prose, re.I)
+            fixed = quoted or extension.lower() in ("py", "jpg", "png")
             new = extension.lower() if fixed else self._vocabulary.extension(self._rng)
             self.words[key] = new
         return self.words[key]

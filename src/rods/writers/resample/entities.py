@@ -275,8 +275,8 @@ class _Collector:
         lower = self._lower
         for name in reversed(names):
             lower = lower.replace(name.lower(), "|")
-        said = [w.lower() for w in WORD.findall(lower)]
-        windows = [set(said[at : at + NEAR]) for at in range(len(said))]
+        content = [w.lower() for w in WORD.findall(lower)]
+        windows = [set(content[at : at + NEAR]) for at in range(len(content))]
         found: set[str] = set()
         for name in names:
             words = {run.lower() for run in RUNS.findall(name) if run.isalpha() and len(run) > 2}
@@ -301,8 +301,8 @@ class _Collector:
             words = found.local if body.lower() in self._lower else loose
             words.update(_content_words(body))
         found.local.update(*map(_content_words, found.configured))
-        said = set(_content_words(found.prose))
-        found.kept_words = {w for w in loose & said if w not in found.words}
+        content = set(_content_words(found.prose))
+        found.kept_words = {w for w in loose & content if w not in found.words}
         found.local -= found.kept_words | self._domains.keep | MONTHS
         verbs = {w for w, kind in found.words.items() if kind == "word" and self._verb(w)}
         found.referring = verbs & self._referring()

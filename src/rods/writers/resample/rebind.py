@@ -92,7 +92,7 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
                 frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
                 configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
-                frozen |= _said(base.task, argument.turn).union({float(value)}, *configured)
+                frozen |= _text_numbers(base.task, argument.turn).union({float(value)}, *configured)
     prose = "\n".join(turn.user for turn in base.task.turns)
     return Knowledge(
         steps,
@@ -115,11 +115,11 @@ def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
     if not isinstance(level, int | float) or isinstance(level, bool):
         return None
     target = float(argument.value or 0) + level
-    wanted = target == fill.full or target in _said(base.task, argument.turn)
+    wanted = target == fill.full or target in _text_numbers(base.task, argument.turn)
     return Filled(argument.name, target, float(level)) if wanted else None
 
 
-def _said(task: Task, turn: int) -> set[float]:
+def _text_numbers(task: Task, turn: int) -> set[float]:
     """Numbers in the messages up to a turn."""
     return numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
 

@@ -72,7 +72,7 @@ class Sketch:
         self.found = entities.collect(task, domains, self.start.values)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
-        self.said_numbers = Counter(numbers_listed(self.found.prose))
+        self.text_numbers = Counter(numbers_listed(self.found.prose))
         self.argued_numbers = numbers_taken(flattened(task))
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
@@ -196,11 +196,11 @@ class Sketch:
         for body in sorted(bodies, key=lambda b: (-len(b), b)):
             start = lower.find(body.lower()) if len(body) > 3 else -1
             if start >= 0 and not _taken(spans, start, start + len(body)):
-                said = text[start : start + len(body)]
-                if said == body and body in self._free:
+                part = text[start : start + len(body)]
+                if part == body and body in self._free:
                     pieces: tuple[Piece, ...] = (SlotRef(self._free[body], body),)
                 else:
-                    pieces = _cut(said, self._spans(said, local=True))
+                    pieces = _cut(part, self._spans(part, local=True))
                 spans.append(TextSpan(start, start + len(body), pieces))
         for span in self._spans(text, local=False):
             if not _taken(spans, span.start, span.end):

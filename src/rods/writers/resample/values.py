@@ -53,8 +53,8 @@ def _reckoned(sketch: Sketch) -> set[float]:
         units: dict[str, set[float]] = {}
         for number, unit in _MEASURED.findall(text):
             units.setdefault(unit.lower(), set()).add(float(number.replace(",", "")))
-        for said in units.values():
-            found |= said if len(said) > 1 and said - set(sketch.found.numbers) else set()
+        for numbers in units.values():
+            found |= numbers if len(numbers) > 1 and numbers - set(sketch.found.numbers) else set()
     return found
 
 
@@ -62,13 +62,13 @@ def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:
     """Whether this number may get a new value: large enough not to occur by chance, not frozen."""
     if value in frozen or value <= 0:
         return False
-    said = sketch.said_numbers.get(value, 0)
-    if value >= 10 or (not said and value not in sketch.argued_numbers):
+    times = sketch.text_numbers.get(value, 0)
+    if value >= 10 or (not times and value not in sketch.argued_numbers):
         return True
     kinds = sketch.found.numbers[value]
     small = all(sketch.domains.numbers[kind].small for kind in kinds)
     prose = sketch.found.prose.lower()
-    return said == 1 and small and not any(word in prose for word in SUPERLATIVES)
+    return times == 1 and small and not any(word in prose for word in SUPERLATIVES)
 
 
 def _group(

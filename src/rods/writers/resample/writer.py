@@ -162,8 +162,8 @@ class ResampleWriter(Writer):
         turns: list[Turn] = []
         for index, (turn, old) in enumerate(zip(task.turns, before.turns, strict=True)):
             share = SAME_COURTESY if turn.user == old.user else COURTESY
-            said = polite(turn.user, rng, share, first=index == 0)
-            turns.append(dataclasses.replace(turn, user=said))
+            text = polite(turn.user, rng, share, first=index == 0)
+            turns.append(dataclasses.replace(turn, user=text))
         return dataclasses.replace(task, turns=tuple(turns))
 
     def _reseeded(self, task: Task, rng: random.Random) -> Task:

@@ -175,8 +175,8 @@ class _Draft:
         for name, (what, form) in rest.items():
             code = noun(name) != thing(name) or name in numbered
             labelled = form == f"the {what} {{}}" and not code and (aside or not listed)
-            said = re.sub(r"^an? (.+?) of (at \w+ )?{} ", r"\1: \2{} ", self.named[name][0])
-            self.named[name] = (f"{what}: {{}}" if labelled else said.removeprefix("the "),)
+            phrase = re.sub(r"^an? (.+?) of (at \w+ )?{} ", r"\1: \2{} ", self.named[name][0])
+            self.named[name] = (f"{what}: {{}}" if labelled else phrase.removeprefix("the "),)
         return f": {', '.join(slots)}" if listed and not aside else f" ({', '.join(slots)})"
 
     def wording(self) -> Wording:
@@ -215,8 +215,8 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
         one, other = texts[:2]
         alike = {*noun(one).split()} & {*noun(other).split()} or one[:-1] == other[:-1]
         if _P["origin"].match(noun(one)) or (not pair[1] and (alike or len(texts) == 2)):
-            said = "from {{{}}} to {{{}}}" if pair[1] else "between {{{}}} and {{{}}}"
-            base = base[: pair.start()] + said.format(one, other) + base[pair.end() :]
+            template = "from {{{}}} to {{{}}}" if pair[1] else "between {{{}}} and {{{}}}"
+            base = base[: pair.start()] + template.format(one, other) + base[pair.end() :]
     return base, followed
 
 
@@ -300,10 +300,10 @@ def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str
 
 def _on(what: str, schema: Mapping[str, Any]) -> str:
     """What stands before a day or a time alone; empty before all else."""
-    said = str(schema.get("description", ""))
-    if "YYYY" in said and _P["day"].match(_about(schema)):
+    text = str(schema.get("description", ""))
+    if "YYYY" in text and _P["day"].match(_about(schema)):
         return "on"
-    return _WHEN.get(what, "at" if "HH:MM" in said else "") if json_type(schema) == "string" else ""
+    return _WHEN.get(what, "at" if "HH:MM" in text else "") if json_type(schema) == "string" else ""
 
 
 def _about(schema: Mapping[str, Any]) -> str:

@@ -123,8 +123,8 @@ class Phrases:
             if frame in unused:
                 unused.remove(frame)
             unused = unused or list(around.next)
-            said = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
-            parts.append(_closed(frame.format("\0").replace("\0", said)))
+            sentence = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
+            parts.append(_closed(frame.format("\0").replace("\0", sentence)))
         return " ".join(part for part in parts if part)
 
     def clause(self, request: CallRequest, rng: random.Random) -> str:

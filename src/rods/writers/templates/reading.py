@@ -148,12 +148,12 @@ def _ways(
     filled: dict[str, str] = {}
     for name, value in steps[number].call.arguments.items():
         producers = _producers(steps[:number], value) if referred else ()
-        said = ways(wording, name, value, producers) if referred else wording.said(name, value)
+        texts = ways(wording, name, value, producers) if referred else wording.texts(name, value)
         text = value.lower() if referred and isinstance(value, str) and len(value) > 2 else None
         meant = producers or (
             text and any(text in s.result.content.lower() for s in steps[:number])
         )
-        filled[name] = f"(?:{_one_of(said)}|{MEANING})" if meant else _one_of(said)
+        filled[name] = f"(?:{_one_of(texts)}|{MEANING})" if meant else _one_of(texts)
     return filled
 
 
@@ -168,7 +168,7 @@ def _clear_ways(
     for name, value in call.arguments.items():
         producer = clear_producer(steps[:number], began, call, name, phrases, strict.domains)
         referred = producer is not None and _same_field(steps[:number], producer, name, value)
-        texts = wording.said(name, value)
+        texts = wording.in_words(name, value)
         texts += wording.references(name, producer) if referred else ()
         filled[name] = _one_of(texts + (wording.opened(name) if strict.opens else []))
     return filled

@@ -90,7 +90,7 @@ class Wording(NamedTuple):
         text = literal(value, self.words.get(name, {}))
         return [f"{form} ({text})" for form in self.open.get(name, ()) if _introduces(form)]
 
-    def said(self, name: str, value: Value) -> list[str]:
+    def in_words(self, name: str, value: Value) -> list[str]:
         """Every text that says a value."""
         return [*self.texts(name, value), *self.asides(name, value)]
 
@@ -130,7 +130,7 @@ def ways(
     wording: Wording, name: str, value: Value, producers: Iterable[Producer] = ()
 ) -> list[str]:
     """Every text that may stand for an argument: its value, a reference, a value left open."""
-    found = [*wording.said(name, value), *wording.opened(name)]
+    found = [*wording.in_words(name, value), *wording.opened(name)]
     for producer in (*([None] if wording.described else ()), *producers):
         found += wording.references(name, producer)
     return list(dict.fromkeys(found))
