@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -25,7 +26,7 @@ from rods.infra.text import quoted
 from rods.report import heldout, panels
 from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
 from rods.report.panels import Figure, Tile, facts
-from rods.report.plots import forest, plotly_script
+from rods.report.plots import Whisker, forest, plotly_script
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.viewer import decoder_for, trajectory_view
 from rods.types import Json
@@ -88,7 +89,7 @@ def _context(run: RunData) -> dict[str, object]:
         "unsolved": heldout.unsolved_note(rows),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
-        "writers_said": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
+        "writers_note": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
         "forests": forests, "panels": panels,
     }  # fmt: skip
 
@@ -142,18 +143,22 @@ def _change_tile(label: str, cell: MetricCell) -> Tile:
 
 def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
     """For each metric with differences: those of all parts, all metrics on one scale."""
-    known = {m: [(r, _possible(d)) for r in rows if (d := r.cells[m].difference)] for m in metrics}
-    ends = [end for pairs in known.values() for _, d in pairs for end in (d.low, d.high)]
-    reach = 1.1 * min([*ends, -0.02]), 1.1 * max([*ends, 0.02])
-    return [
-        Figure(
-            f"Difference: {', '.join(METRICS[metric]).lower()}",
-            "After minus before, with 95 % intervals.",
-            forest([(_name(r), d.mean, d.low, d.high, _verdict(d)) for r, d in pairs], reach),
-        )
-        for metric, pairs in known.items()
-        if pairs
-    ]
+    charts: dict[str, list[Whisker]] = {}
+    for metric in metrics:
+        for row in rows:
+            if difference := row.cells[metric].difference:
+                found = _possible(difference)
+                whisker = _name(row), found.mean, found.low, found.high, _verdict(found)
+                charts.setdefault(metric, []).append(whisker)
+    whiskers = list(chain.from_iterable(charts.values()))
+    lowest = min([-0.02, *(low for _, _, low, _, _ in whiskers)])
+    highest = max([0.02, *(high for _, _, _, high, _ in whiskers)])
+    figures: list[Figure] = []
+    for metric, found in charts.items():
+        title = f"Difference: {', '.join(METRICS[metric]).lower()}"
+        chart = forest(found, (1.1 * lowest, 1.1 * highest))
+        figures.append(Figure(title, "After minus before, with 95 % intervals.", chart))
+    return figures
 
 
 def _name(row: ResultRow) -> str:

@@ -52,22 +52,21 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
     arms = _arms(named)
     if len(arms) < 2:
         raise StoreError(f"a comparison needs two runs or more, got {len(arms)}.")
-    labels, seeds = [*arms], _seeds(arms)
-    arms = {name: [runs[seed] for seed in sorted(runs)] for name, runs in seeds.items()}
+    by_seed = _seeds(arms)
+    arms = {name: [runs[seed] for seed in sorted(runs)] for name, runs in by_seed.items()}
     differing = _differing([runs[0] for runs in arms.values()])
-    results = [
-        ArmResult.of(
-            label,
-            [f"{key}={values[i]}" for key, values in differing.items()],
-            seeds[label],
-            seeds[labels[0]] if i else {},
-        )
-        for i, label in enumerate(labels)
-    ]
-    notes, most = _warnings(arms, differing), max(map(len, arms.values()))
-    if most > 1 and any(_value(run, "seed") != n for a in seeds.values() for n, run in a.items()):
-        pairs = [" with ".join(arms[name][i].name for name in labels) for i in range(most)]
-        notes.append(f"no seeds are known that all arms have; paired by order: {', '.join(pairs)}.")
+    labels = list(arms)
+    results: list[ArmResult] = []
+    for index, label in enumerate(labels):
+        overrides = [f"{key}={values[index]}" for key, values in differing.items()]
+        base = by_seed[labels[0]] if index else {}
+        results.append(ArmResult.of(label, overrides, by_seed[label], base))
+    notes = _warnings(arms, differing)
+    most = max(len(runs) for runs in arms.values())
+    pairs = [(seed, run) for runs in by_seed.values() for seed, run in runs.items()]
+    if most > 1 and any(_value(run, "seed") != seed for seed, run in pairs):
+        rows = [" with ".join(arms[name][i].name for name in labels) for i in range(most)]
+        notes.append(f"no seeds are known that all arms have; paired by order: {', '.join(rows)}.")
     what = "runs" if most == 1 else "arms"
     return Experiment(f"{len(arms)} {what}", labels[0], tuple(results), tuple(notes))
 
@@ -93,7 +92,8 @@ def _arms(named: Sequence[str | Path]) -> dict[str, list[RunData]]:
 def _seeds(arms: Mapping[str, Sequence[RunData]]) -> dict[str, dict[int, RunData]]:
     """Each arm's runs by seed, or by their order; a baseline of one run stands against each."""
     known = {name: [_value(run, "seed") for run in runs] for name, runs in arms.items()}
-    most, sizes = max(map(len, arms.values())), {name: len(runs) for name, runs in arms.items()}
+    sizes = {name: len(runs) for name, runs in arms.items()}
+    most = max(sizes.values())
     distinct = all(None not in seeds and len({*seeds}) == len(seeds) for seeds in known.values())
     if distinct and most > 1 and set.intersection(*map(set, known.values())):
         return {name: dict(zip(known[name], runs, strict=True)) for name, runs in arms.items()}
@@ -111,10 +111,12 @@ def _value(run: RunData, name: str) -> Any:
 def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
     """Settings whose values differ between runs that have any: dotted key, one text a run."""
     configs = [run.manifest.get("config") for run in runs]
-    settings = [details(c) if isinstance(c, dict) else {} for c in configs]
-    names = sorted({key for s in settings for key in s})
-    known = {key: {s.get(key, "-") for s in settings if s} for key in names}
-    return {k: tuple(s.get(k, "-") for s in settings) for k in names if len(known[k]) > 1}
+    settings = [details(config) if isinstance(config, dict) else {} for config in configs]
+    found: dict[str, tuple[str, ...]] = {}
+    for key in sorted({key for one in settings for key in one}):
+        if len({one.get(key, "-") for one in settings if one}) > 1:
+            found[key] = tuple(one.get(key, "-") for one in settings)
+    return found
 
 
 def _warnings(
@@ -145,20 +147,21 @@ def _warnings(
 def _not_shared(runs: Sequence[tuple[str, RunData]]) -> list[str]:
     """Which runs have which held-out tasks, where they are not those of the first run."""
     (start, base), *others = runs
-    first, found = heldout.by_key(base.last_evaluation), dict[tuple[int, str, str], list[str]]()
+    first = heldout.by_key(base.last_evaluation).keys()
+    labels: dict[tuple[int, str, str], dict[str, None]] = {}
     for label, run in others:
-        theirs = heldout.by_key(run.last_evaluation)
-        if not first or not theirs or first.keys() == theirs.keys():
-            continue  # one that was not evaluated says so itself
-        common = len(first.keys() & theirs.keys())
-        mine, other = (_named(a.keys() - b.keys()) for a, b in ((first, theirs), (theirs, first)))
-        found.setdefault((common, mine, other), []).append(label)
-    return [
-        f"{start} and {(who := ', '.join(dict.fromkeys(those)))} have {common} of {len(first)} "
-        f"evaluated tasks in common; only those have a difference. {start} alone has {mine}; {who} "
-        f"alone has {other}."
-        for (common, mine, other), those in found.items()
-    ]
+        theirs = heldout.by_key(run.last_evaluation).keys()
+        if first and theirs and first != theirs:  # a run without an evaluation has its own note
+            overlap = len(first & theirs), _named(first - theirs), _named(theirs - first)
+            labels.setdefault(overlap, {})[label] = None
+    notes: list[str] = []
+    for (common, mine, other), same in labels.items():
+        who = ", ".join(same)
+        notes.append(
+            f"{start} and {who} have {common} of {len(first)} evaluated tasks in common; only "
+            f"those have a difference. {start} alone has {mine}; {who} alone has {other}."
+        )
+    return notes
 
 
 def _named(keys: Set[Key]) -> str:

@@ -60,9 +60,13 @@ class ArmResult:
     ) -> ArmResult:
         """Set an arm's runs against the baseline's, which are empty for the baseline itself."""
         common = sorted(mine.keys() & base.keys())
-        ours, theirs = (pooled([of[n] for n in common], "after") for of in (mine, base))
         runs = [*mine.values()]
-        rows = heldout.result_rows(pooled(runs, "before"), pooled(runs, "after"), theirs, ours)
+        rows = heldout.result_rows(
+            pooled(runs, "before"),
+            pooled(runs, "after"),
+            pooled([base[seed] for seed in common], "after"),
+            pooled([mine[seed] for seed in common], "after"),
+        )
         return cls(name, tuple(overrides), mine, rows, _by_seed(mine, base))
 
     def cell(self, part: TaskSubset, metric: str) -> MetricCell:
@@ -151,7 +155,7 @@ class Experiment:
             curves = {arm.name: self._curve(arm, metric) for arm in self.arms}
             best = max((p.value for p in curves.get(self.baseline, [])), default=None)
             if best is not None and all(len(curve) > 2 for curve in curves.values()):
-                spent = {n: heldout.trajectories_to(curve, best) for n, curve in curves.items()}
+                spent = {arm: heldout.trajectories_to(curves[arm], best) for arm in curves}
                 found.append((metric, best, spent))
         return found
 
@@ -199,13 +203,18 @@ class Experiment:
 
     def table(self) -> Group:
         """Results and budgets for a terminal, 80 columns."""
-        seeds, reached = [_seeds] * bool(self.repeated), [_reached] * bool(self.reached)
-        return Group(*(made(self) for made in (_results, *seeds, _budgets, *reached)))
+        tables = [_results(self)]
+        if self.repeated:
+            tables.append(_seeds(self))
+        tables.append(_budgets(self))
+        if self.reached:
+            tables.append(_reached(self))
+        return Group(*tables)
 
     def write(self, out: Path) -> Path:
         """Write the page, self-contained; raises `StoreError` where it cannot be written."""
-        said = heldout.WRITERS_NOTE if any(p.by == "writer" for p in self.parts) else ""
-        context = {"experiment": self, "curves": self.curves(), "writers_said": said}
+        note = heldout.WRITERS_NOTE if any(part.by == "writer" for part in self.parts) else ""
+        context = {"experiment": self, "curves": self.curves(), "writers_note": note}
         return write_page(out, "experiment.html.j2", context)
 
 
@@ -217,16 +226,15 @@ def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
 
     Of a run that is not finished, `after` is its last evaluation.
     """
-    passes = (r.last_evaluation if when == "after" else r.evaluation(when) for r in runs)
-    found = [evaluation for evaluation in passes if evaluation]
-    by_run = [heldout.by_key(e) for e in found]
+    passes = [r.last_evaluation if when == "after" else r.evaluation(when) for r in runs]
+    by_run = [heldout.by_key(evaluation) for evaluation in passes if evaluation]
     rows: list[EvalRow] = []
     for key, first in by_run[0].items() if by_run else ():
         same = [rows[key] for rows in by_run if key in rows]
         if len(same) == len(runs):
-            shared = [m for m in first.values if all(m in row.values for row in same)]
-            values = {m: math.fsum(row.values[m] for row in same) / len(same) for m in shared}
-            rows.append(replace(first, values=values, samples=sum(r.samples for r in same)))
+            shared = [name for name in first.values if all(name in row.values for row in same)]
+            values = {n: math.fsum(row.values[n] for row in same) / len(same) for n in shared}
+            rows.append(replace(first, values=values, samples=sum(row.samples for row in same)))
     return EvaluationPass(when, tuple(rows))
 
 
@@ -235,10 +243,13 @@ def _by_seed(
 ) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for seed in sorted(mine.keys() & base.keys()):
-        ends = [heldout.by_key(of[seed].last_evaluation) for of in (base, mine)]
-        both = [key for key in ends[0] if key in ends[1]]
-        first, last = (EvaluationPass("after", tuple(end[key] for key in both)) for end in ends)
-        rows = heldout.result_rows(first, last)
+        theirs = heldout.by_key(base[seed].last_evaluation)
+        ours = heldout.by_key(mine[seed].last_evaluation)
+        both = [key for key in theirs if key in ours]
+        rows = heldout.result_rows(
+            EvaluationPass("after", tuple(theirs[key] for key in both)),
+            EvaluationPass("after", tuple(ours[key] for key in both)),
+        )
         for metric in heldout.measured(rows):
             cell = rows[0].cells[metric]
             if cell.before and cell.after:

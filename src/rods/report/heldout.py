@@ -138,19 +138,25 @@ def _parts(rows: Sequence[EvalRow]) -> list[TaskSubset]:
 def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> list[str]:
     """Those of the metrics that any row has a value of."""
     cells = [row.cells for row in rows]
-    return [m for m in metrics if any(c[m].before or c[m].after for c in cells)]
+    return [name for name in metrics if any(row[name].before or row[name].after for row in cells)]
 
 
 def shown(rows: Sequence[ResultRow]) -> list[str]:
     """What tables lead with: conversations solved only where it is neither progress nor 0."""
-    return [m for m in measured(rows) if m not in {*_twice(rows), *unsolved(rows)}]
+    left_out = {*_twice(rows), *unsolved(rows)}
+    return [metric for metric in measured(rows) if metric not in left_out]
 
 
 def unsolved(rows: Sequence[ResultRow]) -> list[str]:
     """Metrics of conversations solved that are measured, and are 0 in all rows."""
-    twice, cells = _twice(rows), [row.cells for row in rows]
-    ends = {m: [i for c in cells for i in (c[m].before, c[m].after) if i] for m in OF_TURNS}
-    return [m for m, of in ends.items() if of and m not in twice and not any(i.mean for i in of)]
+    twice = _twice(rows)
+    found: list[str] = []
+    for metric in OF_TURNS:
+        cells = [row.cells[metric] for row in rows]
+        values = [value for cell in cells for value in (cell.before, cell.after) if value]
+        if values and metric not in twice and all(value.mean == 0 for value in values):
+            found.append(metric)
+    return found
 
 
 def unsolved_note(rows: Sequence[ResultRow]) -> str:
@@ -160,7 +166,12 @@ def unsolved_note(rows: Sequence[ResultRow]) -> str:
 
 
 def _twice(rows: Sequence[ResultRow]) -> set[str]:
-    return {m for m, of in OF_TURNS.items() if all(r.cells[m] == r.cells[of] for r in rows)}
+    """Metrics of conversations that equal those of turns in all rows."""
+    return {
+        solved
+        for solved, progress in OF_TURNS.items()
+        if all(row.cells[solved] == row.cells[progress] for row in rows)
+    }
 
 
 Key = tuple[str, str]
@@ -174,17 +185,18 @@ def by_key(evaluation: EvaluationPass | None) -> dict[Key, EvalRow]:
 
 def _cell(part: TaskSubset, metric: str, passes: Iterable[Mapping[Key, EvalRow]]) -> MetricCell:
     before, after, base, mine = (
-        {k: row for k, row in rows.items() if metric in row.values and part.holds(row)}
+        {key: row for key, row in rows.items() if metric in row.values and part.holds(row)}
         for rows in passes
     )
-    changes = (_paired(metric, *ends) for ends in ((before, after), (base, mine)))
-    (difference, paired), (against, common) = changes
+    difference, paired = _paired(metric, before, after)
+    against, common = _paired(metric, base, mine)
     means = _mean(metric, before), _mean(metric, after)
     return MetricCell(*means, difference, paired, against, common)
 
 
 def _mean(metric: str, rows: Mapping[Key, EvalRow]) -> Interval | None:
-    return mean_ci([r.values[metric] for r in rows.values()], [r.scenario for r in rows.values()])
+    values = [row.values[metric] for row in rows.values()]
+    return mean_ci(values, [row.scenario for row in rows.values()])
 
 
 def _paired(

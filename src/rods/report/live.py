@@ -158,20 +158,26 @@ class TrainDisplay:
 
     def _lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the plain lines for a record."""
-        facts, kind, left = self._facts(), record["kind"], self.seconds_left()
+        facts, left = self._facts(), self.seconds_left()
+        kind = record["kind"]
         if kind == "eval":
             return [f"held-out progress {record['when']}: {self._held_out[str(record['when'])]}"]
         if kind == "epoch":
-            made = [f"synthesis: {words}" for name, words in facts.items() if name == "synthesis"]
             where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
-            return [f"{where}: {facts['pool']}", *made]
+            lines = [f"{where}: {facts['pool']}"]
+            if "synthesis" in facts:
+                lines.append(f"synthesis: {facts['synthesis']}")
+            return lines
         step = f"update {_number(record, 'step')}{f'/{self._total}' if self._total else ''}"
         parts = [step, *(f"{name} {facts[name]}" for name in STEP_FACTS), facts["speed"]]
-        return [" | ".join(parts + [f"{_span(left)} left"] * bool(left))]  # evaluation follows 0
+        if left:  # at 0 the evaluation follows
+            parts.append(f"{_span(left)} left")
+        return [" | ".join(parts)]
 
     def _facts(self) -> dict[str, str]:
         """Return what is known so far, by the panel's names."""
-        row, facts, means = self._step, dict[str, str](), self._progress
+        row, means = self._step, self._progress
+        facts: dict[str, str] = {}
         if row:
             regions: Mapping[str, int] = row.get("regions") or {}
             last = f"{fmean(means[-RECENT:]):.3f}"
@@ -181,7 +187,8 @@ class TrainDisplay:
             facts["boundary"] = f"{regions.get('boundary', 0)} of {sum(regions.values())} tasks"
             facts["speed"] = f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s"
         if self._held_out:
-            facts["held out"] = "; ".join(f"{when} {how}" for when, how in self._held_out.items())
+            passes = [f"{when} {scores}" for when, scores in self._held_out.items()]
+            facts["held out"] = "; ".join(passes)
         if row and self._pipelined:
             facts["schedule"] = _schedule(row.get("schedule") or {})
         if self._epoch:
@@ -219,17 +226,20 @@ class TrainDisplay:
         return Panel(Group(grid, last), title=title, title_align="left", border_style="dim")
 
     def _pool(self) -> str:
-        variants, gone = _number(self._epoch, "generated"), self._retired.total()
+        variants = _number(self._epoch, "generated")
+        gone = self._retired.total()
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
         waited = _number(self._epoch, "seconds_waited")
-        words = {
-            f"{_number(self._epoch, 'originals') + variants} tasks": True,
-            f"{variants} of them variants": variants,
-            f"{self._injected} injected": self._injected,
-            f"{gone} retired ({reasons})": gone,
-            f"waited {waited:.1f} s for synthesis": waited >= 0.05,
-        }
-        return ", ".join(said for said, holds in words.items() if holds)
+        parts = [f"{_number(self._epoch, 'originals') + variants} tasks"]
+        if variants:
+            parts.append(f"{variants} of them variants")
+        if self._injected:
+            parts.append(f"{self._injected} injected")
+        if gone:
+            parts.append(f"{gone} retired ({reasons})")
+        if waited >= 0.05:
+            parts.append(f"waited {waited:.1f} s for synthesis")
+        return ", ".join(parts)
 
 
 def _means(record: Mapping[str, Any]) -> str:
@@ -267,7 +277,9 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
         each = f"{tokens:,.0f} tokens and " if tokens else ""
         seconds = _number(state, "seconds_per_variant")
         parts.append(f"{each}{seconds:.2g} s a variant")
-    return "; ".join([*parts, *(["paused"] if state.get("suspended") else [])])
+    if state.get("suspended"):
+        parts.append("paused")
+    return "; ".join(parts)
 
 
 def _number(row: Mapping[str, Any], key: str) -> Any:

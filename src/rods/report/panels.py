@@ -15,14 +15,14 @@ import statistics
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
 from rods.report import plots
 from rods.report.heldout import CATEGORIES, METRICS, SETS, held_out_curve
-from rods.report.plots import Axes, Layer, Plot, Series
+from rods.report.plots import Axes, Dot, Layer, Plot, Series
 from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
 
 TABLES = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))
@@ -86,13 +86,16 @@ def learning_curves(run: RunData) -> list[Figure]:
 def held_out_curves(run: RunData) -> list[Figure]:
     """Held-out progress over updates; empty without an evaluation on the way."""
     lines: list[Series] = []
-    for of, metric in product(SETS, ("greedy_progress", "progress")):
-        if len(points := held_out_curve([run], of, metric)) > 2:
-            name = f"{SETS[of].removeprefix('Held-out ')}, {METRICS[metric][1]}"
-            xs, ys = [point.update for point in points], [point.value for point in points]
-            lines.append(Series(name, xs, ys, COLORS[len(lines) + 1]))
-    said = "Held-out progress", "Mean share of turns solved in each evaluation."
-    return [overlay(*said, lines, Axes("update", (0.0, 1.0)))] if lines else []
+    for kind, metric in product(SETS, ("greedy_progress", "progress")):
+        points = held_out_curve([run], kind, metric)
+        if len(points) > 2:
+            name = f"{SETS[kind].removeprefix('Held-out ')}, {METRICS[metric][1]}"
+            updates, values = [p.update for p in points], [p.value for p in points]
+            lines.append(Series(name, updates, values, COLORS[len(lines) + 1]))
+    if not lines:
+        return []
+    caption = "Mean share of turns solved in each evaluation."
+    return [overlay("Held-out progress", caption, lines, Axes("update", (0.0, 1.0)))]
 
 
 def tool_curves(run: RunData) -> list[Figure]:
@@ -112,23 +115,27 @@ def schedule_curves(run: RunData) -> list[Figure]:
 
 
 def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
-    figures: list[Figure] = []
     changes = [now for last, now in pairwise(run.steps) if now.stage != last.stage]
-    stages = [(float(row.step), row.stage) for row in (*run.steps[:1], *changes) if changes]
-    for title, caption, curves, share, _ in chosen:
-        found = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
-        series = [s for s in found if any(s.faint or s.ys)]
-        if not series:
-            why = "0 in every update." if found else "Not recorded in this run."
-            figures.append(Figure(title, why, None))
-            continue
-        zero = ", ".join(s.name for s in found if s not in series)
-        caption += f" 0 in every update: {zero}." * bool(zero)
-        caption += " Thin: each update; thick: average." * any(s.faint for s in series)
-        axes = Axes("update", (0.0, 1.0) if share else None)
-        legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
-        figures.append(Figure(title, caption, plots.line_chart(series, axes, stages), legend))
-    return figures
+    starts = [run.steps[0], *changes] if changes else []
+    stages = [(float(row.step), row.stage) for row in starts]
+    return [_learning_curve(run, chart, stages) for chart in chosen]
+
+
+def _learning_curve(run: RunData, chart: Chart, stages: Sequence[tuple[float, str]]) -> Figure:
+    curves = [step_series(run.steps, curve.key, curve.name, curve.css) for curve in chart.curves]
+    measured = [line for line in curves if line]
+    lines = [line for line in measured if any(line.faint or line.ys)]
+    if not lines:
+        why = "0 in every update." if measured else "Not recorded in this run."
+        return Figure(chart.title, why, None)
+    caption = chart.caption
+    if zero := ", ".join(line.name for line in measured if line not in lines):
+        caption += f" 0 in every update: {zero}."
+    if any(line.faint for line in lines):
+        caption += " Thin: each update; thick: average."
+    axes = Axes("update", (0.0, 1.0) if chart.share else None)
+    legend = [(line.name, line.css) for line in lines] if len(lines) > 1 else []
+    return Figure(chart.title, caption, plots.line_chart(lines, axes, stages), legend)
 
 
 def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
@@ -155,10 +162,11 @@ def pool_figures(run: RunData) -> list[Figure]:
     """Active, injected and retired tasks over epochs."""
     if not run.epochs:
         return [Figure("Replay buffer", "No epoch is recorded in this run.", None)]
-    numbers = [e.epoch for e in run.epochs]
-    rising = all(a < b for a, b in pairwise(numbers))
-    xs = [float(n) for n in (numbers if rising else range(1, len(numbers) + 1))]
-    stages = list(dict.fromkeys(e.stage for e in run.epochs if e.stage))
+    numbers = [epoch.epoch for epoch in run.epochs]
+    if any(last >= now for last, now in pairwise(numbers)):  # each stage counts its own epochs
+        numbers = list(range(1, len(numbers) + 1))
+    xs = [float(number) for number in numbers]
+    stages = list(dict.fromkeys(epoch.stage for epoch in run.epochs if epoch.stage))
     axes = Axes(f"epoch (stages: {', '.join(stages)})" if len(stages) > 1 else "epoch")
     active = [
         ("original", [float(e.originals) for e in run.epochs], "s-grey"),
@@ -168,19 +176,24 @@ def pool_figures(run: RunData) -> list[Figure]:
         ("injected", [float(e.injected) for e in run.epochs], "s-boundary"),
         ("deferred to a later epoch", [float(e.deferred) for e in run.epochs], "s-grey"),
     ]
-    reasons = [r for r in RETIRED if any(e.retired.get(r) for e in run.epochs)]
-    reasons += sorted({r for e in run.epochs for r in e.retired if r not in RETIRED})
-    gone = [
-        (words(r), [float(e.retired.get(r, 0)) for e in run.epochs], RETIRED.get(r, "s-2"))
-        for r in reasons
-    ]
     left = f"{run.retired} generated tasks left the pool."
     came = f"{run.injected} variants entered the pool at epoch starts. Deferred ones come later."
     return [
         _stacked("Active tasks", "Tasks that can be drawn in an epoch.", xs, active, axes),
         _stacked("Injected variants", came, xs, moved, axes),
-        _stacked("Retired variants, by reason", left, xs, gone, axes),
+        _stacked("Retired variants, by reason", left, xs, _retired(run), axes),
     ]
+
+
+def _retired(run: RunData) -> list[Layer]:
+    """How many variants left the pool in each epoch, by reason; known reasons come first."""
+    found = {reason for epoch in run.epochs for reason, n in epoch.retired.items() if n}
+    known = [reason for reason in RETIRED if reason in found]
+    layers: list[Layer] = []
+    for reason in (*known, *sorted(found - RETIRED.keys())):
+        counts = [float(epoch.retired.get(reason, 0)) for epoch in run.epochs]
+        layers.append((words(reason), counts, RETIRED.get(reason, "s-2")))
+    return layers
 
 
 def _stacked(
@@ -200,9 +213,9 @@ def mechanism_figures(run: RunData) -> list[Figure]:
 def first_visits(run: RunData) -> list[JudgedGroup]:
     """The first judgement of each variant; a later one never counts, even if so marked."""
     seen: dict[str, JudgedGroup] = {}
-    for _, j in run.judgements:
-        if j.origin == "variant" and j.first_visit:
-            seen.setdefault(j.task_id, j)
+    for _, judged in run.judgements:
+        if judged.origin == "variant" and judged.first_visit:
+            seen.setdefault(judged.task_id, judged)
     return list(seen.values())
 
 
@@ -229,67 +242,68 @@ def landing_of(run: RunData) -> Landing | None:
 
 
 def _landing(run: RunData) -> Figure:
-    title, band, visits = "Where new variants land", boundary_band(run), first_visits(run)
+    title = "Where new variants land"
     landing = landing_of(run)
     if landing is None:
         return Figure(title, "No variant was visited in this run.", None)
-    values, median, inside = landing
-    names = sorted({j.category for j in visits})
-    groups = [
-        (CATEGORIES.get(c, words(c)), [j.rbar for j in visits if j.category == c], css)
-        for c, css in zip(names, ("s-1", "s-3", "s-4", "s-2") * 9, strict=False)
-    ]
-    low, high = min(0.0, *values), max(1.0, *values)
+    visits, band = first_visits(run), boundary_band(run)
+    categories = sorted({judged.category for judged in visits})
+    groups: list[Layer] = []
+    for category, css in zip(categories, ("s-1", "s-3", "s-4", "s-2") * 9, strict=False):
+        means = [judged.rbar for judged in visits if judged.category == category]
+        groups.append((CATEGORIES.get(category, words(category)), means, css))
+    low, high = min(0.0, *landing.values), max(1.0, *landing.values)
     edges = [low + (high - low) * i / 20 for i in range(21)]
-    axes, marker = Axes("mean progress at the first visit"), (median, f"median {median:.2f}")
-    chart = plots.histogram(groups, edges, axes, band, marker)
-    return Figure(
-        title,
-        f"Mean reward of {len(visits)} variants when they were first judged. {inside} "
-        f"({landing.share:.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, "
-        "shaded).",
-        chart,
-        [(n, c) for n, _, c in groups],
+    axes = Axes("mean progress at the first visit")
+    marker = landing.median, f"median {landing.median:.2f}"
+    caption = (
+        f"Mean reward of {len(visits)} variants when they were first judged. {landing.inside} "
+        f"({landing.share:.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, shaded)."
     )
+    legend = [(name, css) for name, _, css in groups]
+    return Figure(title, caption, plots.histogram(groups, edges, axes, band, marker), legend)
 
 
 def _variance(run: RunData) -> Figure:
-    title, band = "Variance against mean progress", boundary_band(run)
-    judged = [j for _, j in run.judgements]
-    if not judged:
+    title = "Variance against mean progress"
+    if not run.judgements:
         return Figure(title, "No judgement is recorded in this run.", None)
-    groups: list[tuple[str, list[tuple[float, float, int]], str]] = []
-    for name, css in (("original", "s-grey"), ("variant", "s-boundary")):
-        mine = [(round(j.rbar, 3), round(j.variance, 4)) for j in judged if j.origin == name]
-        groups.append((name, [(*at, n) for at, n in sorted(Counter(mine).items())], css))
+    groups: list[tuple[str, list[Dot], str]] = []
+    for origin, css in (("original", "s-grey"), ("variant", "s-boundary")):
+        mine = [judged for _, judged in run.judgements if judged.origin == origin]
+        counts = Counter((round(judged.rbar, 3), round(judged.variance, 4)) for judged in mine)
+        dots = [(mean, variance, n) for (mean, variance), n in sorted(counts.items())]
+        groups.append((origin, dots, css))
     curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
-    on, without = boundary_without_variance(run)
+    boundary, without = boundary_without_variance(run)
+    share = f" ({without / boundary:.0%})" if boundary else ""
     caption = (
-        f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
-        f"Popoviciu's bound r(1 - r) for rewards in [0, 1]. Of {on} judgements on the boundary "
-        f"{without}{f' ({without / on:.0%})' if on else ''} have no variance: "
-        "the mean progress says boundary, yet they give no gradient."
+        f"Each of {len(run.judgements)} judgements; a dot grows with how many coincide. The curve "
+        f"is Popoviciu's bound r(1 - r) for rewards in [0, 1]. Of {boundary} judgements on the "
+        f"boundary {without}{share} have no variance: the mean progress says boundary, yet they "
+        "give no gradient."
     )
-    legend = [(n, c) for n, g, c in groups if g]
-    return Figure(title, caption, plots.scatter(groups, Axes("mean progress"), band, curve), legend)
+    legend = [(name, css) for name, dots, css in groups if dots]
+    chart = plots.scatter(groups, Axes("mean progress"), boundary_band(run), curve)
+    return Figure(title, caption, chart, legend)
 
 
 def boundary_without_variance(run: RunData) -> tuple[int, int]:
     """Judgements on the boundary, and those of them whose rewards are all equal."""
-    on = [j for _, j in run.judgements if j.region == "boundary"]
-    return len(on), sum(j.variance <= NO_VARIANCE for j in on)
+    groups = [judged for _, judged in run.judgements if judged.region == "boundary"]
+    return len(groups), sum(judged.variance <= NO_VARIANCE for judged in groups)
 
 
 def _regions(run: RunData) -> Figure:
     title = "Regions over training"
-    rows = [r for r in run.steps if sum(r.regions.values())]
+    rows = [row for row in run.steps if sum(row.regions.values())]
     if not rows:
         return Figure(title, "No region is recorded in this run.", None)
     size = math.ceil(len(rows) / 40)
     chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
-    xs = [float(statistics.mean(r.step for r in chunk)) for chunk in chunks]
-    sums = [sum((Counter(r.regions) for r in chunk), Counter[str]()) for chunk in chunks]
-    layers = [(name, [c[name] / c.total() for c in sums], f"s-{name}") for name in REGIONS]
+    xs = [float(statistics.mean(row.step for row in chunk)) for chunk in chunks]
+    sums = [sum((Counter(row.regions) for row in chunk), Counter[str]()) for chunk in chunks]
+    layers = [(name, [n[name] / n.total() for n in sums], f"s-{name}") for name in REGIONS]
     each = "each update" if size == 1 else f"each {size} updates"
     caption = f"Share of judged tasks in each region, for {each}."
     return _stacked(title, caption, xs, layers, Axes("update", (0.0, 1.0)))
@@ -302,10 +316,11 @@ def synthesis_figure(run: RunData) -> Figure:
     if not made.tried:
         return Figure(title, "Nothing was synthesized in this run.", None)
     parts = [("accepted", made.accepted, "s-mastered")]
-    rejected = sorted(made.rejected.items(), key=lambda item: -item[1])
-    parts += [(REJECTED.get(reason, words(reason)), n, "s-hard") for reason, n in rejected]
+    for reason, n in sorted(made.rejected.items(), key=lambda item: -item[1]):
+        parts.append((REJECTED.get(reason, words(reason)), n, "s-hard"))
     other = made.tried - sum(n for _, n, _ in parts)
-    parts += [("not accounted for", other, "s-grey")] if other > 0 else []
+    if other > 0:
+        parts.append(("not accounted for", other, "s-grey"))
     rows = [(name, float(n), f"{n} ({n / made.tried:.0%})", css) for name, n, css in parts]
     pace = f", in {made.seconds:.0f} s of the worker's time" if made.seconds else ""
     caption = f"{made.tried} candidates were tried, {made.accepted} accepted{pace}."
@@ -335,14 +350,14 @@ def facts(run: RunData) -> list[Tile]:
     if landing := landing_of(run):
         inside = f"{landing.share:.0%} of {len(landing.values)} on the boundary"
         found.append(Tile(f"{landing.median:.2f}", "mean progress of new variants, median", inside))
-    on, without = boundary_without_variance(run)
-    if on:
-        share, of = f"{without / on:.0%}", f"{without} of {on} judgements"
-        found.append(Tile(share, "boundary tasks without variance", of))
+    boundary, without = boundary_without_variance(run)
+    if boundary:
+        counts = f"{without} of {boundary} judgements"
+        found.append(Tile(f"{without / boundary:.0%}", "boundary tasks without variance", counts))
     made = run.made
     if made.tried:
-        of = f"{made.accepted} accepted of {made.tried} tried"
-        found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", of))
+        counts = f"{made.accepted} accepted of {made.tried} tried"
+        found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", counts))
     if run.epochs and (run.injected or made.tried):
         gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())
@@ -373,7 +388,7 @@ def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
         axes = Axes("update", (0.0, 1.0) if share else None)
         for curve in curves:
             found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
-            lines = [Series(s.name, s.xs, s.ys, s.css) for s in found if s]  # without thin lines
+            lines = [replace(line, faint=None) for line in found if line]  # without thin lines
             if lines:
                 name = title if len(curves) == 1 else f"{title}: {curve.name}"
                 figures.append(overlay(name, caption, lines, axes))

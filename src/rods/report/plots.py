@@ -26,11 +26,17 @@ Plot: TypeAlias = dict[str, Any]
 """A plotly figure: `data` (traces) and `layout`."""
 Layer: TypeAlias = tuple[str, Sequence[float], str]
 """A name, its values and its color class."""
+Dot: TypeAlias = tuple[float, float, int]
+"""x, y and how many points coincide there."""
+Bar: TypeAlias = tuple[str, float, str, str]
+"""A name, its value, the text at the end of the bar and its color class."""
+Whisker: TypeAlias = tuple[str, float, float, float, str]
+"""A name, a mean, the low and the high end of its interval, and its color class."""
 NUMBERED = {"s-1": "one", "s-2": "two", "s-3": "three", "s-4": "four"}
 """Colors of the style sheet whose classes are numbers."""
-FEW = 12
+FEW_POINTS = 12
 """Lines of fewer points show them."""
-LETTER = 7 / 260
+LETTER_WIDTH = 7 / 260
 """Width of a letter as a share of the narrowest chart."""
 
 
@@ -55,11 +61,13 @@ class Axes(NamedTuple):
 
 def smooth(values: Sequence[float], window: int) -> list[float]:
     """Centered moving average over at most `window` values; NaN values are left out of it."""
-    half, out = window // 2, list[float]()
+    half = window // 2
+    averages: list[float] = []
     for i in range(len(values)):
-        near = [v for v in values[max(0, i - half) : i + half + 1] if not math.isnan(v)]
-        out.append(math.fsum(near) / len(near) if near else math.nan)
-    return out
+        near = values[max(0, i - half) : i + half + 1]
+        known = [value for value in near if not math.isnan(value)]
+        averages.append(math.fsum(known) / len(known) if known else math.nan)
+    return averages
 
 
 def line_chart(
@@ -67,15 +75,20 @@ def line_chart(
 ) -> Plot:
     """Lines over a common x axis; `marks` are x values with a text, drawn as thin uprights."""
     traces: list[Plot] = []
-    for s in series:
-        if s.faint is not None:
-            traces.append(_line(s, s.faint, width=1) | {"opacity": 0.35})
-        mode = "lines+markers" if len(s.xs) < FEW else "lines"
-        shown = _line(s, s.ys, width=2.2) | {"mode": mode, "marker": {"size": 5}}
-        traces.append(shown if s.faint is None else shown | {"hoverinfo": "skip"})
-    xs = [x for s in series for x in s.xs]
-    layout = _layout(axes, xs, [y for s in series for y in (*s.ys, *(s.faint or ()))])
-    return {"data": traces, "layout": layout | _uprights(marks, xs)}
+    xs: list[float] = []
+    ys: list[float] = []
+    for line in series:
+        xs += line.xs
+        ys += line.ys
+        shown = _line(line, line.ys, width=2.2)
+        shown |= {"mode": "lines+markers" if len(line.xs) < FEW_POINTS else "lines"}
+        shown |= {"marker": {"size": 5}}
+        if line.faint is not None:
+            ys += line.faint
+            traces.append(_line(line, line.faint, width=1) | {"opacity": 0.35})
+            shown["hoverinfo"] = "skip"  # the raw values answer the pointer
+        traces.append(shown)
+    return {"data": traces, "layout": _layout(axes, xs, ys) | _uprights(marks, xs)}
 
 
 def stacked_bars(xs: Sequence[float], layers: Sequence[Layer], axes: Axes) -> Plot:
@@ -97,46 +110,47 @@ def histogram(
     Values outside of the edges are not drawn. An interval of x (`band`) is shaded; `marker` is an x
     value and the text of a vertical line.
     """
-    middles = [(a + b) / 2 for a, b in pairwise(edges)]
-    bins = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges)]
+    bins = list(pairwise(edges))
+    middles = [(low + high) / 2 for low, high in bins]
+    names = [f"{low:.3g} to {high:.3g}" for low, high in bins]
     traces: list[Plot] = []
     for name, values, css in groups:
         counts = np.histogram(values, edges)[0].tolist()
         trace = _bar(name, middles, counts, css)
-        traces.append(trace | {"customdata": bins, "hovertemplate": "%{y} in %{customdata}"})
-    at, words = marker
-    right = at > (edges[0] + edges[-1]) / 2
-    beside: Plot = {"xanchor": "right" if right else "left", "xshift": -4 if right else 4}
-    beside |= {"font": {"color": "var(--ink)"}, "yanchor": "bottom"}
+        traces.append(trace | {"customdata": names, "hovertemplate": "%{y} in %{customdata}"})
+    at, text = marker
     layout: Plot = {
         "xaxis": _x_axis(axes, edges) | {"range": [edges[0], edges[-1]]},
         "yaxis": {"tickformat": ",d"},
         "barmode": "stack", "bargap": 0.1, "margin": {"t": 20},
         "shapes": [_band(band), _upright(at, "var(--ink)", "dash")],
-        "annotations": [_words(at, 0, words) | beside],
+        "annotations": [_beside(at, text, left=at > (edges[0] + edges[-1]) / 2)],
     }  # fmt: skip
     return {"data": traces, "layout": layout}
 
 
 def scatter(
-    groups: Sequence[tuple[str, Sequence[tuple[float, float, int]], str]],
+    groups: Sequence[tuple[str, Sequence[Dot], str]],
     axes: Axes,
     band: tuple[float, float],
     curve: Sequence[tuple[float, float]],
 ) -> Plot:
-    """Points (x, y, count) of several groups over a curve; a dot grows with its count."""
-    most = max([n for _, group, _ in groups for _, _, n in group] + [1])
+    """Dots of several groups over a curve; a dot grows with its count."""
+    most = max([count for _, dots, _ in groups for _, _, count in dots] + [1])
     growth = min(1.8, 16 / math.sqrt(most))
     traces: list[Plot] = []
-    for name, group, css in groups:
-        sizes = [3.8 + growth * math.sqrt(n) for _, _, n in group]
-        dots = {"size": sizes, "color": color(css), "opacity": 0.45, "line": {"width": 0}}
-        form = f"{escape(name)}: %{{customdata}} at mean progress %{{x:.3f}}, variance %{{y:.4f}}"
-        traces.append(
-            _points(name, [p[:2] for p in group], "markers")
-            | {"marker": dots, "customdata": [n for _, _, n in group]}
-            | {"hovertemplate": form + "<extra></extra>", "cliponaxis": False}
-        )
+    for name, dots, css in groups:
+        counts = [count for _, _, count in dots]
+        sizes = [3.8 + growth * math.sqrt(count) for count in counts]
+        trace = _points(name, [(x, y) for x, y, _ in dots], "markers")
+        trace |= {
+            "marker": {"size": sizes, "color": color(css), "opacity": 0.45, "line": {"width": 0}},
+            "customdata": counts,
+            "hovertemplate": f"{escape(name)}: %{{customdata}} at mean progress %{{x:.3f}}, "
+            "variance %{y:.4f}<extra></extra>",
+            "cliponaxis": False,
+        }
+        traces.append(trace)
     dashed = {"color": "var(--ink)", "width": 1.3, "dash": "dash"}
     traces.append(_points("", curve, "lines") | {"line": dashed, "hoverinfo": "skip"})
     layout = _layout(axes, [x for x, _ in curve], [0.0])
@@ -144,36 +158,41 @@ def scatter(
     return {"data": traces, "layout": layout}
 
 
-def bars(rows: Sequence[tuple[str, float, str, str]]) -> Plot:
-    """Horizontal bars: (name, value, text at its end, css class)."""
-    trace: Plot = {"type": "bar", "orientation": "h", "textposition": "outside"}
-    trace |= {"x": [row[1] for row in rows], "text": [escape(row[2]) for row in rows]}
-    trace |= {"marker": {"color": [color(row[3]) for row in rows]}, "hoverinfo": "skip"}
-    most = max([value for _, value, _, _ in rows] + [1e-9])
-    axis = {"visible": False, "range": [0, 1.35 * most]}
-    return _rows(trace | {"cliponaxis": False}, [name for name, *_ in rows], axis)
+def bars(rows: Sequence[Bar]) -> Plot:
+    """Horizontal bars with a text at the end of each."""
+    values = [value for _, value, _, _ in rows]
+    trace: Plot = {
+        "type": "bar", "orientation": "h", "textposition": "outside",
+        "x": values, "text": [escape(text) for _, _, text, _ in rows],
+        "marker": {"color": [color(css) for _, _, _, css in rows]},
+        "hoverinfo": "skip", "cliponaxis": False,
+    }  # fmt: skip
+    # A third of the width is left for the texts.
+    axis = {"visible": False, "range": [0, 1.35 * max([*values, 1e-9])]}
+    return _rows(trace, [name for name, _, _, _ in rows], axis)
 
 
-def forest(
-    rows: Sequence[tuple[str, float, float, float, str]], reach: tuple[float, float]
-) -> Plot:
-    """Dots with their intervals beside zero: (name, mean, low, high, css class).
+def forest(rows: Sequence[Whisker], reach: tuple[float, float]) -> Plot:
+    """Dots with their intervals beside zero.
 
     Args:
         rows: from the top; a name may be markup.
         reach: range of x, common to charts that are read side by side.
     """
-    whiskers: Plot = {"type": "data", "symmetric": False, "color": "var(--soft)", "width": 3}
-    whiskers |= {"array": [high - mean for _, mean, _, high, _ in rows], "thickness": 1.6}
+    whiskers: Plot = {
+        "type": "data", "symmetric": False, "color": "var(--soft)", "width": 3,
+        "array": [high - mean for _, mean, _, high, _ in rows], "thickness": 1.6,
+        "arrayminus": [mean - low for _, mean, low, _, _ in rows],
+    }  # fmt: skip
     trace: Plot = {
-        "type": "scatter", "mode": "markers", "x": [mean for _, mean, *_ in rows],
-        "marker": {"color": [color(css) for *_, css in rows], "size": 9},
-        "error_x": whiskers | {"arrayminus": [mean - low for _, mean, low, *_ in rows]},
+        "type": "scatter", "mode": "markers", "x": [mean for _, mean, _, _, _ in rows],
+        "marker": {"color": [color(css) for _, _, _, _, css in rows], "size": 9},
+        "error_x": whiskers,
         "customdata": [[low, high] for _, _, low, high, _ in rows],
         "hovertemplate": "%{x:+.3f} [%{customdata[0]:+.3f}, %{customdata[1]:+.3f}]<extra></extra>",
     }  # fmt: skip
     axis = {"zeroline": True, "zerolinecolor": "var(--soft)", "nticks": 6, "range": [*reach]}
-    return _rows(trace, [name for name, *_ in rows], axis)
+    return _rows(trace, [name for name, _, _, _, _ in rows], axis)
 
 
 def plotly_script() -> str:
@@ -201,54 +220,60 @@ def _line(series: Series, ys: Sequence[float], width: float) -> Plot:
 
 
 def _points(name: str, points: Sequence[tuple[float, float]], mode: str) -> Plot:
+    xs = [x for x, _ in points]
     ys = [round(y, 6) if math.isfinite(y) else None for _, y in points]
-    named: Plot = {"type": "scatter", "mode": mode, "name": str(escape(name))}
-    return named | {"x": [x for x, _ in points], "y": ys}
+    return {"type": "scatter", "mode": mode, "name": str(escape(name)), "x": xs, "y": ys}
 
 
 def _bar(name: str, xs: Sequence[float], ys: Sequence[float], css: str) -> Plot:
-    mark = {"color": color(css)}
-    return {"type": "bar", "name": str(escape(name)), "x": [*xs], "y": [*ys], "marker": mark}
+    marker = {"color": color(css)}
+    return {"type": "bar", "name": str(escape(name)), "x": [*xs], "y": [*ys], "marker": marker}
 
 
 def _rows(trace: Plot, names: Sequence[str], axis: Plot) -> Plot:
     """A chart with a row for each name; names may repeat, so rows are numbers with labels."""
     rows = list(range(len(names)))
-    labels = {"tickvals": rows, "ticktext": [str(escape(name)) for name in names]}
-    side = {**labels, "range": [len(names) - 0.5, -0.5], "showgrid": False, "automargin": True}
-    layout: Plot = {"xaxis": axis, "yaxis": side, "hovermode": "closest"}
-    layout |= {"height": 40 + 21 * len(names), "margin": {"t": 6, "b": 30}}
+    names_axis = {
+        "tickvals": rows, "ticktext": [str(escape(name)) for name in names],
+        "range": [len(names) - 0.5, -0.5], "showgrid": False, "automargin": True,
+    }  # fmt: skip
+    layout: Plot = {
+        "xaxis": axis, "yaxis": names_axis, "hovermode": "closest",
+        "height": 40 + 21 * len(names), "margin": {"t": 6, "b": 30},
+    }  # fmt: skip
     return {"data": [trace | {"y": rows}], "layout": layout}
 
 
 def _layout(axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> Plot:
     """Both axes; y from 0 where that costs little room."""
-    x = _x_axis(axes, xs)
+    x_axis = _x_axis(axes, xs)
     if axes.y_range:
-        return {"xaxis": x, "yaxis": {"range": [*axes.y_range]}}
-    known = [v for v in ys if math.isfinite(v)]
+        return {"xaxis": x_axis, "yaxis": {"range": [*axes.y_range]}}
+    known = [y for y in ys if math.isfinite(y)]
     low, high = min(known, default=0.0), max(known, default=1.0)
-    mode = "tozero" if low >= 0 and low <= 0.6 * high else "normal"
-    return {"xaxis": x, "yaxis": {"rangemode": mode}}
+    mode = "tozero" if 0 <= low <= 0.6 * high else "normal"
+    return {"xaxis": x_axis, "yaxis": {"rangemode": mode}}
 
 
 def _x_axis(axes: Axes, xs: Sequence[float]) -> Plot:
     """The label, and whole ticks where x counts few things."""
     label = str(escape(axes.x_label))
     axis: Plot = {"title": {"text": label}, "unifiedhovertitle": {"text": f"{label} %{{x}}"}}
-    few = xs and max(xs) - min(xs) < 8 and all(x == int(x) for x in xs)
-    return axis | {"dtick": 1, "tickformat": "d"} if few else axis
+    if xs and max(xs) - min(xs) < 8 and all(x == int(x) for x in xs):
+        axis |= {"dtick": 1, "tickformat": "d"}
+    return axis
 
 
 def _uprights(marks: Sequence[tuple[float, str]], xs: Sequence[float]) -> Plot:
     """One line a mark; a text that would run into the one before stands a row lower."""
     width = (max(xs) - min(xs) if xs else 0.0) or 1.0
     notes: list[Plot] = []
-    row, free = 0, -math.inf
+    row = 0
+    end = -math.inf  # where the text before ends
     for at, text in marks:
-        row = row + 1 if at < free else 0
-        free = at + width * LETTER * (len(text) + 1)
-        notes.append(_words(at, row, text) | {"xanchor": "left"})
+        row = row + 1 if at < end else 0
+        end = at + width * LETTER_WIDTH * (len(text) + 1)
+        notes.append(_note(at, row, text) | {"xanchor": "left"})
     return {"shapes": [_upright(at, "var(--grey)", "dot") for at, _ in marks], "annotations": notes}
 
 
@@ -257,13 +282,22 @@ def _upright(at: float, ink: str, dash: str) -> Plot:
     return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
-def _words(at: float, row: int, text: str) -> Plot:
-    place: Plot = {"x": at, "y": 1, "yref": "paper", "yanchor": "top", "yshift": -12 * row}
-    return {**place, "text": str(escape(text)), "showarrow": False}
+def _note(at: float, row: int, text: str) -> Plot:
+    return {
+        "x": at, "y": 1, "yref": "paper", "yanchor": "top", "yshift": -12 * row,
+        "text": str(escape(text)), "showarrow": False,
+    }  # fmt: skip
+
+
+def _beside(at: float, text: str, left: bool) -> Plot:
+    """The text of a vertical line, above the chart and on one side of the line."""
+    side = {"xanchor": "right", "xshift": -4} if left else {"xanchor": "left", "xshift": 4}
+    return _note(at, 0, text) | side | {"font": {"color": "var(--ink)"}, "yanchor": "bottom"}
 
 
 def _band(limits: tuple[float, float]) -> Plot:
     """A shaded interval of x, below the data."""
-    edges = {"x0": limits[0], "x1": limits[1], "y0": 0, "y1": 1, "yref": "paper"}
-    look = {"fillcolor": "var(--band)", "line": {"width": 0}, "layer": "below"}
-    return {"type": "rect", **edges, **look}
+    return {
+        "type": "rect", "x0": limits[0], "x1": limits[1], "y0": 0, "y1": 1, "yref": "paper",
+        "fillcolor": "var(--band)", "line": {"width": 0}, "layer": "below",
+    }  # fmt: skip

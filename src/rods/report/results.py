@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from rich import box
@@ -77,23 +77,22 @@ def evaluation_table(found: EvaluationPass) -> Table:
 def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
+    metrics = heldout.shown(rows)
     measured = [r for r in rows if any(c.before or c.after for c in r.cells.values())]
-    notes = [f"{NONE}"] if _without(measured) else []
+    notes = [f"\N{PLUS-MINUS SIGN}: half {interval}."]
+    if any("solved" in metric for metric in metrics):
+        notes.append("Solved: conversations whose turns are all solved.")
+    if _without(measured):
+        notes.append(NONE)
     if len(measured) < len(rows):
         notes.append("Parts with one scenario are left out.")
-    rows, metrics = measured, heldout.shown(rows)
-    if any("solved" in metric for metric in metrics):
-        notes.insert(0, "Solved: conversations whose turns are all solved.")
-    notes += [note] if (note := heldout.unsolved_note(rows)) else []
-    if any(row.part.by == "writer" for row in rows):
+    if note := heldout.unsolved_note(measured):
+        notes.append(note)
+    if any(row.part.by == "writer" for row in measured):
         notes.append(f"\n{heldout.WRITERS_NOTE}")
-    table = plain_table(
-        title,
-        " ".join([f"\N{PLUS-MINUS SIGN}: half {interval}.", *notes]),
-        Column("", no_wrap=True),
-        *numbers(["tasks", *map(heading, metrics)]),
-    )
-    for row in rows:
+    columns = numbers(["tasks", *map(heading, metrics)])
+    table = plain_table(title, " ".join(notes), Column("", no_wrap=True), *columns)
+    for row in measured:
         if not row.part.by:
             table.add_section()
         cells = [cell(row.cells[metric]) for metric in metrics]
@@ -109,9 +108,12 @@ def _named(row: ResultRow) -> str:
 
 def _without(rows: Sequence[ResultRow]) -> bool:
     """Whether a value of some row has no interval that would say anything."""
-    cells = [cell for row in rows for cell in row.cells.values()]
-    pairs = [(cell.difference, -1.0) if cell.difference else (cell.after, 0.0) for cell in cells]
-    return any(found and not reach(found, least) for found, least in pairs)
+    for cell in chain.from_iterable(row.cells.values() for row in rows):
+        least = -1.0 if cell.difference else 0.0
+        shown = cell.difference or cell.after
+        if shown and not reach(shown, least):
+            return True
+    return False
 
 
 def _change(cell: MetricCell) -> Text:
@@ -184,11 +186,11 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
             table.add_section()
         for one in group:
             value = "-" if one.mean is None else f"{one.mean:.3f}"
-            said = f"{mean(one.interval)}{reach(one.interval)}" if one.interval else value
+            accuracy = f"{mean(one.interval)}{reach(one.interval)}" if one.interval else value
             more = [one.process] if one.process is not None else []
-            texts = [f"{value:.3f}" for value in (*more, *one.passes[:trials])]
-            row = (Text(words(one.name)), str(one.tasks), said, *texts)
-            table.add_row(*row, style="bold" if is_average else "")
+            others = [f"{share:.3f}" for share in (*more, *one.passes[:trials])]
+            cells = (Text(words(one.name)), str(one.tasks), accuracy, *others)
+            table.add_row(*cells, style="bold" if is_average else "")
     return Group(table, *[Text(line) for line in _notes(rows)])
 
 

@@ -15,7 +15,7 @@ Format, one JSON object a line, told apart by `kind`:
   trajectory as greedy_progress and so on, and optionally scenario and recipe}].
 
 A run that was killed and resumed may repeat steps; the last record of a step counts. What cannot be
-read, or was repeated, is said in `RunData.notes`; nothing is left out silently.
+read, or was repeated, is stated in `RunData.notes`; nothing is left out silently.
 
     run = load_run(Path("runs/today"))
     run.steps[-1].numbers["reward_mean"], run.notes

@@ -41,8 +41,8 @@ def _evaluation_at(path: Path) -> RunData:
         found = None
     if found is None or not any(row.values for row in found.rows):
         raise StoreError(f"{path}: expected the rows of `rods eval --json`, without --suite.")
-    said = "an evaluation by rods eval: its settings, training and first evaluation are not known."
-    return RunData(path, {}, evaluations=(found,), notes=(said,))
+    note = "an evaluation by rods eval: its settings, training and first evaluation are not known."
+    return RunData(path, {}, evaluations=(found,), notes=(note,))
 
 
 def read_summary(path: Path) -> list[RunData]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
@@ -27,9 +27,15 @@ from rods.types import Json, Message
 Decode: TypeAlias = Callable[[Sequence[int]], str]
 """Token ids to text, special tokens included."""
 
-MAX_FILES, GROUPS_PER_FILE, MAX_MEMBERS, MAX_CHARS = 8, 4, 16, 20_000
 FOLDER = "trajectories"
-TAKEN = ("member", "solved", "official", "failure", "temperature", "n_turns")
+MAX_FILES = 8
+"""Files of trajectories that a report shows, spread over the run."""
+GROUPS_PER_FILE = 4
+MAX_MEMBERS = 16
+MAX_CHARS = 20_000
+"""Characters of one text that a report shows."""
+SHOWN_FIELDS = ("member", "solved", "official", "failure", "temperature", "n_turns")
+"""Fields of a trajectory that the page shows as they are."""
 
 
 def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Json]:
@@ -40,31 +46,35 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     files = sorted((run.path / FOLDER).glob("*.parquet"))
     if not files:
         return {"groups": [], "note": "No trajectories are stored in this run."}
-    number = min(len(files), MAX_FILES)
-    chosen = [files[round(i * (len(files) - 1) / max(1, number - 1))] for i in range(number)]
-    judged = {(j.task_id, step): j for step, j in run.judgements}
-    groups: list[Json] = []
+    chosen = _spread(files)
+    judgements = {(judged.task_id, step): judged for step, judged in run.judgements}
+    views: list[Json] = []
     faults: list[str] = []
-    in_files = shown = 0
+    stored = shown = 0
     for path in chosen:
         try:
-            found = _groups(read_parquet(path))
+            groups = _groups(read_parquet(path))
         except (StoreError, PrerequisiteError) as error:
             faults.append(f" {path.name} was left out: {error}")
             continue
-        in_files += sum(map(len, found))
-        # Groups whose members differ come first, then by task id.
-        found.sort(key=lambda group: (-len({progress(t) for t in group}), group[0].task_id))
-        for members in found[:GROUPS_PER_FILE]:
-            kept = members[:MAX_MEMBERS]
-            shown += len(kept)
-            groups.append(_group(kept, _judgement(judged, members[0], path), path.name, decode))
+        stored += sum(len(group) for group in groups)
+        for group in sorted(groups, key=_differing_first)[:GROUPS_PER_FILE]:
+            members = group[:MAX_MEMBERS]
+            shown += len(members)
+            judged = _judgement(judgements, members[0].task_id, path)
+            views.append(_group_view(members, judged, path.name, decode))
     read = len(chosen) - len(faults)
-    note = f"{shown} of {in_files} trajectories of {read} of {len(files)} files."
+    note = f"{shown} of {stored} trajectories of {read} of {len(files)} files."
     note += "".join(faults)
     if decode is None:
         note += " No tokenizer was found, so environment tokens are shown by their number only."
-    return {"groups": groups, "note": note}
+    return {"groups": views, "note": note}
+
+
+def _spread(files: Sequence[Path]) -> list[Path]:
+    """At most `MAX_FILES` files at equal distances, the first and the last included."""
+    number = min(len(files), MAX_FILES)
+    return [files[round(i * (len(files) - 1) / max(1, number - 1))] for i in range(number)]
 
 
 def decoder_for(run: RunData) -> Decode | None:
@@ -74,7 +84,8 @@ def decoder_for(run: RunData) -> Decode | None:
     """
     name = str(run.setting("model.name") or "")
     places = [run.path, *sorted(run.path.glob("checkpoint*/**/"))]
-    places += [local_path(name)] if name else []
+    if name:
+        places.append(local_path(name))
     found = [p / "tokenizer.json" for p in places if (p / "tokenizer.json").is_file()]
     try:
         from tokenizers import Tokenizer
@@ -88,76 +99,78 @@ def decoder_for(run: RunData) -> Decode | None:
 
 def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
     ordered = sorted(trajectories, key=attrgetter("policy_version", "task_id", "member"))
-    return [list(found) for _, found in groupby(ordered, attrgetter("policy_version", "task_id"))]
+    by_task = groupby(ordered, attrgetter("policy_version", "task_id"))
+    return [list(members) for _, members in by_task]
+
+
+def _differing_first(group: Sequence[Trajectory]) -> tuple[int, str]:
+    """Sort key: groups of most different results first, then by task id."""
+    return -len({progress(member) for member in group}), group[0].task_id
 
 
 def progress(trajectory: Trajectory) -> float:
     """Share of the task's turns that were solved, in [0, 1]."""
-    return sum(v.solved for v in trajectory.verdicts) / max(1, trajectory.n_turns)
+    solved = sum(verdict.solved for verdict in trajectory.verdicts)
+    return solved / max(1, trajectory.n_turns)
 
 
 def _judgement(
-    judged: Mapping[tuple[str, int], JudgedGroup], first: Trajectory, path: Path
+    judgements: Mapping[tuple[str, int], JudgedGroup], task_id: str, path: Path
 ) -> JudgedGroup | None:
-    """The judgement of this group at the step in the file's name, or the task's first one."""
+    """The judgement of this task at the step in the file's name, or the task's first one."""
     step = path.stem.rpartition("-")[2]
-    exact = judged.get((first.task_id, int(step))) if step.isdecimal() else None
-    return exact or next((j for (task, _), j in judged.items() if task == first.task_id), None)
+    if step.isdecimal() and (task_id, int(step)) in judgements:
+        return judgements[task_id, int(step)]
+    return next((judged for (task, _), judged in judgements.items() if task == task_id), None)
 
 
-def _group(
+def _group_view(
     members: Sequence[Trajectory], judged: JudgedGroup | None, file: str, decode: Decode | None
 ) -> dict[str, Json]:
-    values = [progress(t) for t in members if t.valid]
+    values = [progress(member) for member in members if member.valid]
     return {
         "task": members[0].task_id,
         "version": members[0].policy_version,
         **{key: getattr(judged, key, "") for key in ("category", "origin", "region")},
         "file": file,
         "mean": sum(values) / len(values) if values else None,
-        "members": [member_view(t, decode) for t in members],
+        "members": [member_view(member, decode) for member in members],
     }
 
 
-def member_view(t: Trajectory, decode: Decode | None) -> dict[str, Json]:
+def member_view(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
     """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
     return {
-        **{key: getattr(t, key) for key in TAKEN},
-        "progress": progress(t), "stop": t.stop.value,
-        "seconds": round(t.seconds, 3), "cut": t.cut_results,
-        "turns": [{**asdict(v), "solved": v.solved} for v in t.verdicts],
-        "messages": _messages(t.messages, t.steps),
-        "spans": _spans(t, decode),
+        **{key: getattr(trajectory, key) for key in SHOWN_FIELDS},
+        "progress": progress(trajectory), "stop": trajectory.stop.value,
+        "seconds": round(trajectory.seconds, 3), "cut": trajectory.cut_results,
+        "turns": [{**asdict(v), "solved": v.solved} for v in trajectory.verdicts],
+        "messages": _messages(trajectory.messages, trajectory.steps),
+        "spans": _spans(trajectory, decode),
     }  # fmt: skip
 
 
 def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:
     """Messages with their turn; the last assistant messages are the steps, others came before."""
-    earlier = sum(m.role == "assistant" for m in messages) - len(steps)
+    earlier = sum(message.role == "assistant" for message in messages) - len(steps)
     aligned = earlier >= 0
-    as_messages = any(m.role == "tool" for m in messages)
+    written = chain([None] * earlier, steps)
+    has_results = any(message.role == "tool" for message in messages)
     rows: list[Json] = []
     done = users = 0
     for message in messages:
-        step = None
-        if message.role == "assistant" and earlier > 0:
-            earlier -= 1
-        elif message.role == "assistant" and aligned:
-            step = steps[done]
-            done += 1
+        step = next(written) if aligned and message.role == "assistant" else None
+        done += step is not None
         users += message.role == "user"
         turn = _turn(message, steps, done) if aligned and steps else users - 1
         row: dict[str, Json] = {
             "role": message.role,
             "content": _clip(message.content),
-            "turn": turn if message.role != "system" else None,
-            "calls": [str(c) for c in (step.calls if step else message.calls)],
+            "turn": None if message.role == "system" else turn,
+            "calls": [str(call) for call in (step.calls if step else message.calls)],
         }
         if step:
-            row |= {"verdict": step.verdict.value, "bad": step.verdict.is_error}
-            row |= {"finish": step.finish.value, "tokens": step.tokens}
-            row["failed"] = [r.failed for r in step.results]
-            row["results"] = [] if as_messages else [_clip(r.content) for r in step.results]
+            row |= _step_view(step, results=not has_results)
         rows.append(row)
     return rows
 
@@ -169,17 +182,27 @@ def _turn(message: Message, steps: Sequence[Step], done: int) -> int:
     return steps[max(0, done - 1)].turn
 
 
+def _step_view(step: Step, results: bool) -> dict[str, Json]:
+    """What a generation adds to its message; `results` where no message of the chat holds them."""
+    return {
+        "verdict": step.verdict.value, "bad": step.verdict.is_error,
+        "finish": step.finish.value, "tokens": step.tokens,
+        "failed": [result.failed for result in step.results],
+        "results": [_clip(result.content) for result in step.results] if results else [],
+    }  # fmt: skip
+
+
 def _spans(trajectory: Trajectory, decode: Decode | None) -> list[Json]:
     """Token spans: whether sampled, how many tokens, their text, the mean log-probability."""
-    texts = iter([s.text for s in trajectory.steps])
+    texts = iter([step.text for step in trajectory.steps])
     rows: list[Json] = []
     for span in trajectory.spans:
         written = next(texts, None) if span.sampled else None
         text = decode(span.ids) if decode else written
         shown = None if text is None else _clip(text)
         mean = round(sum(span.logprobs) / len(span.logprobs), 3) if span.logprobs else None
-        n = len(span.ids)
-        rows.append({"policy": span.sampled, "n": n, "text": shown, "logprob": mean})
+        row = {"policy": span.sampled, "n": len(span.ids), "text": shown, "logprob": mean}
+        rows.append(cast("Json", row))
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -92,9 +91,10 @@ def courses(data: RunData) -> dict[str, TaskCourse]:
     """Every judged task by its id."""
     points: Mapping[str, list[tuple[int, float]]] = defaultdict(list)
     found: dict[str, TaskCourse] = {}
-    for step, j in data.judgements:
-        points[j.task_id].append((step, j.rbar))
-        found[j.task_id] = TaskCourse(j.task_id, j.category, j.origin, points[j.task_id])
+    for step, judged in data.judgements:
+        task = judged.task_id
+        points[task].append((step, judged.rbar))
+        found[task] = TaskCourse(task, judged.category, judged.origin, points[task])
     return found
 
 
@@ -148,14 +148,15 @@ def _descent(run: RunView, found: Mapping[str, TaskCourse]) -> Plot:
     xs, ys = list[Any](), list[Any]()
     for course in found.values():
         task = run.tasks.get(course.task_id)
-        parent = found.get(task.provenance.ancestors[-1]) if task and not task.is_original else None
-        if parent is None:
+        if task is None or task.is_original:
             continue
-        begin = course.points[0]
-        before = [p for p in parent.points if p[0] < begin[0]] or [(begin[0], math.nan)]
-        if not math.isnan(before[-1][1]):
-            xs += [before[-1][0], begin[0], None]
-            ys += [round(before[-1][1], 4), round(begin[1], 4), None]
+        parent = found.get(task.provenance.ancestors[-1])
+        step, progress = course.points[0]
+        before = [point for point in parent.points if point[0] < step] if parent else []
+        if before:
+            last_step, last_progress = before[-1]
+            xs += [last_step, step, None]
+            ys += [round(last_progress, 4), round(progress, 4), None]
     return {
         "type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip",
         "name": "descent", "line": {"color": "var(--three)", "width": 1, "dash": "dot"},
