@@ -75,7 +75,7 @@ def test_a_refused_request_is_not_repeated() -> None:
     with service(lambda *_: (422, b"code: field required")) as (url, seen):
         done = run(url)
     assert (done.status, len(seen)) == ("sandbox", 2)  # and a plain program once
-    assert "said 422: code: field required" in done.detail
+    assert "answered 422: code: field required" in done.detail
 
 
 def test_no_more_than_size_at_once() -> None:

@@ -79,8 +79,8 @@ def test_failures_are_tried_again(bad: Reply) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ((422, b"topk: field required"), "said 422: topk: field required"),
-        ((404, b""), "said 404"),
+        ((422, b"topk: field required"), "answered 422: topk: field required"),
+        ((404, b""), "answered 404"),
         ((200, b"[]"), "expected an object with 'result'"),
         ((200, b'{"result": []}'), "expected an object with 'result': a list with one list"),
         ((200, b'{"result": [[{"document": {"id": 1}}]]}'), "expected a text 'contents'"),
@@ -99,7 +99,7 @@ def test_what_cannot_get_better_is_asked_once(bad: Reply, said: str) -> None:
 
 def test_a_service_that_stays_broken_or_away() -> None:
     with service(lambda *_: (503, b"no pod")) as (url, seen):
-        with pytest.raises(EnvError, match=r"failed after 3 attempts: .* said 503: no pod"):
+        with pytest.raises(EnvError, match=r"failed after 3 attempts: .* answered 503: no pod"):
             client(url).search("x", 3)
         assert len(seen) == 4
     with pytest.raises(EnvError, match="Connection refused"):
