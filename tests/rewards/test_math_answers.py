@@ -489,6 +489,7 @@ def test_no_answer_raises(reference: str) -> None:
         (r"\boxed\sqrt2.", r"\sqrt2"),
         (r"\boxed\pi", r"\pi"),
         (r"\boxed\pix", None),
+        *((rf"\boxed {sign}.", sign) for sign in ["½", "2⅝", "√12", "π", "−5", "１３"]),  # noqa: RUF001
         (r"\boxed €5x", None),
         (r"\boxed 1,234, so", "1,234"),
         (r"\boxed{13}, given in \boxed form", "13"),

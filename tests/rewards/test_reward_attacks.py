@@ -74,7 +74,6 @@ ATTACKS = [
     "0x0D",
     "1101",
     "\u0661\u0663",  # other digits
-    "１３",  # noqa: RUF001 - wide digits
     "13\u200b0",
     "",
     " ",

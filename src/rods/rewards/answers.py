@@ -50,8 +50,9 @@ LENIENT = "lenient"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BARE_BOX = re.compile(
-    r"\\(?:boxed|fbox)[ \t]*([+-]?(?:[€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%|°)?|\.\d+"
+    r"\\(?:boxed|fbox)[ \t]*([+\u2212-]?(?:[€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%|°)?|\.\d+"
     r"|\\[dt]?frac(?:\{[^{}]*\}|\d){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}|\\sqrt\d|\\pi"
+    r"|\u221a\d+|\u03c0|\d*[\u00bc-\u00be\u2150-\u215e]"
     r"|(?<=[ \t])[A-Za-z]))(?=[\s$;:!?)*]|[.,](?!\d)|\\[)\]]|\Z)"
 )
 """Without braces, which TeX allows: `\\boxed 5`."""

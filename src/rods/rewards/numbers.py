@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+from rods.rewards.latex import as_latex
 from rods.rewards.verifier import LONGEST
 
 Form = Literal["decimal", "scientific", "repeating", "fraction", "mixed"]
@@ -51,15 +52,7 @@ class Number:
         return self.form, self.percent
 
 
-_SIGNS = str.maketrans(
-    {
-        "\u2212": "-", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/",
-        "\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty ", "\u221a": "\\sqrt ",
-        **dict.fromkeys((0xB0, 0xBA, 0xA3, 0xA5, *range(0x20A0, 0x20D0)), "$"),  # degrees, money
-        "\u00bd": "&1/2", "\u00bc": "&1/4", "\u00be": "&3/4",
-        "\u2153": "&1/3", "\u2154": "&2/3",
-    }
-)  # fmt: skip
+_MONEY = dict.fromkeys((0xA3, 0xA5, *range(0x20A0, 0x20D0)), "$")
 APART = "\x01"
 """Stands between numbers beside each other, which are not one."""
 _SPACE = r"(?:\s|\\[,;:! ]|\\q?quad|~)"
@@ -106,7 +99,7 @@ def tidy(text: str) -> str:
     text = text.strip().strip("*").rstrip(".")
     if len(text) > LONGEST:
         return text
-    text = spelt(text).rstrip(".").removeprefix("&")
+    text = spelt(text).rstrip(".")
     text = _NAMED.sub("", text, count=1) if _NAMED.match(text) else text
     if match := _ABOUT.match(text):
         text = text[match.end() :]
@@ -117,7 +110,7 @@ def tidy(text: str) -> str:
 
 def spelt(text: str) -> str:
     """`tidy` of a text of any length, with all that stands around a value."""
-    text = _GROUPED.sub(lambda match: re.sub(r"\D", "", match[0]), text.translate(_SIGNS))
+    text = _GROUPED.sub(lambda match: re.sub(r"\D", "", match[0]), as_latex(text).translate(_MONEY))
     for old, new in _SPELT:
         text = old.sub(new, text)
     return text
@@ -129,7 +122,7 @@ _TEN = r"10\^(?:\{(?P<v>[+-]?\d{1,3})\}|(?P<w>\d))"
 _NUMBER = re.compile(
     rf"(?P<sign>[+-]?)(?:{_TEN}|"
     rf"(?:(?P<whole>{_INTEGER})&?)?\\frac\{{(?P<a>-?{_INTEGER})\}}\{{(?P<b>-?{_INTEGER})\}}"
-    rf"|(?:(?P<mixed>{_INTEGER})&)?&?(?P<c>{_INTEGER})/(?P<d>{_INTEGER})"
+    rf"|(?:(?P<mixed>{_INTEGER})&)?(?P<c>{_INTEGER})/(?P<d>{_INTEGER})"
     rf"|(?P<before>\d{{0,20}})\.(?P<still>\d{{0,20}})\\(?:overline|bar|dot)\{{(?P<ever>\d{{1,20}})\}}"
     rf"|(?P<decimal>(?:(?:{_THOUSANDS}|{_INTEGER})(?:\.\d{{0,60}})?|\.\d{{1,60}}))"
     r"(?:e(?P<e>[+-]?\d{1,3})|(?:\\times|\\cdot|\*)10\^(?:\{(?P<t>[+-]?\d{1,3})\}|(?P<u>\d)))?"
@@ -199,8 +192,8 @@ _UNIT = re.compile(
     rf"(?P<body>.*[\d}}%)$]){_SPACE}*(?:"
     rf"{_SET}\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
     rf"|(?P<short>{_SHORT})|(?<=[\s~])(?P<words>[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
-    r"|\u00b0\s*[CF]|[\u00a3\u00a5\u20a0-\u20cf\u2103\u2109]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
-    r"(?:\s*\^\s*\{?[23]\}?|[\u00b2\u00b3])?\$?\.?",
+    r"|\^\\circ\s*[CF]|[\u00a3\u00a5\u20a0-\u20cf]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
+    r"(?:\s*\^\s*\{?[23]\}?)?\$?\.?",
     re.DOTALL,
 )
 _INSIDE = re.compile(rf"{_SET}\{{([^{{}}]*)\}}")

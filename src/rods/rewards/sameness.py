@@ -22,6 +22,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
+from rods.rewards.latex import as_latex
 from rods.rewards.numbers import (
     APART,
     SYMBOLS,
@@ -78,6 +79,7 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     """
     if answer.strip() == reference.strip():
         return "right" if answer.strip() else "wrong"
+    answer, reference, question = map(as_latex, (answer, reference, question))
     if max(len(answer), len(reference)) > LONGEST:
         return "length"
     if "=" not in reference or read_number(reference):  # else it is an equation
@@ -98,12 +100,12 @@ _PYTHON = ((r"\bpi\b", r"\\pi "), (r"\bexp\(([^()]*)\)", r"e^{\1}"), (r"\*\*", "
 
 
 def _written(text: str) -> str:
-    r"""A text as math-verify reads it: what Python prints, and `\sqrt(2)`."""
+    """A text as math-verify reads it: what Python prints."""
     text = text.strip().strip("*")
     if "\\" not in text:
         for old, new in _PYTHON:
             text = re.sub(old, new, text)
-    return re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
+    return text
 
 
 def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | None:
@@ -194,7 +196,7 @@ _UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\
 
 _ROUNDING = Fraction(5, 10_000_000)
 _SUBSCRIPTS = re.compile(r"_\{[^{}]*\}|_\w|\([^()=]*\)|\\(?:text|mathrm)\{[^{}=]*\}")
-_APPROXIMATELY = re.compile(r"\\(?:approx|doteq)(?![A-Za-z])|\u2248")
+_APPROXIMATELY = re.compile(r"\\(?:approx|doteq)(?![A-Za-z])")
 _NAME = re.compile(r"[A-Za-z\\{}|'+\s\u2220\u25b3-]*")
 
 
