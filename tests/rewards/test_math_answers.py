@@ -61,6 +61,21 @@ RIGHT = table(r"""
 50\% :=  50%  |  50  |  0.5  |  \frac12  |  50 percent  |  50\text{ percent}
 12\text{ cm} :=  12  |  12 cm  |  12\text{ cm}  |  12\text{ centimeters}  |  12 centimeters
     |  12\mathrm{cm}
+12 :=  12 cm^2  |  12 cm²  |  12 \text{ cm}^2  |  12\text{ cm}^{2}  |  12 \mathrm{~cm}^2
+    |  12 \mathrm{cm^2}  |  12 \text{ cm^2}  |  12 m³  |  12cm²  |  12 square cm  |  12 sq. cm
+    |  12 cubic meters  |  12 m/s²  |  12 \text{ m/s}^2  |  12 km/h  |  12 ft²  |  \text{12 cm}
+    |  12 miles per hour  |  12¢  |  12 kg
+12\text{ cm}^2 :=  12  |  12 cm^2  |  12 cm²  |  12 square centimeters  |  12 \mathrm{~cm}^{2}
+    |  12 sq cm  |  12\text{ square cm}  |  12 cm^{2}  |  A = 12 \text{ cm}^2  |  12.0 cm²
+12 cm² :=  12  |  12 cm^2  |  12 \text{ cm}^2
+60\text{ km/h} :=  60  |  60 km/h  |  60 kilometers per hour  |  60 kph
+5\text{ hours} :=  5  |  5 h  |  5 hours  |  5\text{ hrs}
+30\text{ cents} :=  30  |  30¢  |  30 cents
+2\pi\text{ cm} :=  2\pi  |  2\pi cm  |  2π cm  |  2\pi\text{ cm}
+9\pi :=  9\pi cm^2  |  9\pi\text{ cm}^2  |  9π cm²
+2\sqrt{3} :=  2\sqrt{3} cm  |  2\sqrt{3}\text{ units}  |  2√3 m²
+3h :=  h\cdot 3  |  3 h  |  h+2h
+2m+3s :=  3s+2m  |  2 m + 3 s  |  3 s + 2 m
 \sqrt{2} :=  \sqrt2  |  \sqrt{2}  |  2^{1/2}  |  \frac{2}{\sqrt{2}}  |  1.414214  |  x=\sqrt{2}
     |  √2  |  \sqrt{2}\text{ cm}  |  AB = \sqrt{2}
 1+2\sqrt{3} :=  2\sqrt3+1  |  1 + 2\sqrt{3}  |  1+2\cdot\sqrt{3}  |  (1+2\sqrt3)
@@ -233,7 +248,21 @@ Oslo :=  solo
 50\% :=  5  |  500%  |  0.05
 0.5 :=  50  |  0.5%  |  5
 €5 :=  £5  |  \$5  |  ₩5
-5\text{ m} :=  5\text{ cm}  |  5 cm
+5\text{ m} :=  5\text{ cm}  |  5 cm  |  5 m²  |  5\text{ m}^2  |  5 feet  |  5\text{ m/s}
+12 cm :=  12 cm^2  |  12 cm²  |  12 \text{ cm}^2  |  12 m  |  12 square centimeters  |  12 hours
+12\text{ cm}^2 :=  12 cm  |  12 cm³  |  12 m²  |  12 square meters  |  12\text{ cm}^3
+    |  12 cubic centimeters  |  \text{12 cm}
+12 cm² :=  12 cm  |  12 cm³  |  12 m²
+5\text{ hours} :=  5 minutes  |  5 min  |  5 days  |  5\text{ s}
+60\text{ km/h} :=  60 mph  |  60 m/s  |  60 km
+5\text{ kg} :=  5 g  |  5 pounds
+\$30 :=  30 cents  |  30¢  |  €30
+€5 :=  5 dollars  |  \$5
+2\pi\text{ cm} :=  2π m  |  2\pi\text{ cm}^2  |  2
+20^\circ\text{C} :=  20°F
+3h :=  3  |  3 \text{ cm}  |  3g
+12 hundred :=  12
+12 :=  12 hundred  |  12²  |  12^2  |  12x^2
 3:30 \text{ PM} :=  3:30 \text{ AM}
 x^2+x :=  x^2  |  x^2+x+1  |  x^2+x=0, 1  |  x^2+x \text{ or } x
 """)

@@ -39,7 +39,6 @@ class Number:
     """False: a decimal with a point, so it may have been rounded."""
     reduced: bool = True
     """False: a fraction that is not in lowest terms."""
-    unit: str = ""
 
     @property
     def real(self) -> Fraction:
@@ -180,24 +179,17 @@ def _read(match: re.Match[str]) -> Number | None:
     return Number(sign * value, form, bool(part["percent"]), exact, reduced)
 
 
-SYMBOLS = frozenset(
-    ["mm", "cm", "m", "km", "mg", "g", "kg", "ms", "s", "min", "h", "ml", "l", "in", "ft", "am",
-     "pm"]
-)  # fmt: skip
-"""Units whose difference is seen; other words behind a number are taken as they are."""
-_SHORT = "mm|cm|km|mg|kg|ms|min|ml|mL|in|ft|am|pm|mph|th|st|nd|rd|lbs?|oz|hrs?|yd|mi|kWh?"
-"""What may stand behind a number without a blank."""
 _SET = r"\\(?:text(?:rm|bf|normal)?|mathrm|mbox|operatorname)\s*"
 _UNIT = re.compile(
     rf"(?P<body>.*[\d}}%)$]){_SPACE}*(?:"
     rf"{_SET}\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
-    rf"|(?P<short>{_SHORT})|(?<=[\s~])(?P<words>[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
+    rf"|(?P<short>th|st|nd|rd)|(?<=[\s~])(?P<words>[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
     r"|\^\\circ\s*[CF]|[\u00a3\u00a5\u20a0-\u20cf]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
     r"(?:\s*\^\s*\{?[23]\}?)?\$?\.?",
     re.DOTALL,
 )
 _INSIDE = re.compile(rf"{_SET}\{{([^{{}}]*)\}}")
-_POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _NO_UNIT = frozenset(
     ["or", "and", "not", "more", "less", "least", "most", "than", "if", "mod", "base", "to",
      "dozen"]
@@ -221,4 +213,4 @@ def _with_unit(text: str) -> Number | None:
         number = replace(number, value=number.value * power)
     if _NO_UNIT.intersection(words):
         return None
-    return replace(number, unit=" ".join(words).rstrip("."))
+    return number

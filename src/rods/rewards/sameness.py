@@ -25,7 +25,6 @@ from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
 from rods.rewards.latex import as_latex
 from rods.rewards.numbers import (
     APART,
-    SYMBOLS,
     Number,
     is_value,
     number_of,
@@ -33,6 +32,7 @@ from rods.rewards.numbers import (
     read_number,
     tidy,
 )
+from rods.rewards.units import without_units
 from rods.rewards.verifier import LONGEST, Verdict, ask
 
 
@@ -82,6 +82,9 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     answer, reference, question = map(as_latex, (answer, reference, question))
     if max(len(answer), len(reference)) > LONGEST:
         return "length"
+    if (bare := without_units(answer, reference)) is None:
+        return "wrong"
+    answer, reference = bare
     if "=" not in reference or read_number(reference):  # else it is an equation
         answer, reference = stated(answer), stated(reference)
     settled = own_verdict(answer, reference, question)
@@ -105,13 +108,13 @@ def _written(text: str) -> str:
     if "\\" not in text:
         for old, new in _PYTHON:
             text = re.sub(old, new, text)
-    return text
+    return re.sub(r"(?<=[\d}\s])([a-hj-z])(?=\$*$)", r"{\1}", text)  # else it drops h as hours
 
 
 def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | None:
     """What our own judge says: of equal texts, words, numbers and lists of numbers; else None."""
     mine, theirs = tidy(answer), tidy(reference)
-    if not mine or not theirs or _other_unit(answer, reference):
+    if not mine or not theirs:
         return "wrong"
     if mine.replace(";", ",") == theirs.replace(";", ","):
         return "right"
@@ -183,16 +186,6 @@ def _bare_words(text: str) -> str:
     """A text without what sets it."""
     return " ".join(_TEXT.sub(r" \1 ", text.replace("$", " ")).strip(" *.").split())
 
-
-def _other_unit(answer: str, reference: str) -> bool:
-    """Whether both name units or currencies, of which one is not the other."""
-    mine, theirs = ({*_UNITS.findall(text.lower())} & SYMBOLS for text in (answer, reference))
-    paid, price = ({*_MONEY.findall(text)} for text in (answer, reference))
-    return bool((mine and theirs and mine != theirs) or (paid and price and paid != price))
-
-
-_MONEY = re.compile("\\\\\\$|[\u00a3\u00a5\u20a0-\u20cf]")
-_UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\b")
 
 _ROUNDING = Fraction(5, 10_000_000)
 _SUBSCRIPTS = re.compile(r"_\{[^{}]*\}|_\w|\([^()=]*\)|\\(?:text|mathrm)\{[^{}=]*\}")
