@@ -134,6 +134,19 @@ n! :=  n!
 COPIES = table(r"""
 What is 6 + 7? => 13 :=  6 + 7  |  6+7  |  7+6  |  26/2  |  \frac{26}{2}  |  13 \cdot 1  |  13+0
     |  \sqrt{169}  |  13^1  |  What is 6 + 7?
+What is 3*4+5? => 17 :=  3*4+5  |  5 + 3*4  |  4*3+5  |  3\times4+5  |  5+4×3  |  12+5  |  16+1
+    |  3·4 + 5  |  3*4+5 = 18  |  17, 18, 19  |  17 or 18  |  {17,18}  |  17 18  |  1e400  |  34/2
+    |  10^{10^{10}}  |  \frac{\frac{34}{2}}{1}  |  3*4+5 = 3*4+5  |  three times four plus five
+    |  18 = 17  |  17 = 18  |  17 \cdot 1  |  289^{1/2}  |  3 times 4 plus 5
+Factor x^2 + 3x + 2. => (x+1)(x+2) :=  x^2+3x+2  |  3x+2+x^2  |  2+3x+x²  |  2 + x*3 + x^2
+    |  3·x+x²+2  |  3\times x + x^2 + 2  |  x^{2}+2+3x  |  f(x) = 2+3x+x^2
+Expand (x+1)(x+2). => x^2+3x+2 :=  (x+2)(x+1)  |  (x + 2) * (x + 1)  |  (1+x)(2+x)
+    |  (x+2)\times(x+1)
+Compute √2 * √3. => \sqrt{6} :=  √3*√2  |  √3·√2  |  \sqrt{3}\sqrt{2}  |  sqrt(3)*sqrt(2)
+Simplify 2x*3 and 5y + 4y. => 6x :=  3*2x  |  2x\cdot 3  |  x*2*3
+Simplify (x^2+3x)/x. => x+3 :=  (3x+x^2)/x  |  \frac{3x+x^2}{x}
+Simplify 2x + 4x = t. => 6x :=  4x + 2x  |  2*x+4*x
+Simplify $\frac{1}{2}x + \frac{1}{3}x$. => \frac{5x}{6} :=  \frac13x + \frac12x  |  1/3x + 1/2x
 Compute $2^{10}$. => 1024 :=  2^{10}  |  2^10  |  4^5  |  32^2  |  2\cdot 512  |  2**10
     |  1024\cdot 1
 Compute $\binom{10}{5}$. => 252 :=  \binom{10}{5}  |  \frac{10!}{5!5!}  |  C(10,5)
@@ -199,7 +212,7 @@ Find $2\begin{pmatrix}1\\2\end{pmatrix}$. => \begin{pmatrix}2\\4\end{pmatrix} :=
     |  \begin{pmatrix}2\\2+2\end{pmatrix}  |  \begin{pmatrix}2\\5-1\end{pmatrix}
 Find $\int_0^1 e^x dx$. => e-1 :=  \int_0^1 e^x dx  |  e-2^0
 Find the sum of the vectors $(1,2)$ and $(3,4)$. => (4,6) :=  (1,2)+(3,4)  |  (1+3,2+4)
-""")
+""")  # noqa: RUF001
 WRONG = table(r"""
 13 :=  12, 13  |  13, 12  |  \{12,13\}  |  12 or 13  |  12 \text{ or } 13  |  x=12, x=13
     |  12; 13  |  [12,14]  |  (12,14)  |  \mathbb{R}  |  12 \le x \le 14  |  13 = 12  |  12=13
@@ -304,6 +317,11 @@ NOT_COPIED = [
     (r"Simplify $\sqrt{8}$.", r"2\sqrt{2}", r"2\cdot\sqrt{2}"),
     ("Write 0.5 as a fraction.", r"\frac{1}{2}", "1/2"),
     (r"Write 1.2\times10^8 as a decimal.", "120000000", "120,000,000"),
+    *(("What is 3*4+5?", "17", a) for a in ("3*4+5 = 17", "5+4×3=17", "3*4+5=12+5=17", "17.")),  # noqa: RUF001
+    ("Factor x^2 + 3x + 2.", "(x+1)(x+2)", "(2+x)(1+x)"),
+    ("Expand (x+1)(x+2).", "x^2+3x+2", "2+3x+x^2"),
+    ("Negate 2x-3, if 2x - 3 = y.", "3-2x", "-2x+3"),
+    ("Double x/2 + y.", "x+2y", "2y+x"),
 ]
 
 

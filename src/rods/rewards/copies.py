@@ -10,6 +10,7 @@ Owns what math-verify would call equal and a question does not ask for. Never co
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from rods.rewards.numbers import spelt, tidy
 
@@ -75,7 +76,7 @@ def _more(kind: str, answer: str, reference: str) -> bool:
 
 
 _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
-_NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
+_NEUTRAL = re.compile(r"[+-] *0(?![\d.])|[*/^] *1(?![\d.])|^ *1 *\*|^ *0 *\+")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
 STAND_IN = r"\pi"
@@ -98,7 +99,7 @@ def copied(answer: str, reference: str, question: str) -> bool:
         return False
     whole = re.compile(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])")
     written = whole.search(_key(_apart(question)))
-    return bool(written) or any(_pieces(side) == pieces for side in _shown(question))
+    return bool(written) or any(_pieces(side) == pieces for side in _expressions(question))
 
 
 def wrapped(answer: str, reference: str, question: str) -> list[str]:
@@ -107,9 +108,8 @@ def wrapped(answer: str, reference: str, question: str) -> list[str]:
     One that equals `STAND_IN` does nothing to that expression. None has what the reference is.
     """
     plain, known = tidy(answer), _pieces(tidy(reference))
-    shown = {side.strip(".,?!:") for side in (*_shown(question), *_apart(question).split("\x00"))}
     found: list[str] = []
-    for side in filter(_composed, shown):
+    for side in _expressions(question):
         before = "A-Za-z\\\\" if side[0].isalpha() else "\\d." if side[0].isdigit() else "\\\\"
         held = re.compile(rf"(?<![{before}]){re.escape(side)}(?![A-Za-z\d.])")
         if _pieces(side) != known and held.search(plain):
@@ -121,9 +121,13 @@ def _composed(plain: str) -> bool:
     return len(plain) > 2 and bool(re.search(r"[-+*/^!\\(]|\d[a-z]", plain))
 
 
-def _shown(question: str) -> list[str]:
-    """Formulas of a question, and what stands beside their equals signs."""
-    return [side for match in _MATH.finditer(question) for side in _sides(match)]
+@lru_cache(maxsize=256)
+def _expressions(question: str) -> frozenset[str]:
+    """Formulas of a question, also without dollars, and what stands beside their equals signs."""
+    marked = [spelt(match[match.lastindex or 0]) for match in _MATH.finditer(question)]
+    sides = [side for formula in marked for side in (formula, *re.split("[=;]", formula))]
+    sides += re.split("[\x00=;]", _apart(question))
+    return frozenset(filter(_composed, (side.strip(".,?!:") for side in sides)))
 
 
 def _apart(question: str) -> str:
@@ -133,19 +137,18 @@ def _apart(question: str) -> str:
 
 def _pieces(text: str) -> list[str]:
     """What an expression is made of, in no order; a first term has no plus."""
-    return sorted(piece for piece in _PIECE.findall(_key(text)) if piece != "+")
-
-
-def _sides(match: re.Match[str]) -> list[str]:
-    formula = spelt(match[match.lastindex or 0])
-    return [formula, *re.split(r"[=;]", formula)]
+    pieces = _PIECE.findall(_grouped(text, " ").replace("\\frac", " "))
+    return sorted(piece for piece in pieces if piece not in "+*/ ")
 
 
 def _key(text: str) -> str:
     """An expression without what changes nothing: grouping, +0, *1, and the sign of a product."""
+    return re.sub(r"[*/]|\\frac", "", _grouped(text, "")).rstrip(".,?!;:")
+
+
+def _grouped(text: str, bracket: str) -> str:
     for old, new in _SIGNS:
         text = text.replace(old, new)
     for _ in range(2):  # before and behind brackets
-        text = _NEUTRAL.sub("", text)
-        text = re.sub("[(){}&]", "", text)
-    return re.sub(r"[*/]|\\frac", "", text).rstrip(".,?!;:")
+        text = re.sub("[(){}&]", bracket, _NEUTRAL.sub("", text))
+    return text
