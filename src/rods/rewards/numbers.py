@@ -67,6 +67,8 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(old), new)
     for old, new in (
         (r"\{,\}", ","),
+        (r"\\varnothing|\\\{\s*\\\}", r"\\emptyset "),
+        (r"(\.\d{3,20})(?:\.{3}|\\[lc]?dots)", r"\1"),  # a decimal that goes on
         (r"\\(?:text|math)(?:bf|it|rm|sf|tt|normal)?\s*\{([^{}]*)\}", r" \1 "),
         (r"\\(?:mbox|boldsymbol|underline)\s*\{([^{}]*)\}|\{\\bf\s([^{}]*)\}", r" \1\2 "),
         (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
@@ -90,15 +92,17 @@ _NAMED = re.compile(
     r"(?:[A-Za-z](?:\([A-Za-z]\))?|\([A-Za-z](?:[,;][A-Za-z])+\))=(?=[^=])|[A-Za-z]\\in(?=[\\(\[])"
 )
 _ABOUT = re.compile(r"\\(?:approx|simeq|sim)(?![A-Za-z])")
-_AROUND = re.compile(r"\(([^()]*)\)|\\\{([^{}]*)\\\}|\{([^{}]*)\}")
+_AROUND = re.compile(r"\(([^()]*)\)|\\\{((?!\\emptyset)[^{}]*)\\\}|\{([^{}]*)\}")
+_STOP = re.compile(r"(?<!\.)\.$")
+"""The end of a sentence; several dots leave something out."""
 
 
 def tidy(text: str) -> str:
     """One spelling for many; `;` stands for a comma that can only part the items of a list."""
-    text = text.strip().strip("*").rstrip(".")
+    text = _STOP.sub("", text.strip().strip("*"))
     if len(text) > LONGEST:
         return text
-    text = spelt(text).rstrip(".")
+    text = _STOP.sub("", spelt(text))
     text = _NAMED.sub("", text, count=1) if _NAMED.match(text) else text
     if match := _ABOUT.match(text):
         text = text[match.end() :]

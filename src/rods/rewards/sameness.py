@@ -30,6 +30,7 @@ from rods.rewards.numbers import (
     number_of,
     numbers_in,
     read_number,
+    spelt,
     tidy,
 )
 from rods.rewards.units import without_units
@@ -84,7 +85,7 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         return "length"
     if (bare := without_units(answer, reference)) is None:
         return "wrong"
-    answer, reference = bare
+    answer, reference = _in_order(*bare)
     if "=" not in reference or read_number(reference):  # else it is an equation
         answer, reference = stated(answer), stated(reference)
     settled = own_verdict(answer, reference, question)
@@ -127,9 +128,36 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         return words
     if _LEFT_OUT.search(answer + reference) or (APART in mine and APART not in theirs):
         return "wrong"
+    if based := _BASED.fullmatch(theirs):
+        given = _BASED.fullmatch(mine) or _BASED.fullmatch(f"{mine}_{{{based[2]}}}")
+        return _say(bool(given) and given[1].upper() == based[1].upper() and given[2] == based[2])
     if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is not a quotient
-        return _say(_clock(mine) == _clock(theirs) or _is_quotient(mine, theirs))
+        ratio = not _TIME.fullmatch(theirs) or re.search(r"\b(?:ratio|odds|scale)", question, re.I)
+        same = _clock(mine) == _clock(theirs)
+        return _say(same or (bool(ratio) and _is_quotient(mine, theirs)))
     return _lists(mine, theirs)
+
+
+_BASED = re.compile(r"\(?(\d[\dA-F]*|[\dA-Fa-f]+(?=\)?_\{16))\)?_\{?(\d+)\}?")
+"""A number in another base, and the base."""
+_TIME = re.compile(r"\d\d?:[0-5]\d")
+
+
+def _in_order(answer: str, reference: str) -> tuple[str, str]:
+    """The values of `x=1, y=2` as `(1,2)`, those of an answer in the reference's order."""
+    given, wanted = _named(answer), _named(reference)
+    if not wanted:
+        return answer, reference
+    if given.keys() == wanted.keys():
+        answer = f"({','.join(given[name] for name in wanted)})"
+    return answer, f"({','.join(wanted.values())})"
+
+
+def _named(text: str) -> dict[str, str]:
+    """Values by name; none where a name is missing or comes twice."""
+    parts = [part.partition("=") for part in re.split("[,;]", spelt(text))] if "=" in text else []
+    named = {name: value for name, _, value in parts if value and _is_name(name)}
+    return named if len(named) == len(parts) > 1 else {}
 
 
 _LEFT_OUT = re.compile(r"\\[lc]?dots|\.\.\.|\u2026")
@@ -269,7 +297,7 @@ def _lists(mine: str, theirs: str) -> Verdict | None:
         return "wrong" if numbers[0] else None
     given, known = [n for n in numbers if n], [n for n in wanted if n]
     whole = len(given) == len(left) and len(known) == len(right)
-    if whole and (len(left) != len(right) or (a and b and a != b)):
+    if (whole and len(left) != len(right)) or (a and b and a != b) or (not a and b in ("[)", "(]")):
         return "wrong"
     ordered = any(kind not in ("", "\\{\\}") for kind in (a, b))
     if ordered and len(left) == len(right):
