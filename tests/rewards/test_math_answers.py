@@ -45,6 +45,7 @@ RIGHT = table(r"""
     |  m+n=13  |  f(2) = 13  |  \text{Area} = 13  |  \approx 13  |  ≈13  |  1.3e1
     |  1.3\times10^{1}  |  1.3 \cdot 10^1  |  **13**  |  013  |  \displaystyle 13
     |  x=13\text{ cm}  |  13~\text{cm}  |  13\;\text{hours}  |  \boldsymbol{13}  |  {\bf 13}
+    |  13 = x  |  The answer is 13  |  the final answer is: 13.  |  Answer: 13  |  \text{Answer: }13
     |  13\text{ m/s}  |  \underline{13}  |  13 units  |  $13.00
 1300 :=  1300  |  1,300  |  1{,}300  |  1\,300  |  1,\!300  |  1.3e3  |  1.3\times 10^3
     |  1,300.00  |  \$1,300  |  \$1300.00  |  1300 dollars  |  1,300\text{ dollars}
@@ -55,7 +56,8 @@ RIGHT = table(r"""
     |  .5  |  0.50  |  ½  |  2/4  |  \frac{2}{4}  |  50\%  |  50%  |  P = \frac{1}{2}
     |  \frac{1}{2} \text{ cm}  |  1 / 2  |  \frac{1}{2}.  |  \left(\frac{1}{2}\right)
     |  {1 \over 2}
--\frac{1}{2} :=  -1/2  |  \frac{-1}{2}  |  \frac{1}{-2}  |  -0.5  |  −0.5  |  -\dfrac12
+-\frac{1}{2} :=  -(1/2)  |  -(\frac12)  |  -1/2  |  \frac{-1}{2}  |  \frac{1}{-2}  |  -0.5
+    |  −0.5  |  -\dfrac12
 1.5 :=  3/2  |  \frac32  |  1\frac{1}{2}  |  1 1/2  |  1½  |  1\ \frac{1}{2}  |  1.50  |  1.5
 \frac13 :=  0.333333  |  0.3333333  |  0.\overline{3}  |  0.\bar{3}  |  1/3
 50\% :=  50%  |  50  |  0.5  |  \frac12  |  50 percent  |  50\text{ percent}
@@ -87,33 +89,38 @@ RIGHT = table(r"""
 \frac{\sqrt{3}}{3} :=  \frac{1}{\sqrt{3}}  |  \sqrt{\frac13}  |  \frac{\sqrt3}3  |  \sqrt{3}/3
 \frac{1+\sqrt{5}}{2} :=  \frac{\sqrt5+1}{2}  |  (1+\sqrt{5})/2  |  \frac12+\frac{\sqrt5}{2}
     |  0.5+0.5\sqrt{5}
-\ln 2 :=  \ln(2)  |  \frac{\ln 4}{2}  |  -\ln\frac12
+\ln 2 :=  ln 2  |  ln(2)  |  \ln(2)  |  \frac{\ln 4}{2}  |  -\ln\frac12
 \binom{100}{50} :=  \frac{100!}{50!50!}  |  \dbinom{100}{50}  |  \frac{100!}{(50!)^2}
 2^{100} :=  4^{50}  |  2^{100}  |  2\cdot 2^{99}  |  1024^{10}  |  1267650600228229401496703205376
 \arctan\frac12 :=  \tan^{-1}\frac12  |  \arctan(0.5)  |  \arctan \left(\frac{1}{2}\right)
 e^2 :=  e^{2}  |  e*e  |  \exp(2)
 x^2+x :=  x(x+1)  |  x+x^2  |  x^{2} + x  |  f(x)=x^2+x  |  y = x^2 + x
-\sin x :=  \sin(x)  |  \cos(\frac{\pi}{2}-x)  |  \tan x\cos x
+\sin x :=  sin x  |  sin(x)  |  \sin(x)  |  \cos(\frac{\pi}{2}-x)  |  \tan x\cos x
 2+3i :=  3i+2  |  2 + 3 i
 (1,2) :=  (1, 2)  |  \left(1,2\right)  |  1,2
 1,2 :=  2,1  |  1, 2  |  1 and 2  |  1 \text{ and } 2  |  x=1,2  |  x=1 \text{ or } x=2
     |  \{1,2\}  |  x \in \{1,2\}  |  1;2  |  (1,2)  |  2, 1
 -3, 3 :=  \pm 3  |  3,-3  |  x=\pm 3  |  3, -3
-\{1,2,3\} :=  \{3,2,1\}  |  \left\{1, 2, 3\right\}  |  x\in\{1,2,3\}  |  1,2,3
+\{1,2,3\} :=  \lbrace 1,2,3\rbrace  |  1, 2, and 3  |  \{3,2,1\}  |  \left\{1, 2, 3\right\}
+    |  x\in\{1,2,3\}  |  1,2,3
 (1,2), (3,4) :=  (3,4),(1,2)  |  (1,2) and (3,4)
 (0,1) :=  (0, 1)  |  x\in(0,1)  |  \left(0,1\right)
 [0,\infty) :=  [0, \infty)  |  [0,+\infty)  |  \left[0,\infty\right)  |  x \in [0,\infty)
-(-\infty,1)\cup(2,\infty) :=  (2,\infty)\cup(-\infty,1)
+(-\infty,1)\cup(2,\infty) :=  (-\infty,1) U (2,\infty)  |  (2,\infty)\cup(-\infty,1)
 y=2x+3 :=  2x+3  |  y = 3+2x  |  y=2x+3  |  2x-y+3=0
 x=5 :=  5  |  x = 2+3 = 5  |  a_1 = 5  |  x = 5  |  5.0
 \begin{pmatrix}1&2\\3&4\end{pmatrix} :=  \begin{bmatrix}1&2\\3&4\end{bmatrix}
     |  \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
 A, C :=  C, A  |  A,C  |  AC  |  A and C  |  (A), (C)  |  \text{A and C}
-A :=  A  |  (A)  |  \text{A}  |  \textbf{(A)}  |  a  |  A.  |  A)
+A :=  [A]  |  A:  |  Option A  |  option (A)  |  \text{Choice A}  |  The answer is (A).  |  A
+    |  (A)  |  \text{A}  |  \textbf{(A)}  |  a  |  A.  |  A)
 \text{(C)} :=  C  |  (C)  |  \textbf{C}
 \text{Monday} :=  Monday  |  monday  |  \textbf{Monday}
 The Who :=  The Who  |  the who  |  Who
-\infty :=  \infty  |  ∞
+\infty :=  \infty  |  ∞  |  +\infty
+\frac{1\pm\sqrt{5}}{2} :=  \frac{1+\sqrt5}{2}, \frac{1-\sqrt5}{2}  |  (1±√5)/2
+1\pm\sqrt{3} :=  1-\sqrt3, 1+\sqrt3  |  1+\sqrt3 \text{ and } 1-\sqrt3
+\langle 1,2,3\rangle :=  (1,2,3)  |  ⟨1,2,3⟩
 1:2 :=  1:2  |  1 : 2
 101_2 :=  101_2  |  101_{2}  |  101  |  (101)_2  |  101₂
 2A_{16} :=  2a_{16}  |  2A_{16}
@@ -128,7 +135,8 @@ x=\sqrt{2}, y=1 :=  y=1,x=√2  |  (\sqrt2,1)
 x = 2 \text{ or } x = 3 :=  2, 3  |  3, 2  |  x=2, 3  |  \{2,3\}
 0 :=  0  |  0.0  |  -0  |  0%
 -5 :=  -5  |  −5  |  - 5  |  (-5)  |  x=-5
-1.2\times10^8 :=  120000000  |  1.2e8  |  120,000,000  |  1.2 \cdot 10^{8}  |  12\times 10^7
+1.2\times10^8 :=  1.2 x 10^8  |  120000000  |  1.2e8  |  120,000,000  |  1.2 \cdot 10^{8}
+    |  12\times 10^7
     |  120 million
 0.0000012 :=  1.2\times10^{-6}  |  1.2e-6  |  \frac{3}{2500000}
 6.28 :=  6.28
@@ -220,7 +228,8 @@ Find $\int_0^1 e^x dx$. => e-1 :=  \int_0^1 e^x dx  |  e-2^0
 Find the sum of the vectors $(1,2)$ and $(3,4)$. => (4,6) :=  (1,2)+(3,4)  |  (1+3,2+4)
 """)  # noqa: RUF001
 WRONG = table(r"""
-13 :=  12, 13  |  13, 12  |  \{12,13\}  |  12 or 13  |  12 \text{ or } 13  |  x=12, x=13
+13 :=  answer 12 or 13  |  14 = x  |  The answer is 12 or 13  |  12, 13  |  13, 12
+    |  \{12,13\}  |  12 or 13  |  12 \text{ or } 13  |  x=12, x=13
     |  12; 13  |  [12,14]  |  (12,14)  |  \mathbb{R}  |  12 \le x \le 14  |  13 = 12  |  12=13
     |  13 13  |  12 13  |  13\\12  |  \frac{13}{1}, 12  |  \pm 13  |  x  |  13 \cup 12
     |  \text{13 or 12}  |  nan  |  oo  |  13 \text{ and } 12  |  13 / 12  |  13 (or 12)
@@ -239,6 +248,7 @@ WRONG = table(r"""
 \frac{x+13}{2} :=  \frac{x+1\,3}{2}
 (1,23) :=  (1,2\,3)  |  (1,2~3)
 90^\circ,180^\circ :=  90180
+1\pm\sqrt{3} :=  1+\sqrt{3}  |  1\pm\sqrt{2}  |  1+\sqrt3, 1-\sqrt2
 \sqrt{2} :=  \sqrt{2},\sqrt{3}  |  \sqrt{3},\sqrt{2}  |  \sqrt{3} \text{ or } \sqrt{2}
     |  x=\sqrt{3} \text{ or } x=\sqrt{2}  |  \sqrt{2}=\sqrt{3}  |  \pm\sqrt{2}
     |  \{\sqrt{2}\,\sqrt{3}\}  |  \mathbb{R}  |  1<x<2  |  \sqrt{2}\cup\sqrt{3}
@@ -259,7 +269,8 @@ WRONG = table(r"""
 \frac{\pi}{2^{60}} :=  \frac{\pi}{2^{61}}
 e^{-40} :=  e^{-41}  |  0
 B :=  A  |  A, B  |  A, B, C, D  |  ABCD  |  A or B  |  (A)(B)  |  all of the above  |  x
-    |  b or c  |  \text{A or B}  |  (A) (B)
+    |  Option A  |  options A and B  |  answer A or B  |  option (A)(B)  |  b or c
+    |  \text{A or B}  |  (A) (B)
 A, C :=  A  |  A, B, C  |  A, B  |  A, B, C, D  |  ABCD
 listen :=  silent
 Oslo :=  solo
@@ -327,7 +338,7 @@ NOT_COPIED = [
     (r"Given $\sin x = \frac{\sqrt{3}}{2}$, find $\tan 60^\circ$.", r"\sqrt{3}", r"\sqrt3"),
     (r"Let $x+1$ be a factor. Factor $x^2+3x+2$.", "(x+1)(x+2)", "(x+2)(x+1)"),
     ("Of 50 people 25 came. What percent?", "50%", "50"),
-    ("Which of (A) 3 (B) 4 is even?", "B", "(B)"),
+    *(("Which of (A) 3 (B) 4 is even?", "B", a) for a in ("(B)", "(B) 4", r"\textbf{(B)}\ 4")),
     ("He pays 1,000 dollars twice. How much?", "2000", "2,000"),
     (r"Simplify $\sqrt{8}$.", r"2\sqrt{2}", r"2\cdot\sqrt{2}"),
     ("Write 0.5 as a fraction.", r"\frac{1}{2}", "1/2"),
@@ -604,6 +615,12 @@ def test_two_equal_texts_are_equal(answer: str, reference: str, same: bool) -> N
 def test_thousands_are_whole_groups_without_blanks(text: str, value: str | None) -> None:
     number = read_number(text)
     assert (None if number is None else float(number.value)) == (value and float(value))
+
+
+def test_an_option_with_its_text_is_that_option_alone() -> None:
+    for asked in ("Which is even? (A) 3 (B) 4 (C) 5", "Which is even? A) 3 B) 4 C) 5"):
+        for wrong in ("(A) 3", "(B) 5", "(B) 4 (C) 5", "(A) 3 (B) 4", "B) 4 C) 5", "B) 4 or A) 3"):
+            assert math_verdict(wrong, "B", asked) == "wrong", wrong
 
 
 def test_a_percent_sign_is_read_by_the_reference_and_the_question() -> None:

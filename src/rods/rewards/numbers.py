@@ -108,7 +108,7 @@ def tidy(text: str) -> str:
         text = text[match.end() :]
     while (match := _AROUND.fullmatch(text)) and not re.search("[,;]", text):
         text = match[match.lastindex or 0]
-    return text
+    return text.removeprefix("+")
 
 
 def spelt(text: str) -> str:
@@ -128,7 +128,7 @@ _NUMBER = re.compile(
     rf"|(?:(?P<mixed>{_INTEGER})&)?(?P<c>{_INTEGER})/(?P<d>{_INTEGER})"
     rf"|(?P<before>\d{{0,20}})\.(?P<still>\d{{0,20}})\\(?:overline|bar|dot)\{{(?P<ever>\d{{1,20}})\}}"
     rf"|(?P<decimal>(?:(?:{_THOUSANDS}|{_INTEGER})(?:\.\d{{0,60}})?|\.\d{{1,60}}))"
-    r"(?:e(?P<e>[+-]?\d{1,3})|(?:\\times|\\cdot|\*)10\^(?:\{(?P<t>[+-]?\d{1,3})\}|(?P<u>\d)))?"
+    r"(?:e(?P<e>[+-]?\d{1,3})|(?:\\times|\\cdot|\*|x)10\^(?:\{(?P<t>[+-]?\d{1,3})\}|(?P<u>\d)))?"
     r")(?P<percent>%?)",
     re.IGNORECASE | re.ASCII,
 )
@@ -147,7 +147,7 @@ def read_number(text: str) -> Number | None:
 
 def number_of(plain: str) -> Number | None:
     """The number of a tidy text."""
-    match = _NUMBER.fullmatch(plain)
+    match = _NUMBER.fullmatch(re.sub(r"^-\(([^()+-]*)\)$", r"-\1", plain))
     return None if match is None else _read(match)
 
 

@@ -80,7 +80,8 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     """
     if answer.strip() == reference.strip():
         return "right" if answer.strip() else "wrong"
-    answer, reference, question = map(as_latex, (answer, reference, question))
+    answer, reference, question = map(_spoken, (answer, reference, question))
+    answer = (_LEAD.sub("", answer) if not _LEAD.match(reference) else "") or answer
     if max(len(answer), len(reference)) > LONGEST:
         return "length"
     if (bare := without_units(answer, reference)) is None:
@@ -100,6 +101,25 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     return said
 
 
+_LEAD = re.compile(
+    r"[\s*]*(\\text\s*\{\s*)?(?:the\s+)?(?:(?:final|correct)\s+)?(?:answer|option|choice)\b"
+    r"(?:\s+is\b)?\s*[:=]?\s*(?(1)\})",
+    re.IGNORECASE,
+)
+"""What announces an answer."""
+_BRACKET_NAMES = (("\\lbrace", "\\{"), ("\\rbrace", "\\}"), ("\\langle", "("), ("\\rangle", ")"))
+
+
+def _spoken(text: str) -> str:
+    text = as_latex(text)
+    for old, new in _BRACKET_NAMES if "\\" in text else ():
+        text = text.replace(old, new)
+    return text
+
+
+_FUNCTIONS = re.compile(
+    r"(?<![\\A-Za-z])(ln|log|sin|cos|tan|cot|sec|csc)(?=[\s({^_\d]|[A-Za-z](?![A-Za-z]))"
+)
 _PYTHON = ((r"\bpi\b", r"\\pi "), (r"\bexp\(([^()]*)\)", r"e^{\1}"), (r"\*\*", "^"))
 
 
@@ -109,6 +129,9 @@ def _written(text: str) -> str:
     if "\\" not in text:
         for old, new in _PYTHON:
             text = re.sub(old, new, text)
+    text = re.sub(r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup ", _FUNCTIONS.sub(r"\\\1", text))
+    if text.count("\\pm") == 1 and "," not in text:
+        text = ", ".join(text.replace("\\pm", sign) for sign in "+-")
     return re.sub(r"(?<=[\d}\s])([a-hj-z])(?=\$*$)", r"{\1}", text)  # else it drops h as hours
 
 
@@ -123,6 +146,8 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
     if wanted is not None:
         given = read_number(answer)
         return _say(given is not None and _same_number(given, wanted, question))
+    if named := re.match(r"\(?([A-Za-z])[).:](?!.*[A-Za-z][).:])", mine):  # (B) 17, as it is asked
+        answer = named[1] if mine in spelt(question) else answer
     words = _words(_bare_words(answer), _bare_words(reference), bool(_TEXT.search(reference)))
     if words is not None:
         return words
@@ -184,7 +209,7 @@ _WORDS = re.compile(r"[^\W\d_](?:\w|[ .,'&!?\u2019-])*")
 _PROSE = re.compile(r"[^\W\d_]{4}|[^\W\d_]{2,}\s+[^\W\d_]{2,}")
 """What hardly is a product of letters."""
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm)(?:bf|it|rm|sf|tt)?\s*\{([^{}]*)\}")
-_OPTION = re.compile(r"\(?([A-Za-z])(?:\)|\.)?")
+_OPTION = re.compile(r"[(\[]?([A-Za-z])[)\].:]?")
 _OPTIONS = re.compile(r"\(?[A-Z]\)?(?:\s*(?:[,;&]|and)\s*\(?[A-Z]\)?)+")
 _CHOSEN = re.compile(r"(?:\(?[A-Z]\)?(?:[,;& ]|and)*)+")
 
@@ -212,7 +237,8 @@ def _words(mine: str, theirs: str, set_as_text: bool) -> Verdict | None:
 
 def _bare_words(text: str) -> str:
     """A text without what sets it."""
-    return " ".join(_TEXT.sub(r" \1 ", text.replace("$", " ")).strip(" *.").split())
+    words = " ".join(_TEXT.sub(r" \1 ", text.replace("$", " ")).strip(" *.").split())
+    return _LEAD.sub("", words) or words
 
 
 _ROUNDING = Fraction(5, 10_000_000)
@@ -230,6 +256,8 @@ def stated(answer: str) -> str:
         first, rounded = answer[: about.start()], answer[about.end() :]
         answer = first if first.strip(" $") and not _is_name(first) else rounded
     *sides, last = re.split(r"=|\\equiv(?![A-Za-z])", answer)
+    if len(sides) == 1 and _is_name(last) and not _is_name(sides[0]):  # 13 = x
+        return sides[0]
     return last if all(map(_leads, sides)) else answer
 
 
