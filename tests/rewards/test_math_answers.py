@@ -75,7 +75,6 @@ RIGHT = table(r"""
 30\text{ cents} :=  30  |  30¢  |  30 cents
 2\pi\text{ cm} :=  2\pi  |  2\pi cm  |  2π cm  |  2\pi\text{ cm}
 9\pi :=  9\pi cm^2  |  9\pi\text{ cm}^2  |  9π cm²
-2\sqrt{3} :=  2\sqrt{3} cm  |  2\sqrt{3}\text{ units}  |  2√3 m²
 3h :=  h\cdot 3  |  3 h  |  h+2h
 2m+3s :=  3s+2m  |  2 m + 3 s  |  3 s + 2 m
 \sqrt{2} :=  \sqrt2  |  \sqrt{2}  |  2^{1/2}  |  \frac{2}{\sqrt{2}}  |  1.414214  |  x=\sqrt{2}
@@ -83,6 +82,11 @@ RIGHT = table(r"""
 1+2\sqrt{3} :=  2\sqrt3+1  |  1 + 2\sqrt{3}  |  1+2\cdot\sqrt{3}  |  (1+2\sqrt3)
 1-2\pi :=  1 - 2\pi  |  -2\pi+1  |  1-2*\pi
 3\cdot 2^{99}+1 :=  1+3\cdot 2^{99}
+2\sqrt{3} :=  2 * sqrt(3)  |  2 sqrt(3)  |  2\sqrt{3} cm  |  2\sqrt{3}\text{ units}  |  2√3 m²
+10^{-6} :=  10^-6  |  0.000001  |  1e-6  |  1 x 10^-6
+10^{12} :=  10^12  |  1 trillion
+6\text{ ft }2\text{ in} :=  6 ft 2 in
+3\text{ hours and }20\text{ minutes} :=  3 hours and 20 minutes
 2\sqrt{2} :=  \sqrt{8}  |  2 \sqrt 2  |  2\cdot\sqrt{2}  |  \sqrt2 \cdot 2  |  2*sqrt(2)
 \frac{3\pi}{4} :=  3\pi/4  |  \frac{3}{4}\pi  |  0.75\pi  |  \pi\cdot\frac34  |  \frac34 \pi
     |  3π/4
@@ -234,7 +238,7 @@ WRONG = table(r"""
     |  13 13  |  12 13  |  13\\12  |  \frac{13}{1}, 12  |  \pm 13  |  x  |  13 \cup 12
     |  \text{13 or 12}  |  nan  |  oo  |  13 \text{ and } 12  |  13 / 12  |  13 (or 12)
     |  13 \text{ or more}  |  x^2=13  |  2x=13  |  -13  |  13!  |  13x  |  13i  |  13\pi
-    |  13 million  |  13 \text{ dozen}  |  1 3  |  ,13  |  1\,3  |  1\quad 3  |  1\qquad3  |  1~3
+    |  13 per cent  |  13 million  |  13 \text{ dozen}  |  1 3  |  ,13  |  1\,3  |  1\quad 3  |  1\qquad3  |  1~3
     |  1\ 3  |  1\;3  |  1\:3  |  1\!3  |  1\thinspace3  |  1\, \,3  |  $1$ $3$  |  $1$$3$  |  $1$3
     |  \(1\)\(3\)  |  1°3  |  1^\circ 3  |  1€3  |  1\$3  |  1\left3  |  1\displaystyle3
     |  \text{1}\text{3}  |  1\text{ }3
@@ -292,6 +296,7 @@ Oslo :=  solo
 20^\circ\text{C} :=  20°F
 3h :=  3  |  3 \text{ cm}  |  3g
 12 hundred :=  12
+6\text{ ft }2\text{ in} :=  6 ft 2 m  |  2 in  |  62 in
 12 :=  12 hundred  |  12²  |  12^2  |  12x^2
 3:30 \text{ PM} :=  3:30 \text{ AM}
 101_2 :=  101_3  |  101_{10}  |  5_{10}  |  110_2  |  5  |  101.0

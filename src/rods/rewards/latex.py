@@ -1,6 +1,6 @@
 r"""Mathematics that is written in Unicode, as LaTeX.
 
-Owns which characters stand for which commands. Never changes what is ASCII, except `\sqrt(2)`.
+Owns which characters stand for which commands. Never changes what is ASCII, except `sqrt(2)`.
 
     as_latex("πr²")                     # r"\pi r^{2}"
     as_latex("1½ · √(x+1)")             # r"1\frac{1}{2} \cdot  \sqrt{x+1}"
@@ -51,7 +51,7 @@ _RAISED = re.compile("[\u00b2\u00b3\u00b9\u2070\u2071\u2074-\u207f]+")
 _LOWERED = re.compile("[\u2080-\u208e\u2090-\u209c]+")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
 _ROOT = re.compile(
-    r"(\u221a|\u221b|\u221c|\\sqrt(?=\s*\())\s*"
+    r"(\u221a|\u221b|\u221c|\\sqrt(?=\s*\()|(?<![A-Za-z\\])sqrt(?=\s*\())\s*"
     r"(?:\(((?:[^()]|\([^()]{0,99}\)){1,200})\)|(\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\\?[A-Za-z]+)?)"
 )
 _ROOTS = {"\u221b": "\\sqrt[3]", "\u221c": "\\sqrt[4]"}
@@ -60,7 +60,7 @@ _ROOTS = {"\u221b": "\\sqrt[3]", "\u221c": "\\sqrt[4]"}
 def as_latex(text: str) -> str:
     """A text with the LaTeX of its mathematical characters; other ones stay."""
     if text.isascii():
-        return _ROOT.sub(_root, text) if "\\sqrt" in text else text
+        return _ROOT.sub(_root, text) if "sqrt" in text else text
     text = _WIDE.sub(_plain, text)
     text = _RAISED.sub(lambda found: f"^{{{_plain(found)}}}", text)
     text = _LOWERED.sub(lambda found: f"_{{{_plain(found)}}}", text)

@@ -77,7 +77,7 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\div(?![A-Za-z])|\bdivided by\b", "/"),
         (rf"(?<=\d){_SPACE}+(?=\d+\s*/\s*\d|\\frac)", "&"),  # a mixed number: 1 1/2
         (r"(?<=\d)\s*\\?%", "%"),
-        (r"(?<=\d)\s*percent\b", "%"),
+        (r"(?<=\d)\s*per\s?cent\b", "%"),
         (r"(?<=\d)\s*\^\s*\{?\s*(?:th|st|nd|rd)\b\s*\}?", ""),
         (rf"{_UNSEEN}+", " "),
         (r",? (?:and|or) | ?, | ,|;", ";"),  # a comma of lists alone
@@ -121,14 +121,14 @@ def spelt(text: str) -> str:
 
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3}){1,20}"
 _INTEGER = r"\d{1,60}"
-_TEN = r"10\^(?:\{(?P<v>[+-]?\d{1,3})\}|(?P<w>\d))"
+_TEN = r"10\^(?:\{(?P<v>[+-]?\d{1,3})\}|(?P<w>-?\d{1,3}))"
 _NUMBER = re.compile(
     rf"(?P<sign>[+-]?)(?:{_TEN}|"
     rf"(?:(?P<whole>{_INTEGER})&?)?\\frac\{{(?P<a>-?{_INTEGER})\}}\{{(?P<b>-?{_INTEGER})\}}"
     rf"|(?:(?P<mixed>{_INTEGER})&)?(?P<c>{_INTEGER})/(?P<d>{_INTEGER})"
     rf"|(?P<before>\d{{0,20}})\.(?P<still>\d{{0,20}})\\(?:overline|bar|dot)\{{(?P<ever>\d{{1,20}})\}}"
     rf"|(?P<decimal>(?:(?:{_THOUSANDS}|{_INTEGER})(?:\.\d{{0,60}})?|\.\d{{1,60}}))"
-    r"(?:e(?P<e>[+-]?\d{1,3})|(?:\\times|\\cdot|\*|x)10\^(?:\{(?P<t>[+-]?\d{1,3})\}|(?P<u>\d)))?"
+    r"(?:e(?P<e>[+-]?\d{1,3})|(?:\\times|\\cdot|\*|x)10\^(?:\{(?P<t>[+-]?\d{1,3})\}|(?P<u>-?\d{1,3})))?"
     r")(?P<percent>%?)",
     re.IGNORECASE | re.ASCII,
 )

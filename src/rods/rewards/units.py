@@ -71,6 +71,8 @@ def _read(text: str) -> _Answer:
     head = match["head"]
     if re.search("[A-Za-z]", _NO_LETTERS.sub("", head)):  # a product of letters
         return _Answer(text, text)
+    if re.search(r"\\(?:text|mathrm)", head):  # 3 ft 2 in
+        return _Answer(text, text, unit)
     sure = bool(match["set"]) or "/" in unit or len(unit.rstrip("23")) > 1
     return _Answer(text, re.sub(r"(?<!\\)\$", "", head), unit, sure, bool(match["gap"]))
 
