@@ -238,7 +238,8 @@ WRONG = table(r"""
     |  13 13  |  12 13  |  13\\12  |  \frac{13}{1}, 12  |  \pm 13  |  x  |  13 \cup 12
     |  \text{13 or 12}  |  nan  |  oo  |  13 \text{ and } 12  |  13 / 12  |  13 (or 12)
     |  13 \text{ or more}  |  x^2=13  |  2x=13  |  -13  |  13!  |  13x  |  13i  |  13\pi
-    |  13 per cent  |  13 million  |  13 \text{ dozen}  |  1 3  |  ,13  |  1\,3  |  1\quad 3  |  1\qquad3  |  1~3
+    |  13 per cent  |  13 million  |  13 \text{ dozen}  |  1 3  |  ,13  |  1\,3  |  1\quad 3
+    |  1\qquad3  |  1~3
     |  1\ 3  |  1\;3  |  1\:3  |  1\!3  |  1\thinspace3  |  1\, \,3  |  $1$ $3$  |  $1$$3$  |  $1$3
     |  \(1\)\(3\)  |  1°3  |  1^\circ 3  |  1€3  |  1\$3  |  1\left3  |  1\displaystyle3
     |  \text{1}\text{3}  |  1\text{ }3

@@ -142,6 +142,8 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         return "wrong"
     if mine.replace(";", ",") == theirs.replace(";", ","):
         return "right"
+    if any(tidy(line) == theirs for line in answer.strip().split("\n")):  # and others beside it
+        return "wrong"
     wanted = read_number(reference)
     if wanted is not None:
         given = read_number(answer)
