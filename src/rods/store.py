@@ -50,8 +50,8 @@ FORMAT = 3
 """Version of run folders; it rises when an older folder would be misread."""
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
-BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
-"""All that a folder holds until its manifest is there."""
+BEFORE_MANIFEST = (LOCK, f"{MANIFEST}.")
+"""How the names begin of all that a folder holds until its manifest is there."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,11 +78,11 @@ def require_free(path: Path) -> None:
     Raises:
         StoreError: a run is there, or something else.
     """
-    held = {p.name for p in path.iterdir()} if path.is_dir() else set[str]()
+    held = [p.name for p in path.iterdir()] if path.is_dir() else list[str]()
     if (path / MANIFEST).exists():  # looked for last: it is there before anything else is
         how = f"Choose another name, or continue it: `rods train --resume {quoted(path)}`."
         raise StoreError(f"{path}: this run exists already. {how}")
-    if held - BEFORE_MANIFEST or path.is_file():
+    if path.is_file() or not all(name.startswith(BEFORE_MANIFEST) for name in held):
         how = "Choose another name; nothing was written."
         raise StoreError(f"{path}: exists already, and is not a run of rods. {how}")
 

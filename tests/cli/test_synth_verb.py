@@ -21,6 +21,7 @@ import pytest
 from loopback import Loopback
 from places import BENCHMARKS
 from pool_cases import group, original, trajectory
+from rods.cli.synth import QUEUE
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import split_tasks
@@ -39,7 +40,7 @@ from rods.task import Task, read_tasks, write_tasks
 from rods.trajectory_codec import write_parquet
 from rods.types import Message, ToolCall
 from synthesis_cases import ENVIRONMENT, sides, with_calls
-from verbs import rods
+from verbs import held, rods
 from worlds import notes_task
 
 SEEDS = [notes_task([(f"add {n}", [ToolCall("add", {"amount": n})])]) for n in range(1, 6)]
@@ -314,16 +315,15 @@ def test_of_two_that_start_at_once_one_makes_the_data_set(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from rods.cli import synth
-
     words = ["synth", "--tasks", SEED_FILE, "--n", "2", *SMALL, "--writer", "resample"]
     beside = folder / "v.jsonl.synthesis"
-    with synth._claimed(beside):  # pyright: ignore
+    beside.mkdir()
+    with held(folder / "v.jsonl"):
         if how == "--resume":
-            (beside / synth.QUEUE).write_bytes(b"the other's")
+            (beside / QUEUE).write_bytes(b"the other's")
         before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
         assert rods(*words, how, "v.jsonl", monkeypatch=monkeypatch) == 2
-        assert "another process is making this data set" in capsys.readouterr().err
+        assert "v.jsonl: another process writes it. Wait for it" in capsys.readouterr().err
         assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
 
 
@@ -380,7 +380,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
         (["--tasks", "held.jsonl"], "seeds are of held-out scenarios"),
         (["--format", "csv"], "expected one of jsonl, datasets, verl, trl"),
         (["--writer", "nobody"], "synthesis.writer: there is no writer 'nobody'"),
-        (["--out", "no/such/v.jsonl"], "there is no folder no/such"),
+        (["--out", "pool.jsonl/v.jsonl"], "pool.jsonl is a file; expected a folder"),
         (["--from-trajectories", "log.jsonl"], "log.jsonl:1: there is no task 'nobody'"),
         (["--from-trajectories", "hard.jsonl"], "none of 1 tasks is on the boundary"),
         (["--dialect", "klingon"], "no dialect 'klingon'"),

@@ -135,7 +135,7 @@ def test_some_tasks_of_some_categories() -> None:
     [
         (["--suite", "bfcl-multi-turm"], "Did you mean 'bfcl-multi-turn'"),
         (["--save", "x.parquet"], "Add --suite NAME"),
-        (["--suite", "bfcl-multi-turn", "--save", "no/such/x.parquet"], "in an existing folder"),
+        (["--suite", "bfcl-multi-turn", "--save", "."], ".: exists. Choose another name"),
         (["--suite", "bfcl-multi-turn", "--trajectories", "absent.parquet"], "absent.parquet"),
         (["--suite", "bfcl-multi-turn", "--trajectories", "x", "--run", "y"], "y"),
         (["--suite", "bfcl-multi-turn", "--evaluation.suite.repeats", "0"], "suite.repeats"),

@@ -165,7 +165,7 @@ def test_the_verb_says_what_is_wrong(
     write_tasks(Path("in.jsonl"), [named(NAMES[0])])
     Path("there.jsonl").write_text("x")
     for words, said in (
-        (("--tasks", "in.jsonl", "--out", "no/x"), "there is no folder no"),
+        (("--tasks", "in.jsonl", "--out", "there.jsonl/x"), "there.jsonl is a file; expected a"),
         (("--tasks", "none.jsonl", "--out", "x"), "none.jsonl: there is no such file"),
         (
             ("--tasks", "in.jsonl", "--out", "x", "--format", "csv"),

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from rods.cli import main as program
+
+HOLD = """
+import sys
+from pathlib import Path
+from rods.infra.files import claimed
+with claimed(Path(sys.argv[1]), "file", "folder"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -17,3 +30,16 @@ def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     return 0
+
+
+@contextmanager
+def held(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that writes a path."""
+    words, pipe = [sys.executable, "-c", HOLD, str(path)], subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin and process.stdout
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.stdin.close()

@@ -13,7 +13,8 @@ from rods.config import load_config
 from rods.dialects import structured
 from rods.envs import make_environment
 from rods.envs.originals import original_tasks, split_tasks
-from rods.errors import ConfigError, StoreError
+from rods.errors import ConfigError
+from rods.infra.files import claimed
 from rods.task import Task
 
 
@@ -46,10 +47,10 @@ def convert(
     (bfcl). It decides which published formats can be read: see docs/guides/data-formats.md. Any
     setting of the environment: --env.key VALUE.
     """
-    from rods.integrations.formats.exports import export, export_run, require_format
+    from rods.integrations.formats.exports import FORMATS, export, export_run, require_format
 
-    if not target.parent.is_dir():
-        raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
+    own = target.is_dir() and form not in FORMATS
+    context.with_resource(claimed(target, "folder" if own or form == "datasets" else "file"))
     if run is not None:
         if files or categories or side != "all" or context.args or form != "datasets":
             raise ConfigError("--run writes all trajectories: give it with --format datasets only.")

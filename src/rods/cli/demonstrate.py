@@ -12,8 +12,8 @@ import typer
 
 from rods.cli import common
 from rods.config import RunConfig, load_config
-from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
-from rods.infra.files import write_atomic
+from rods.errors import ConfigError, Interrupted, PolicyError
+from rods.infra.files import claimed, write_atomic
 from rods.infra.interrupt import ctrl_c
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet
@@ -88,8 +88,7 @@ def demonstrate(
     The tasks are those of `rods train` with the same settings (--section.key VALUE). No task of a
     held-out scenario is written.
     """
-    if target.exists():
-        raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
+    context.with_resource(claimed(target))
     asked = common.overrides(context.args)
     if model:
         asked += common.given({"model.name": model, "seed": seed, "model.dialect": dialect})

@@ -20,6 +20,7 @@ from rods.config.bundled import BUNDLED, is_missing_path
 from rods.dialects import Dialect, InlineDialect, get_dialect, structured
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
+from rods.infra.files import claimed
 from rods.infra.text import quoted
 from rods.store import MANIFEST, RunDirectory
 from rods.suites import make_suite
@@ -59,6 +60,8 @@ def evaluate(
     """
     config, run = chosen(context, recipe, profile, run, model, memory)
     _refuse(suite, run, trajectories, save)
+    if save is not None:
+        context.with_resource(claimed(save))
     if suite:
         _suite(config, suite, run, trajectories, save)
     else:
@@ -149,8 +152,6 @@ def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path 
         raise ConfigError("--trajectories and --save need a suite. Add --suite NAME.")
     if trajectories is not None and (run is not None or save is not None):
         raise ConfigError("--trajectories makes no rollouts. Leave --run and --save out.")
-    if save is not None and (save.exists() or not save.absolute().parent.is_dir()):
-        raise ConfigError(f"--save {save}: expected a new file in an existing folder.")
 
 
 def _held_out(config: RunConfig, run: Path | None) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from rods.cli.common import AsJson, print_results, say
 from rods.cli.evaluate import located
+from rods.infra.files import claimed
 
 
 def export(
@@ -32,9 +33,10 @@ def export(
     card with the held-out results of the run.
     """
     run, name = located(source, None, "")  # before torch is imported
-    from rods.assemble.exported import export_model
+    with claimed(target):
+        from rods.assemble.exported import export_model
 
-    export_model(name, target, run, dtype)
+        export_model(name, target, run, dtype)
     print_results({"out": target, "files": sorted(path.name for path in target.iterdir())})
     load = f"AutoModelForCausalLM.from_pretrained({str(target)!r})"
     say(f"The model is in {target}. In transformers, load it with {load}.")

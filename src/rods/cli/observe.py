@@ -13,6 +13,7 @@ from rich.table import Table
 from rods.cli.common import AsJson, overrides_of, print_results, say
 from rods.config import load_config
 from rods.errors import ConfigError
+from rods.infra.files import claimed
 
 
 def observe(
@@ -36,9 +37,12 @@ def observe(
     """
     from rods.integrations.formats.logged import LogFormat, read_rewards
     from rods.integrations.observe import observe as judged
-    from rods.integrations.observe import write
+    from rods.integrations.observe import require_ending, write
 
     settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
+    if target is not None:
+        require_ending(target)
+        context.with_resource(claimed(target))
     try:
         low, high = (float(part) for part in json.loads(f"[{span}]"))
     except ValueError as error:

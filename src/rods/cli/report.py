@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from rods.config import load_config
 from rods.envs import make_environment
 from rods.envs.originals import require_own
 from rods.errors import ConfigError, PrerequisiteError, StoreError
+from rods.infra.files import claimed
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
 from rods.infra.text import quoted
@@ -98,13 +100,14 @@ def compare(
     """
     from rods.report.compare import compare_runs
 
-    comparison = compare_runs(runs)
-    print_results(compared(comparison), comparison.table())
-    for note in comparison.notes:
-        say(f"note: {note}")
-    if page is not None:
-        comparison.write(page)
-        say(f"page: {page}")
+    with claimed(page, "file") if page else nullcontext():
+        comparison = compare_runs(runs)
+        print_results(compared(comparison), comparison.table())
+        for note in comparison.notes:
+            say(f"note: {note}")
+        if page is not None:
+            comparison.write(page)
+            say(f"page: {page}")
 
 
 def view(

@@ -15,6 +15,7 @@ from rods.cli.common import AsJson, Resume, overrides_of, print_results, progres
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.dotted import override
+from rods.infra.files import claimed
 from rods.infra.interrupt import ctrl_c
 from rods.infra.text import counted, quoted
 from rods.store import RunDirectory, new_run_dir, require_free
@@ -102,6 +103,7 @@ def sft(
     model_settings = config.model.model_dump(exclude={"dialect"})
     chosen = {"data": [*map(str, data)], "model": model_settings, "settings": settings}
     others = {"adapter": adapter, "least": least, "max_tokens": max_tokens, "seed": seed}
+    context.with_resource(claimed(target, "folder"))
     _begin(target, {**chosen, **others})
 
 
@@ -125,7 +127,7 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
     for path in chosen["data"]:  # before torch is imported
         if not Path(path).exists():
             raise StoreError(f"{path}: there is no such file, folder or run.")
-    require_free(target)  # before the model is loaded; two that start at once meet at the claim
+    require_free(target)  # before the model is loaded
     trainer, examples = _open(chosen)
     run = RunDirectory.begin(
         new_run_dir(target.parent, target.name),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import random
 import time
 from collections import Counter
@@ -25,7 +23,7 @@ from rods.envs import make_environment
 from rods.envs.originals import brings_tasks, own_tasks, split_tasks
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.evaluation.check import without_broken
-from rods.infra.files import disk
+from rods.infra.files import claimed, disk
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
@@ -94,6 +92,7 @@ def synth(
     structured(dialect)
     if (target := common.resumed(target, resume)) is None:
         raise ConfigError("rods synth needs --out FILE, or --resume FILE.")
+    context.with_resource(claimed(target, *(("file", "folder") if resume else ())))
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
     _require_alone(scratch, states, tasks or log)
@@ -110,7 +109,7 @@ def synth(
     elif tasks is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(given, len(given))
     free = _not_held_out(chosen, splits)
-    with _claimed(folder):
+    with _folder(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         if note := unvaried(environment):
             common.say(note)
@@ -164,9 +163,7 @@ def _free(target: Path, resume: bool) -> Path:
     """Return the folder of the queue; raises `StoreError` if something would be overwritten."""
     folder = queue_of(target).parent
     begun = queue_of(target).exists()
-    if not target.parent.is_dir():
-        raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
-    if target.exists() and not (resume and begun):
+    if target.exists() and not begun:
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     if begun and not resume:
         raise StoreError(
@@ -180,26 +177,15 @@ def _free(target: Path, resume: bool) -> Path:
 
 
 @contextmanager
-def _claimed(folder: Path) -> Generator[None]:
-    """Lock the folder of the queue; raises `StoreError` if another process holds it."""
-    with disk(folder, "making"):
-        folder.mkdir(exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
-    taken = True
+def _folder(path: Path) -> Generator[None]:
+    """Make the folder of the queue; nothing of it is left if nothing is in it at the end."""
+    with disk(path, "making"):
+        path.mkdir(exist_ok=True)
     try:
-        with suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = not os.fstat(handle).st_nlink  # by the process that held it
-        if taken:
-            raise StoreError(
-                f"{folder}: another process is making this data set. Wait for it, or choose "
-                "another name; nothing was changed."
-            )
         yield
     finally:
-        if not (taken or any(folder.iterdir())):
-            folder.rmdir()
-        os.close(handle)
+        with suppress(OSError):  # something is in it
+            path.rmdir()
 
 
 def _clear(folder: Path) -> int:

@@ -14,8 +14,9 @@ import fcntl
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -38,9 +39,10 @@ _log = logging.getLogger(__name__)
 def replacing(path: Path) -> Generator[Path]:
     """A path beside this one: what is written there takes this one's place at the end.
 
-    After an error this one is as it was, and nothing is left beside it.
+    After an error this one is as it was, and nothing is left beside it. Each process has another
+    path, so two at once mix nothing: the last one stays.
     """
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         yield part
         part.replace(path)
@@ -61,9 +63,12 @@ def disk(path: Path, doing: str) -> Generator[None]:
                 f"{path}: the disk is full, {doing} it failed. No earlier file is lost: free "
                 "some space and repeat the command (a run: `rods train --resume`)."
             ) from error
+        file = next((place for place in (*reversed(path.parents), path) if place.is_file()), None)
         gone = next((folder for folder in reversed(path.parents) if not folder.exists()), None)
         lost = f"there is no folder {gone}; it may have been removed"
         why = lost if gone else error.strerror or error
+        if file and error.errno in (errno.ENOTDIR, errno.EEXIST):
+            why = f"{file} is a file; expected a folder"
         raise StoreError(f"{path}: {doing} it failed: {why}.") from error
 
 
@@ -96,6 +101,47 @@ def released(handle: int) -> None:
     if os.pread(handle, 32, 0) == str(os.getpid()).encode():
         os.ftruncate(handle, 0)
     os.close(handle)
+
+
+@contextmanager
+def claimed(path: Path, *there: str) -> Generator[None]:
+    """Hold the name of what a command writes, from before the work until it is written.
+
+    Makes the folders that it stands in. The lock `.NAME.lock` beside it is removed at the end; a
+    process that died holds nothing. `there`: what may exist already, "file" or "folder".
+
+    Raises:
+        StoreError: it exists, another process writes it, or nothing can be written there.
+    """
+    _require_new(path, there)
+    made = [folder for folder in path.parents if not folder.exists()]
+    with disk(path.parent, "making"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    lock, how = path.with_name(f".{path.name}.lock"), "Wait for it, or choose another name"
+    busy = f"{path}: another process writes it. {how}; nothing was changed."
+    handle = locked(lock, busy)
+    while not os.fstat(handle).st_nlink:  # the process that held it has removed it
+        os.close(handle)
+        handle = locked(lock, busy)
+    try:
+        _require_new(path, there)  # that one may have written it
+        for left in path.parent.iterdir():  # by one that was killed
+            if re.fullmatch(rf"{re.escape(path.name)}\.\d+\.part", left.name):
+                left.unlink()
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        released(handle)
+        for folder in made:
+            with suppress(OSError):  # something was written there
+                folder.rmdir()
+
+
+def _require_new(path: Path, there: tuple[str, ...]) -> None:
+    kind = "folder" if path.is_dir() else "file"
+    if not path.name or (path.exists() and kind not in there):
+        what = f"a {kind} that exists" if there else "exists"
+        raise StoreError(f"{path}: {what}. Choose another name; nothing was written.")
 
 
 def text_of(path: Path, what: str, error: type[RodsError]) -> str:

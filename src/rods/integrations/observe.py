@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import Judgement, Region, judge_values, select_seeds
-from rods.errors import ConfigError, StoreError, TaskError
+from rods.errors import ConfigError, TaskError
 from rods.infra.files import write_atomic
 from rods.integrations.formats.logged import MIN_GROUP, PROMPT, Logged, groups_of, signals_of
 from rods.task import Task
@@ -72,17 +72,15 @@ def _of(rows: Sequence[Logged], seen: int, settings: BoundarySettings) -> Observ
     return Observed(first.task, judgement.region, *figures, *counts)
 
 
-def write(path: Path, observed: Sequence[Observed]) -> None:
-    """Write all tasks; JSON or CSV by the name's ending.
-
-    Raises:
-        ConfigError: the name ends otherwise.
-        StoreError: the file exists, or cannot be written.
-    """
+def require_ending(path: Path) -> None:
+    """Raise `ConfigError` unless a file's name says what to write."""
     if path.suffix not in (".json", ".csv"):
         raise ConfigError(f"{path}: expected a name that ends in .json or .csv.")
-    if path.exists():
-        raise StoreError(f"{path}: exists. Choose another name; nothing was written.")
+
+
+def write(path: Path, observed: Sequence[Observed]) -> None:
+    """Write all tasks; JSON or CSV by the name's ending; raises `StoreError` if it cannot."""
+    require_ending(path)
     if path.suffix == ".json":
         write_atomic(path, json.dumps([row._asdict() for row in observed], indent=1) + "\n")
         return

@@ -20,6 +20,7 @@ from nicegui import ui
 from rods.env import Environment
 from rods.errors import RodsError, TaskError
 from rods.evaluation.check import replaying
+from rods.infra.files import claimed
 from rods.synthesis.base import Base
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.stages import stage_of
@@ -44,7 +45,12 @@ class SeedFile:
 
         Raises:
             TaskError: the file has no such task any more, or the new one cannot be trained on.
+            StoreError: another process writes the file.
         """
+        with claimed(self.path, "file"):
+            self._review(task_id, verdict, text)
+
+    def _review(self, task_id: str, verdict: str, text: str) -> None:
         tasks = self.tasks()
         old = next((task for task in tasks if task.id == task_id), None)
         if old is None:

@@ -14,6 +14,7 @@ from rods.config import Start, with_overrides
 from rods.errors import PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.dotted import override
+from rods.infra.files import claimed
 
 ROWS = "per_device_train_batch_size"
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
@@ -81,6 +82,7 @@ def trl(
     if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
     if os.environ.get("RANK", "0") == "0":
+        context.with_resource(claimed(Path(folder), "folder"))
         made.write(folder)
     with hosted(config, drift) as run:
         try:

@@ -13,6 +13,7 @@ from rods.cli.hosts import left_off, outlined, require_meant, started
 from rods.config import RunConfig, Start
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PrerequisiteError
+from rods.infra.files import claimed
 
 NODES, GPUS = "--nodes", "--gpus"
 RESUME = "trainer.resume_mode="  # word of verl's that holds for one start, not for a resume of it
@@ -81,6 +82,7 @@ def verl(
         return
     from rods.assemble.library import hosted
 
+    context.with_resource(claimed(Path(folder), "folder"))
     made._replace(theirs=[word for word in made.theirs if RESUME not in word]).write(folder)
     try:
         start(cfg, hosted)
