@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
+from rods.cli.hosts import Started
+from rods.config import RunConfig, Start
 from rods.errors import StoreError
 from rods.infra import files
 from rods.infra.files import claimed, write_atomic
+from rods.store import new_run_dir
 from verbs import held, rods
 
 
@@ -197,3 +200,80 @@ def test_a_page_has_a_part_of_its_own_in_each_process(folder: Path) -> None:
     with files.replacing(folder / "x") as part:
         part.write_text("x")
         assert part.name == f"x.{os.getpid()}.part"
+
+
+# -- where it is written -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        (".", "exists. Choose another name; nothing was written."),
+        ("log.jsonl/x", "log.jsonl: making it failed: log.jsonl is a file; expected a folder."),
+        ("log.jsonl/sub/x", "log.jsonl is a file; expected a folder."),
+        ("there", "exists. Choose another name; nothing was written."),
+    ],
+)
+def test_a_wrong_place_is_refused_before_the_work(
+    name: str,
+    out: str,
+    words: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A folder where a file is expected, a file where a folder is, a folder that is a file."""
+    writer = WRITERS[name]
+    if out == "there" and writer.there == "folder":
+        (folder / f"there{writer.ending}").write_text("a file")
+    else:
+        (folder / f"there{writer.ending}").mkdir()
+        (folder / f"there{writer.ending}" / "mine").write_text("mine")
+    before = sorted(folder.rglob("*"))
+    said = refused(writer, out if out == "." else f"{out}{writer.ending}", monkeypatch, capsys)
+    # An ending comes first; of a folder for a model, what is in it.
+    ending = out == "." and name == "observe"
+    model = name == "sft" and out == "there"
+    assert (
+        ending or words in said or (model and "not a run of rods" in said) or "that exists" in said
+    )
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_missing_folder_is_made_before_the_work_and_does_not_stay_empty(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer, seen = WRITERS[name], list[bool]()
+
+    def work(*_: object, **__: object) -> None:
+        seen.append((folder / "new" / "deep").is_dir())
+        raise StoreError("it fails")
+
+    monkeypatch.setattr(writer.work, work)
+    out = f"new/deep/x{writer.ending}"
+    assert rods(*writer.words, out, monkeypatch=monkeypatch) == 2
+    assert seen == [True] and capsys.readouterr().err.endswith("rods: it fails\n")
+    assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["demonstrate", "observe"])
+def test_a_missing_folder_is_made(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = WRITERS[name]
+    out = f"new/deep/x{writer.ending}"
+    assert rods(*writer.words, out, monkeypatch=monkeypatch) == 0
+    assert [p.name for p in (folder / "new" / "deep").iterdir()] == [f"x{writer.ending}"]
+
+
+@pytest.mark.parametrize("out", ["log.jsonl", "log.jsonl/sub"])
+def test_a_file_in_the_place_of_a_folder_of_runs_is_one_message(
+    out: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rods.cli.experiment._one", lambda *_: pytest.fail("it trains"))
+    assert rods("experiment", "--out", out, monkeypatch=monkeypatch) == 2
+    assert "log.jsonl is a file; expected a folder." in capsys.readouterr().err
+    with pytest.raises(StoreError, match=r"log\.jsonl is a file; expected a folder"):
+        Started(RunConfig(), [], Start("rods", "", [])).write(out)
+    with pytest.raises(StoreError, match=r"(log\.jsonl is a file; expected|exists already)"):
+        new_run_dir(Path(out).parent, Path(out).name)

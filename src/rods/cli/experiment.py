@@ -22,6 +22,7 @@ from rods.config.checks import require
 from rods.config.drift import deciding, may_change
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 from rods.evaluation.grid import Grid, GridRun, load_grid
+from rods.infra.files import disk
 from rods.store import MANIFEST, RunDirectory
 from rods.task import write_tasks
 from rods.types import Json
@@ -89,7 +90,8 @@ def _planned(grid: Grid, where: Path) -> tuple[list[dict[str, Json]], Table, str
 
 def _run(grid: Grid, where: Path, parallel: int) -> list[str]:
     """Run all unfinished runs; return one text for each run that failed."""
-    where.mkdir(parents=True, exist_ok=True)
+    with disk(where, "making"):
+        where.mkdir(parents=True, exist_ok=True)
     waiting = [cell for cell in grid.cells if not _finished(grid, cell, where)]
     done = f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already"
     say(f"{done}. A line follows when one ends; the log of each: {where / 'NAME.log'}")

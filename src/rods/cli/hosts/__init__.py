@@ -11,7 +11,7 @@ from rods.cli.common import profile_for
 from rods.config import RunConfig, Start, load_config, parse_config, with_overrides
 from rods.config.drift import require_same
 from rods.errors import ConfigError, Interrupted, StoreError
-from rods.infra.files import text_of, write_atomic
+from rods.infra.files import disk, text_of, write_atomic
 from rods.infra.text import quoted
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Started(NamedTuple):
 
     def write(self, folder: str) -> None:
         """Keep them for a resume."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        with disk(Path(folder), "making"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
         kept = {"config": self.config.model_dump(mode="json"), "theirs": self.theirs}
         write_atomic(Path(folder) / STARTED, json.dumps(kept, indent=2) + "\n")
 
