@@ -6,12 +6,13 @@ Results that a script may read go to standard output, everything else to standar
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
 from pydantic_core import to_json
@@ -109,6 +110,27 @@ def print_results(data: object, *shown: RenderableType) -> None:
 def say(text: str) -> None:
     """Print a line on standard error."""
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False).print(text)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def numbers(
+    text: str, option: str, kind: type[Number], example: str, count: int = 0
+) -> list[Number]:
+    """Return the numbers between the commas of an option; with `count`, exactly so many.
+
+    Raises:
+        ConfigError: something else stands there, such as `null`, `nan` or `inf`.
+    """
+    try:
+        found = [kind(part) for part in text.split(",") if count or part.strip()]
+        if len(found) != (count or len(found) or bool(text)) or not all(map(math.isfinite, found)):
+            raise ValueError(text)
+    except (ValueError, OverflowError) as error:
+        what = "whole numbers" if kind is int else "two numbers"
+        raise ConfigError(f"{option} {text!r}: expected {what}, such as {example}.") from error
+    return found
 
 
 @contextmanager

@@ -174,10 +174,7 @@ def _questions(
         raise ConfigError("--one, --several, --failing and --useless add up to more than 1.")
     if families and dialect == SEARCH:
         raise ConfigError(f"--families {families!r}: search questions have none. Leave it out.")
-    try:
-        levels = tuple(int(word) for word in difficulties.split(",") if word)
-    except ValueError as error:
-        raise ConfigError(f"--difficulties {difficulties!r}: expected such as 1,2,3.") from error
+    levels = tuple(common.numbers(difficulties, "--difficulties", int, "1,2,3"))
     mixture, which = Mixture(*shares), (seed, range(number))
     if dialect == SEARCH:
         searches = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)

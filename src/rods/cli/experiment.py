@@ -15,12 +15,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, overrides, print_results, say
+from rods.cli.common import AsJson, numbers, overrides, print_results, say
 from rods.cli.report import compared
 from rods.cli.synth import queue_of
 from rods.config.checks import require
 from rods.config.drift import deciding, may_change
-from rods.errors import ConfigError, Interrupted, RodsError, StoreError
+from rods.errors import Interrupted, RodsError, StoreError
 from rods.evaluation.grid import Grid, GridRun, load_grid
 from rods.infra.files import disk
 from rods.store import MANIFEST, RunDirectory
@@ -52,12 +52,9 @@ def experiment(
     """
     from rods.report.experiment import Experiment
 
-    try:
-        numbers = [int(text) for text in seeds.split(",") if text.strip()]
-    except ValueError as error:
-        raise ConfigError(f"--seeds {seeds!r}: expected whole numbers, as in 0,1,2.") from error
+    chosen_seeds = numbers(seeds, "--seeds", int, "0,1,2")
     chosen = [a for a in arms.split(",") if a]
-    grid = load_grid(file, numbers, chosen, overrides(context.args), baseline)
+    grid = load_grid(file, chosen_seeds, chosen, overrides(context.args), baseline)
     where = Path(folder or f"runs/{grid.name}")
     if dry_run:
         print_results(*_planned(grid, where))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from rods.cli.common import AsJson, overrides_of, print_results, say
+from rods.cli.common import AsJson, numbers, overrides_of, print_results, say
 from rods.config import load_config
 from rods.errors import ConfigError
 from rods.infra.files import claimed
@@ -43,10 +42,7 @@ def observe(
     if target is not None:
         require_ending(target)
         context.with_resource(claimed(target))
-    try:
-        low, high = (float(part) for part in json.loads(f"[{span}]"))
-    except ValueError as error:
-        raise ConfigError(f"--range {span!r}: expected two numbers, such as -1,1.") from error
+    low, high = numbers(span, "--range", float, "-1,1", count=2)
     if not low < high:
         raise ConfigError(f"--range {span!r}: the first must be less than the second.")
     observed = judged(
