@@ -107,7 +107,14 @@ class Task:
     def id(self) -> str:
         """First 16 hex digits of the SHA-256 of everything but the provenance."""
         body = {k: v for k, v in self.to_json().items() if k != "provenance"}
-        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        how: Any = {"sort_keys": True, "ensure_ascii": False, "separators": (",", ":")}
+        try:
+            text = json.dumps(body, allow_nan=False, **how)
+        except ValueError as error:
+            raise TaskError(
+                f"task {self.provenance.origin or self.env!r}: {error}: JSON has no NaN and no "
+                "infinity. Write null or a text in its world and calls."
+            ) from error
         return hashlib.sha256(encoded(text)).hexdigest()[:16]
 
     @property
@@ -294,10 +301,14 @@ def _load(value: Any) -> Value:
 
 
 def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
-    """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
+    """Write tasks as JSON lines by a temporary file and a rename; returns how many.
+
+    Raises `TaskError` for a number that is NaN or infinite.
+    """
     count = 0
     with replacing(Path(path)) as part, part.open("w", encoding="utf-8") as out:
         for task in tasks:
+            _ = task.id  # refuses what JSON cannot hold
             out.write(json_text(task.to_json()) + "\n")
             count += 1
     return count

@@ -64,9 +64,9 @@ def by_value(text: str) -> str:
 
 
 def require_whole(row: object, where: str, error: type[RodsError]) -> None:
-    """Raise `error` for a row of JSON, found at `where`, that has half a character somewhere."""
+    """Raise `error` for a row, found at `where`, with half a character, NaN or infinity in it."""
     try:
-        json.dumps(row, ensure_ascii=False).encode()
+        json.dumps(row, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as fault:
         half = fault.object[fault.start]
         near = fault.object[max(0, fault.start - 20) : fault.start]
@@ -74,6 +74,9 @@ def require_whole(row: object, where: str, error: type[RodsError]) -> None:
             f"{where}: half a character ({half!a}, a surrogate without its other half) stands "
             f"after {near!r}. No text can hold it: correct it, or remove the row."
         ) from fault
+    except ValueError as fault:
+        how = "Write null or a text, or remove the row."
+        raise error(f"{where}: {fault}: JSON has no NaN and no infinity. {how}") from fault
 
 
 def inside(value: object) -> tuple[list[str], Iterable[object]]:

@@ -16,6 +16,7 @@ import enum
 import fractions
 import inspect
 import ipaddress
+import json
 import math
 import re
 import struct
@@ -26,7 +27,14 @@ import uuid
 import zoneinfo
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet
+from collections.abc import (
+    Callable,
+    Mapping,
+    MappingView,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+)
 from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -49,7 +57,7 @@ _TEXTS: tuple[Any, ...] = (
 )  # fmt: skip
 """Types whose `str` says all of a value; one that derives from another comes before it."""
 _SCALARS: tuple[Any, ...] = (str, int, float, bytes, bytearray, *_TEXTS)
-_ROWS = (list, tuple, deque, array)
+_ROWS = (list, tuple, deque, array, MappingView)
 _SETS = (set, frozenset)
 _MUTABLE = (MutableMapping, MutableSequence, MutableSet, deque, bytearray)
 _DEPTH = 150
@@ -289,7 +297,7 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
         _expect_no_more(value, (dict, Mapping), where)
         items = list(cast("Mapping[Any, Any]", value).items())
         found = {_key(key, where): inner(item, f"{where}.{key}") for key, item in items}
-        if len(found) < len(items):
+        if len({k if isinstance(k, str) else json.dumps(k) for k in found}) < len(items):
             raise StateError(f"{where}: two of its keys have the same text; use text for keys.")
         return found
     if isinstance(value, _ROWS + _SETS):
