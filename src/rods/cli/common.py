@@ -128,8 +128,8 @@ def numbers(
         if len(found) != (count or len(found) or bool(text)) or not all(map(math.isfinite, found)):
             raise ValueError(text)
     except (ValueError, OverflowError) as error:
-        what = "whole numbers" if kind is int else "two numbers"
-        raise ConfigError(f"{option} {text!r}: expected {what}, such as {example}.") from error
+        what = "expected whole numbers" if kind is int else "expected two numbers"
+        raise ConfigError(f"{option} {text!r}: {what}, such as {example}.") from error
     return found
 
 
