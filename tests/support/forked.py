@@ -34,9 +34,14 @@ The program itself is run as `__main__`, where `runpy` warns of one that was imp
 """
 
 
-def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.CompletedProcess[str]:
-    """Like `subprocess.run([sys.executable, *words], cwd=folder, capture_output=True)`."""
-    server = _server()
+def run(
+    words: list[str], folder: Path, timeout: float = 500, imported: str = IMPORTED
+) -> subprocess.CompletedProcess[str]:
+    """Like `subprocess.run([sys.executable, *words], cwd=folder, capture_output=True)`.
+
+    `imported` is what the process that forks runs once.
+    """
+    server = _server(imported)
     assert server.stdin and server.stdout
     with tempfile.TemporaryDirectory() as place:
         files = [f"{place}/out", f"{place}/err"]
@@ -55,9 +60,9 @@ def run(words: list[str], folder: Path, timeout: float = 500) -> subprocess.Comp
     return subprocess.CompletedProcess(words, status, out, err)
 
 
-def _start() -> subprocess.Popen[str]:
+def _start(imported: str) -> subprocess.Popen[str]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    words = [sys.executable, __file__, IMPORTED]
+    words = [sys.executable, __file__, imported]
     server = subprocess.Popen(words, start_new_session=True, **pipes)  # type: ignore[call-overload]
     atexit.register(server.communicate)
     return server
