@@ -23,7 +23,7 @@ from loopback import Loopback
 from repo_cases import environment_as
 from repo_cases import tasks as planted
 from rods.dialects import get_dialect
-from rods.env import AnswerJudge, Environment
+from rods.env import AnswerJudge, Environment, called
 from rods.envs import make_environment
 from rods.envs.function_call.world import key_of
 from rods.envs.python_tool.environment import PythonToolEnvironment
@@ -50,7 +50,7 @@ from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import from_json, read_parquet, to_json, write_parquet
-from rods.types import StopReason, ToolCall, Value
+from rods.types import StopReason, ToolCall, ToolResult, Value
 from rollout_cases import TEMPLATE, script, settings
 from rollout_cases import play as rollout
 from services import Reply, service
@@ -317,8 +317,59 @@ def test_whole_calls_are_as_they_were_and_halves_are_replaced() -> None:
     assert whole(call) == call
     odd = ToolCall("f\ud800", {"\udc00": ["\ud83d\ude00", ToolCall("g", {"c": "x\ud800"})]})
     assert whole(odd) == ToolCall("f\ufffd", {"\ufffd": ["😀", ToolCall("g", {"c": "x\ufffd"})]})
+    within = whole(ToolCall("f", {"a": [{"k\udc00": {"\ud800": 1}}]}))
+    assert within == ToolCall("f", {"a": [{"k\ufffd": {"\ufffd": 1}}]})
     assert json.loads(json_text({"a": "é\ud800"})) == {"a": "é\ud800"}
     json_text({"a": "é\ud800"}).encode()
+
+
+@pytest.mark.parametrize("name", ["tool_classes", "notes"])
+def test_a_world_is_given_whole_characters(name: str) -> None:
+    make, tool, argument = PLACES[name]
+    environment = make()
+    world = environment.open(a_task(name, environment))
+    world.begin_turn(0)
+    result = called(world, ToolCall(tool, {argument: "a\ud800b"}))
+    assert not result.failed
+    assert "a\ufffdb" in f"{result.content} {world.snapshot()}"
+    world.close()
+
+
+class Listener:
+    """A world that notes its calls, and answers each with one text."""
+
+    def __init__(self, says: str = "ok") -> None:
+        self.says, self.heard = says, list[ToolCall]()
+
+    def call(self, call: ToolCall) -> ToolResult:
+        self.heard.append(call)
+        return ToolResult(self.says)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("deep keys", "more than 24 levels"),
+        ("deep calls", "more than 24 levels"),
+        ("ten million", "more than 1,048,576 characters"),
+        ("many", "more than 1,048,576 characters"),
+        ("infinite", "infinite, NaN or too long"),
+        ("long number", ""),
+        ("longer than Python writes", "infinite, NaN or too long"),
+        ("as deep as it may be", ""),
+    ],
+)
+def test_a_call_beyond_the_bounds_reaches_no_world(kind: str, said: str) -> None:
+    world = Listener()
+    result = called(cast("Any", world), ToolCall("f", {"a": ODD[kind]}))
+    assert (result.failed, len(world.heard)) == ((True, 0) if said else (False, 1))
+    assert said in result.content
+
+
+def test_a_result_of_any_size_is_a_failed_call() -> None:
+    for says, failed in (("x" * (1 << 20), False), ("x" * ((1 << 20) + 1), True)):
+        result = called(cast("Any", Listener(says)), ToolCall("f"))
+        assert result.failed is failed and len(result.content) <= 1 << 20
 
 
 def test_a_log_takes_half_characters(tmp_path: Path) -> None:

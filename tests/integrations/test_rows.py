@@ -731,6 +731,7 @@ STRUCTURED: dict[str, tuple[Callable[[Path], Any], Row, tuple[str | int, ...]]] 
     "extra_info.task": (ours, {"extra_info": {"task": ""}}, ("extra_info", "task")),
     "initial_config": (bfcl, {}, ("extra_info", "interaction_kwargs", "initial_config")),
     "FAIL_TO_PASS": (swe, SWE[0], ("FAIL_TO_PASS",)),
+    "golden_answers": (questions, NQ[0], ("golden_answers",)),
 }
 
 
@@ -750,7 +751,7 @@ def test_json_in_a_text_is_as_bounded_as_json(
 ) -> None:
     read, row, path = STRUCTURED[name]
     text = DEEP_TEXT if fault == "too deep" else HALF_TEXT
-    if name == "FAIL_TO_PASS" and fault != "too deep":
+    if name in ("FAIL_TO_PASS", "golden_answers") and fault != "too deep":
         text = r'["a\ud800"]'
     if name.endswith("task") and fault != "too deep":
         text = json.dumps({**TASKS[1], "world": HALF_TEXT})

@@ -13,13 +13,13 @@ import pytest
 from rods.dialects import structured
 from rods.errors import EnvError, TaskError
 from rods.integrations.formats.exports import export
-from rods.integrations.task_rollout import TextEpisode
+from rods.integrations.task_rollout import TaskRollout, TextEpisode
 from rods.integrations.trl_environments import TaskEnvironment, task_environments
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
-from rods.types import ToolCall
+from rods.types import ToolCall, ToolResult
 from synthesis_cases import ENVIRONMENT, named
-from worlds import NotesEnvironment, notes_task
+from worlds import NotesEnvironment, NotesWorld, notes_task
 
 HERMES = structured("hermes")
 ADD, NOTE = ToolCall("add", {"amount": 2}), ToolCall("note", {"text": "x"})
@@ -64,6 +64,28 @@ def test_faults_come_back_and_calls_count_where_none_is_wanted() -> None:
     talk.respond(HERMES.write([NOTE]))
     talk.respond(HERMES.answer("Done."))
     assert talk.rollout.over and talk.rollout.progress() == pytest.approx(2 / 3)
+
+
+class HalfWorld(NotesWorld):
+    """Its tools make halves of characters, as one that reads escapes can."""
+
+    def call(self, call: ToolCall) -> ToolResult:
+        return ToolResult(f"{super().call(call).content}\ud800")
+
+
+class Half(NotesEnvironment):
+    def open(self, task: Task) -> NotesWorld:
+        super().open(task)
+        return HalfWorld(self, task, 0)
+
+
+def test_no_half_of_a_character_comes_back() -> None:
+    """Feedback quotes what the policy wrote, and a host sends it as UTF-8."""
+    assert TaskRollout(Half(), TASK).call(ADD).content == "2\ufffd"
+    talk = TextEpisode(NotesEnvironment(), TASK, HERMES)
+    call = '{"name": "add", "arguments": {"amount": 1}, "k\\ud800": 1}'
+    (back,) = talk.respond(f"<tool_call>{call}</tool_call>")
+    assert 'the key "k\ufffd" does not belong' in back.content
 
 
 def test_trl_gets_tools_reward_and_the_next_request(tmp_path: Path) -> None:

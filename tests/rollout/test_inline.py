@@ -374,6 +374,7 @@ FENCES = 'x = """\n```python\ny\n```\n"""\nprint(x)'
         # a fence in an item of a list
         ("torl", "1. So:\n   ```python\n   a = 1\n   b\n   ```\n   ```output", "a = 1\nb"),
         ("torl", "- ```python\n  a = 1\n  b\n  ```\n  ```output", "a = 1\nb"),
+        ("torl", "```python\na\n```\n- ```python title=x\n  b\n  ```\n```output", "b"),
         ("zerotir", "1. So:\n   ```python\n   a = 1\n   b\n   ```", "a = 1\nb"),
         ("retool", "- <code>\n  ```python\n  a = 1\n  b\n  ```\n  </code>", "a = 1\nprint(b)"),
         ("artist", "- <python>\n  ```python\n  a = 1\n  b\n  ```\n  </python>", "a = 1\nb"),
@@ -395,6 +396,8 @@ FENCES = 'x = """\n```python\ny\n```\n"""\nprint(x)'
         ("artist", "<python>\n```python3\na\n```\n</python>", "a"),
         # a program that prints a fence, or a tag
         ("torl", "```python\nprint('```')\n```\n```output", "print('```')"),
+        ("torl", "```python\nprint('```'\n```\n```output", "print('```'"),
+        ("torl", "I use ``` here.\n```\na\n```\n```output", "a"),
         ("torl", "```python\nprint('```python')\nb\n```\n```output", "print('```python')\nb"),
         ("torl", f"```python\n{FENCES}\n```\n```output", FENCES),
         ("retool", f"<code>\n```python\n{FENCES}\n```\n</code>", FENCES),

@@ -135,6 +135,15 @@ def test_a_broken_row_is_named(
     assert says in str(error.value)
 
 
+def test_half_a_character_in_a_list_of_json_is_named(
+    tmp_path: Path, template: ChatTemplate
+) -> None:
+    file = tmp_path / "d.json"
+    file.write_text(f'[{json.dumps(PIECES[0])}, {{"pieces": [["a\\ud800", false], ["b", true]]}}]')
+    with pytest.raises(StoreError, match=r"d\.json, row 2: half a character"):
+        read_examples([file], template, 400, 512)
+
+
 @pytest.mark.parametrize("layout", ["structs", "texts"])
 @pytest.mark.parametrize("form", ["messages", "pieces"])
 def test_demonstrations_in_parquet_are_the_same_examples(

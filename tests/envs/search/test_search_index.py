@@ -201,6 +201,7 @@ def test_both_row_forms(tmp_path: Path) -> None:
     [
         ("{", "not a document: Expecting property name"),
         ("[1]", "expected an object, got list"),
+        (r'{"id": 1, "title": "a\ud800", "text": "b"}', "half a character"),
         ('{"contents": "A\\nb"}', "'id' is None"),
         ('{"id": true, "contents": "A\\nb"}', "'id' is True"),
         ('{"id": 1, "title": "A"}', "expected a text 'contents'"),

@@ -12,6 +12,7 @@ import pathlib
 import threading
 import typing
 import uuid
+from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required
@@ -202,6 +203,30 @@ TYPES: list[tuple[Any, dict[str, Any], Any, Any, Any, str]] = [
         Parcel(1.0, ["a"]),
         {"weight": -1},
         "value: the weight must be above 0",
+    ),
+    (
+        abc.Iterable[int],
+        {"type": "array", "items": {"type": "integer"}},
+        [1, 2],
+        [1, 2],
+        [1, "2"],
+        "value[1] must be a whole number, got '2'",
+    ),
+    (
+        abc.Collection[str],
+        {"type": "array", "items": {"type": "string"}},
+        ["a"],
+        ["a"],
+        "a",
+        "value must be a list, got 'a'",
+    ),
+    (
+        abc.MutableMapping[str, int],
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"a": 1},
+        {"a": 1},
+        {"a": "1"},
+        "value.a must be a whole number, got '1'",
     ),
     (
         list[Parcel],

@@ -23,7 +23,7 @@ from rods.envs import make_environment
 from rods.envs.hints import hinted
 from rods.envs.remote.client import RemoteEnvironment
 from rods.envs.remote.messages import Hosted
-from rods.envs.remote.processes import ProcessEnvironment, local
+from rods.envs.remote.processes import ProcessEnvironment, WorldRunner, local
 from rods.envs.search.environment import SearchEnvironment
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError, EnvError, TaskError
@@ -229,6 +229,26 @@ def test_what_else_ends_the_program_is_a_failure_of_the_environment(blocking: bo
         with pytest.raises(EnvError, match="its world raised SystemExit: bye"):
             asyncio.run(ask(lambda: stray("exit")))  # type: ignore[arg-type]
     owner.close(None)
+
+
+class Shut(Leaving):
+    """Its worlds cannot be opened."""
+
+    def open(self, task: Task) -> NotesWorld:
+        stray(str(task.turns[0].user))
+        raise AssertionError
+
+
+def shut() -> Environment:
+    return Shut()
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_process_of_worlds_answers_where_none_can_be_opened(kind: str) -> None:
+    """It is an answer: the process, or the actor, goes on with the next task."""
+    runner = WorldRunner("test_stray_tools:shut", {})
+    answer = runner.answer({"open": notes_task([(kind, [])]).to_json()})
+    assert STRAYS[kind] in answer["error"]
 
 
 @pytest.mark.slow

@@ -248,7 +248,7 @@ def _readable(hint: Any) -> Any:
     parts: tuple[Any, ...] = tuple(map(_readable, inner))
     if kind in (Union, types.UnionType):
         return _UNION[parts]
-    kind = list if kind in _LISTS else dict if kind is abc.MutableMapping else kind
+    kind = list if kind in _LISTS else kind  # else an iterable is read lazily
     return kind[parts[0] if len(parts) == 1 else parts] if parts else kind
 
 
