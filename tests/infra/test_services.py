@@ -204,6 +204,17 @@ def test_no_body_is_an_error_of_the_server(name: str) -> None:
         assert ask((url, route, body)) == 200
 
 
+UNREADABLE = ("nested a little", "nested", "half", "NaN", "infinity", "too large a number")
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_json_that_others_cannot_read_reaches_no_application(service: Service, what: str) -> None:
+    """Nor does what an application would refuse by itself, as that of an environment does."""
+    url, route, _ = service
+    assert ask((url, route, {}), BODIES[what]) == 400
+    assert ask((url, route, {}), deep(DEEPEST - 1)) in (200, 422)
+
+
 @pytest.mark.parametrize("held_out", ["x", None, [], {}, True, -1, 1, 2, 1e300])
 def test_a_share_that_is_none_is_refused(held_out: object) -> None:
     with serving(environment()) as url:

@@ -258,6 +258,10 @@ WRONG = table(r"""
     |  x=\sqrt{3} \text{ or } x=\sqrt{2}  |  \sqrt{2}=\sqrt{3}  |  \pm\sqrt{2}
     |  \{\sqrt{2}\,\sqrt{3}\}  |  \mathbb{R}  |  1<x<2  |  \sqrt{2}\cup\sqrt{3}
     |  \sqrt{2}\sqrt{3}  |  1.4
+3\sqrt{2} :=  \sqrt{2}\int_0^3 dx  |  \max(1,3)\sqrt{2}  |  \sqrt{2}\log_2 8
+    |  6\sin(\frac{\pi}{6})\sqrt{2}  |  \frac{18\arcsin(\frac{1}{2})}{\pi}\sqrt{2}
+    |  \binom{3}{1}\sqrt{2}  |  \frac{3!}{2}\sqrt{2}  |  \sqrt{2}\lfloor 3.5\rfloor  |  3^1\sqrt{2}
+    |  (1+2)\sqrt{2}  |  \frac{6}{2}\sqrt{2}
 \{1,2\} :=  \{1,2,3\}  |  \{1\}  |  1  |  12  |  \mathbb{Z}  |  \{1,2\}\cup\{3\}  |  [1,2]
     |  1,2,3
 1,2 :=  1  |  2  |  12  |  1,2,3  |  \{1,2,3\}  |  1.2  |  1/2

@@ -27,9 +27,11 @@ from loop_cases import (
 )
 from pool_cases import config as small_config
 from rods.config import RunConfig, load_config
+from rods.config.checks import require_host
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError
+from rods.integrations.trl.args import HOST as TRL
 from rods.integrations.verl.config import require_known
 from rods.integrations.verl.rows import drawn_of, row_of
 from rods.loop import train
@@ -253,6 +255,14 @@ def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
 def test_what_the_verl_adapter_has_not_is_refused(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         require_known(small_config(**changes))
+
+
+@pytest.mark.parametrize("credit", ["turn", "call"])
+def test_trl_s_gspo_takes_no_credit_by_turn_or_call(credit: str) -> None:
+    """Known without TRL, whose ratio by sequence would cancel it."""
+    config = small_config(train={"loss": "gspo", "credit": credit, "aggregation": "sequence"})
+    with pytest.raises(ConfigError, match=f'train.credit = "{credit}" with train.loss = "gspo"'):
+        require_host(config, TRL)
 
 
 def test_a_draw_goes_through_verl_s_rows_and_back() -> None:

@@ -16,7 +16,6 @@ from rods.rewards.numbers import spelt, tidy
 
 _ALWAYS = (
     r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d\s*[a-z]\}|\bd/d[a-z]\b",
-    r"\\det|\\begin\{vmatrix|\|\\begin|\bdet\(",
     r"\\(?:gcd|lcm|max|min|b?mod|pmod|operatorname\{(?:gcd|lcm)\}?)|\b(?:gcd|lcm|max|min)\(|mod",
 )
 """What nothing but a reference that has it may leave to be done."""

@@ -128,13 +128,13 @@ def gspo(
 
     Args:
         rows: trajectory of each token, shape (N,); the others are those of `clipped`.
-        sampled: False for tokens of the environment: they do not enter s, and their ratio is 1.
+        sampled: False for tokens of the environment: their log-ratio is 0, so their ratio is 1.
     """
     count = int(rows.max()) + 1 if rows.numel() else 0
     # The sequence's ratio is a constant: through it, every token would move by the mean of all
     # advantages, which cancels credit by token.
     frozen = log_ratio.detach()
-    total = frozen.new_zeros(count).index_add(0, rows, torch.where(sampled, frozen, 0.0))
+    total = frozen.new_zeros(count).index_add(0, rows, frozen)
     lengths = torch.bincount(rows[sampled], minlength=count).clamp(min=1)
     mean = torch.where(sampled, (total / lengths)[rows], 0.0)
     # log_ratio - frozen is 0 with the gradient of log pi_t: the value is s, the slope by token.

@@ -72,6 +72,8 @@ LEAVING = {
     "one that does not listen": "trap '' TERM INT HUP; setsid sleep 971 & sleep 0.1",
     "one that is stopped": "sleep 971 & kill -STOP $!",
     "killing everybody": "kill -9 -1",
+    "killing what ends it": "setsid sleep 971 >/dev/null 2>&1 & "
+    "read -r _ _ _ up _ </proc/$PPID/stat; kill -9 $up",
     "killing the first process": "kill -9 1; kill -TERM 1; kill -HUP 1; echo a",
     "an orphan that ends": "(sleep 0.05 &)",
     "output without end": "yes",
@@ -88,6 +90,14 @@ def test_commands_go_on_and_nothing_stays(place: Container, program: str) -> Non
     states = place.run(["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3"]).output.split()
     assert "Z" not in states
     assert place.run(["cat", "code_of_it.py"]).output == CODE
+
+
+def test_what_a_command_left_holds_up_and_restarts_nothing(
+    place: Container, tmp_path: Path
+) -> None:
+    for _ in range(2):  # what it left holds its output, too
+        assert place.run(["bash", "-c", "setsid sleep 971 & echo a"], seconds=2).ok
+    assert "restart" not in (tmp_path / "asked").read_text()
 
 
 def test_output_without_end_is_bounded(place: Container) -> None:
@@ -295,7 +305,16 @@ def test_a_row_whose_tests_could_be_claimed_is_judged_only_on_demand(
                     world.end_turn()
 
 
-@pytest.mark.parametrize("beside", ["", "a conftest hook", "another test of this name", "settings"])
+NOISE = HONEST + (
+    "import os\nfor n in range(3, 30):\n    try:\n        os.write(n, b'began\\n{}\\n')\n"
+    "    except OSError: pass\n"
+)
+BESIDE = {"": {}, "noise in all files that are open": {"code_of_it.py": NOISE}} | {
+    name: FOOLING[name] for name in ("a conftest hook", "another test of this name", "settings")
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
 def test_a_repair_is_paid_whatever_lies_beside_it(
     environment: RepoEnvironment,
     tmp_path: Path,
@@ -303,7 +322,7 @@ def test_a_repair_is_paid_whatever_lies_beside_it(
 ) -> None:
     world = environment.open(_task(tmp_path))
     world.begin_turn(0)
-    world.call(write({"code_of_it.py": HONEST} | FOOLING.get(beside, {})))
+    world.call(write({"code_of_it.py": HONEST} | BESIDE[beside]))
     assert world.end_turn().solved
     world.close()
 
@@ -470,6 +489,24 @@ def test_values_are_compared_by_what_they_hold(given: str, expected: str, same: 
     read = read_report("mbegan\nm" + json.dumps(report), "m")
     assert read is not None
     assert passed(read, withheld) == ({"t.py::test[a"} if same else set())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "fine"),
+    [
+        (["passed", "passed", "passed"], True),
+        (["passed", "xfail", "passed"], False),
+        (["passed", "skipped", "passed"], False),
+        (["passed", "passed", "failed"], False),
+        (["failed"], False),
+    ],
+)
+def test_only_a_test_whose_phases_all_passed_counts(outcomes: list[str], fine: bool) -> None:
+    """Also where it made its claims before it ended otherwise."""
+    withheld = withhold({"t.py": "def test():\n    assert f() == 2\n"})
+    rows = [["t.py::test", phase, outcome] for phase, outcome in zip("abc", outcomes, strict=False)]
+    report = {"outcomes": rows, "claims": [["t.py::test", 0, "2"]]}
+    assert passed(report, withheld) == ({"t.py::test"} if fine else set())
 
 
 BROKEN = ("{}", "[1]", '{"outcomes": [[1]], "claims": []}', '{"outcomes": 3, "claims": []}', "x")

@@ -12,9 +12,18 @@ import pytest
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.structure.trace import TraceStep, reports_failure
-from rods.task import Task
-from rods.types import ToolCall, ToolResult
+from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.structure.trace import (
+    TraceStep,
+    all_tools,
+    owners,
+    read_result,
+    reports_failure,
+)
+from rods.task import Task, Turn
+from rods.types import Json, ToolCall, ToolResult
+from rods.writers.graph.ground import Grounder
+from rods.writers.graph.live import Live
 from sweeps import slow
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, sides, with_calls
 
@@ -130,3 +139,49 @@ def test_accounts_and_secrets_are_those_of_the_class_that_owns_the_tool(
         assert step.call.arguments[argument] in known or not known
         found += 1
     assert found > 3
+
+
+START: dict[str, Json] = {
+    "TwitterAPI": {"username": "ann", "password": "secret"},
+    "MessageAPI": {"user_map": {"Bo": "USR002"}, "current_user": "USR002"},
+    "TicketAPI": {"current_user": "dee"},
+}
+
+
+def test_who_exists_in_one_class_exists_in_no_other() -> None:
+    live = Live(START)
+    live.look(domains_of(ENVIRONMENT))
+    assert live.existing("user", "username", "TwitterAPI") == ["ann"]
+    assert live.existing("user", "username", "TicketAPI") == ["dee"]
+    assert live.existing("ident", "receiver_id", "MessageAPI") == ["USR002"]
+    assert live.existing("ident", "receiver_id", "TwitterAPI") == []
+
+
+AUTHENTICATED = ToolCall("authenticate_twitter", {"username": "ann", "password": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("start", "before", "result", "tool", "foreign"),
+    [
+        (START, AUTHENTICATED, {"authentication_status": True}, "ticket_login", "secret"),
+        (
+            {**START, "TwitterAPI": {}},
+            ToolCall("ticket_get_login_status"),
+            {"username": "dee"},
+            "get_user_stats",
+            "dee",
+        ),
+    ],
+)
+def test_nobody_logs_in_with_what_another_class_took_or_showed(
+    start: dict[str, Json], before: ToolCall, result: Json, tool: str, foreign: str
+) -> None:
+    world = Task("bfcl", "base", (Turn("x"),), {"classes": list(START), "initial_config": {}})
+    planner, text = graph_writer().planner, json.dumps(result)
+    specs, owned = all_tools(ENVIRONMENT, world), owners(ENVIRONMENT, world)
+    grounder = Grounder(planner.domains, specs, planner.graph, planner.materials, owned)
+    live = Live(start, [TraceStep(0, before, ToolResult(text), *read_result(text))])
+    live.look(planner.domains)
+    made = [grounder.fill(tool, live, random.Random(number)) for number in range(8)]
+    assert any(made)
+    assert not [call for call in made if call and foreign in call.arguments.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import random
 from collections.abc import Callable
 
 import pytest
@@ -27,6 +28,7 @@ from synthesis_cases import (
     accepted,
     graph_writer,
     keeper,
+    named,
     renamed,
     sides,
     verdict,
@@ -117,6 +119,23 @@ def test_a_writer_brings_its_own_promise() -> None:
     mixed = MixedWriter(graph_writer(), writer(), 0.5)
     assert mixed.gates(variant).keys() == {"retold"}
     assert mixed.gates(forged(variant, "graph:walk")).keys() == {"templates"}
+
+
+@pytest.mark.parametrize(("number", "right"), [(51, "locked"), (79, "unlocked")])
+def test_a_wrong_word_in_words_of_ones_own_is_caught(number: int, right: str) -> None:
+    """No gate that compares a message with its model sees such words."""
+    seed = named(f"multi_turn_base_{number}")
+    made = (writer().propose(seed, random.Random(n)) for n in range(12))
+    variant = next(m for m in made if isinstance(m, Task) and verdict(seed, m) == "")
+    for word in ("locked", "unlocked"):
+        text = f"All four doors are to be {word}, please."
+        turn = dataclasses.replace(variant.turns[0], user=text)
+        rejection = keeper().check(seed, forged(with_turn(variant, 0, turn))).rejection
+        assert (rejection and rejection.reason) == (None if word == right else "contrast")
+    text = f"All four doors are to be {right}, please. And the others too."
+    more = dataclasses.replace(variant.turns[0], user=text)
+    rejection = keeper().check(seed, forged(with_turn(variant, 0, more))).rejection
+    assert rejection and rejection.reason == "scope"
 
 
 @functools.cache
@@ -229,6 +248,30 @@ WINDOW = ToolCall("take_seat", {"place": "window"})
 )
 def test_a_word_is_measured_by_the_tools_own_words(text: str, call: ToolCall, good: bool) -> None:
     assert (nothing_is_misnamed(case((text, (call,)))) is None) == good
+
+
+@pytest.mark.parametrize(("word", "good"), [("seat", True), ("water", False), ("table", True)])
+def test_a_word_of_another_tool_is_wrong_where_people_say_one_of_this(
+    word: str, good: bool
+) -> None:
+    guests = ("Ann", "Bo")
+    heard = tuple(yard((Turn(f"Reserve my seat tonight, {g}.", (WINDOW,)),)) for g in guests)
+    found = nothing_is_misnamed(case((f"Reserve my {word} tonight.", (WINDOW,)), heard=heard))
+    assert (found is None) == good
+
+
+@pytest.mark.parametrize(
+    ("dollars", "euros", "good"), [(10, 0, False), (9, 0, True), (10, 2, True), (20, 2, False)]
+)
+def test_a_currency_is_wrong_where_all_the_others_say_another(
+    dollars: int, euros: int, good: bool
+) -> None:
+    """Nobody says a currency with the tool that is called."""
+    said = ["dollars"] * dollars + ["euros"] * euros
+    texts = [f"Lock the {word} of {chr(97 + n)} away." for n, word in enumerate(said)]
+    heard = tuple(yard((Turn(text, (LOCK,)),)) for text in texts)
+    paid = case(("Take a seat for 5 euros.", (WINDOW,)), heard=heard)
+    assert (nothing_is_misnamed(paid) is None) == good
 
 
 @pytest.mark.parametrize(
