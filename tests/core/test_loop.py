@@ -288,6 +288,31 @@ def test_a_run_that_is_lengthened_is_not_evaluated_again_where_it_ended(tmp_path
     assert moments == ["before", "update 2", "after"]
 
 
+class Counting(Screen):
+    """Notes how far each evaluation was shown to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, list[tuple[int, int]]] = {}
+
+    def rollout(self, done: int, total: int) -> None:
+        if self.said and self.said[-1].startswith("held-out evaluation"):
+            self.counts.setdefault(self.said[-1], []).append((done, total))
+
+
+def test_every_evaluation_shows_how_far_it_is(tmp_path: Path) -> None:
+    async def evaluate(policy: Any, progress: Any) -> list[dict[str, Json]]:
+        progress(1, 7)
+        progress(7, 7)
+        return [{"version": policy.version}]
+
+    screen = Counting()
+    made = start(tmp_path / "run", settings(updates=1))
+    train(replace(parts("rods"), evaluate=evaluate), made, screen)
+    for when in ("before", "after"):
+        assert screen.counts[f"held-out evaluation {when}"][:2] == [(1, 7), (7, 7)]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_ctrl_c_during_an_evaluation_stops_there(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], when: str

@@ -196,6 +196,17 @@ def test_a_file_that_cannot_be_loaded_is_named(
         find("./broken.py")
 
 
+def test_a_file_that_was_corrected_is_loaded(tmp_path: Path) -> None:
+    """In a notebook, the process goes on after the mistake."""
+    file = tmp_path / "own.py"
+    file.write_text(f"{MODULE}\nraise ValueError('odd')")
+    with pytest.raises(ConfigError, match="ValueError: odd"):
+        make_environment(f"{file}:Shelf")
+    file.write_text(f"{MODULE}\nCORRECTED = 1\n")
+    assert make_environment(f"{file}:Shelf").name == "notes"
+    assert ENVIRONMENTS.find(f"{file}:CORRECTED") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_processes_of_worlds_find_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

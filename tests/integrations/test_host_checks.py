@@ -15,6 +15,8 @@ from transformers import GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig,
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
 from rods.infra.checkpoints import require_unfinished
+from rods.integrations.trl import args as args_of_trl
+from rods.integrations.verl import start as start_of_verl
 from rods.integrations.verl.start import (
     _require_more,  # pyright: ignore[reportPrivateUsage]
     pools_of,
@@ -234,6 +236,38 @@ def test_servers_apart_from_the_trainer_are_counted_too(
     assert pools_of(SimpleNamespace(trainer=trainer, actor_rollout_ref=actor)) == pools
 
 
+def test_verl_s_runner_asks_ray_before_it_makes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray and verl are stand-ins: a machine that is gone counts for nothing."""
+    nodes = [
+        {"Alive": True, "NodeID": "a", "Resources": {"GPU": 4.0}},
+        {"Alive": False, "NodeID": "b", "Resources": {"GPU": 8.0}},
+    ]
+    ray = SimpleNamespace(
+        remote=lambda **_: lambda kind: kind,
+        get_runtime_context=lambda: SimpleNamespace(gcs_address="here:1"),
+        nodes=lambda: nodes,
+    )
+    base = SimpleNamespace(__ray_actor_class__=object)
+    for name, module in {
+        "ray": ray,
+        "verl.trainer.main_ppo": SimpleNamespace(TaskRunnerV1=base),
+        "verl.trainer.ppo.v1.trainer_base": SimpleNamespace(),
+        "rods.integrations.verl.trainer": SimpleNamespace(),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("RAY_ADDRESS", "")
+    mode = SimpleNamespace(trainer_mode="sync")
+    trainer = SimpleNamespace(nnodes=1, n_gpus_per_node=8, v1=mode, device="cuda")
+    asked = SimpleNamespace(
+        trainer=trainer,
+        actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace()),
+        rods=SimpleNamespace(settings="{}", drift=False),
+    )
+    runner = start_of_verl._runner(lambda *_: pytest.fail("something was made"))  # pyright: ignore
+    with pytest.raises(ConfigError, match=r"1 machines with 4 GPUs: it would wait for ever"):
+        runner().run(asked)
+
+
 # -- finished ------------------------------------------------------------------------------------
 
 
@@ -265,6 +299,15 @@ def test_verl_s_finished_training_says_so(
         return
     with pytest.raises(StoreError, match="this training is finished, after 9 updates"):
         _require_more(trainer)
+
+
+def test_verl_is_not_started_where_its_training_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("9")
+    trainer = SimpleNamespace(
+        default_local_dir=str(tmp_path), resume_mode="auto", total_training_steps=9
+    )
+    with pytest.raises(StoreError, match="is finished, after 9 updates; nothing was changed"):
+        start_of_verl.start(SimpleNamespace(trainer=trainer), lambda *_: pytest.fail("it began"))
 
 
 # -- resumed -------------------------------------------------------------------------------------
@@ -375,3 +418,16 @@ def test_a_host_s_damaged_start_is_named(
     assert host.run("--resume", folder) == 2
     assert "rods.json: damaged" in (said := " ".join(capsys.readouterr().err.split()))
     assert f"repeat your options with --resume {folder}" in said
+
+
+def test_trl_is_not_started_where_its_training_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host, folder = Host("trl", tmp_path / "out", monkeypatch), str(tmp_path / "out")
+    assert host.run("--profile", "small", "--updates", "1", "--out", folder) == 0
+    kept = (tmp_path / "out" / "rods.json").read_text()
+    assert host.run("--resume", folder, "--train.local.checkpoint_steps", "2") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "this training is finished, after 1 updates; nothing was changed" in said
+    assert "--updates 2" in said and (tmp_path / "out" / "rods.json").read_text() == kept
+    assert host.run("--resume", folder, "--updates", "2") == 0

@@ -70,6 +70,15 @@ def test_verls_dumps_are_grouped_by_prompt_and_the_newest_step_counts(tmp_path: 
     assert (second.mean_reward, second.step, second.seen) == (0.5, 2, 2)
 
 
+def test_a_step_may_be_a_float_as_pandas_writes_it(tmp_path: Path) -> None:
+    rows = [{"task_id": "a", "reward": 0.0, "step": 2.0}]
+    rows += [{"task_id": "a", "reward": reward, "step": 3.0} for reward in (0.0, 1.0)]
+    found = judged(lines(tmp_path / "log.jsonl", rows))["a"]
+    assert (found.step, found.mean_reward, found.members, found.seen) == (3, 0.5, 2, 3)
+    with pytest.raises(TaskError, match=r"the step is 2\.5, expected a whole number"):
+        judged(lines(tmp_path / "half.jsonl", [{**rows[0], "step": 2.5}]))
+
+
 def test_trls_completions_are_read(tmp_path: Path) -> None:
     def table(name: str, **columns: list[float]) -> Path:
         prompts = [[{"role": "user", "content": text}] for text in ("one", "one", "two", "two")]
