@@ -258,6 +258,9 @@ WRONG = table(r"""
     |  x=\sqrt{3} \text{ or } x=\sqrt{2}  |  \sqrt{2}=\sqrt{3}  |  \pm\sqrt{2}
     |  \{\sqrt{2}\,\sqrt{3}\}  |  \mathbb{R}  |  1<x<2  |  \sqrt{2}\cup\sqrt{3}
     |  \sqrt{2}\sqrt{3}  |  1.4
+\begin{pmatrix}4\\6\end{pmatrix} :=
+    |  \begin{pmatrix}1\\1\end{pmatrix}+\begin{pmatrix}3\\5\end{pmatrix}
+    |  \begin{pmatrix}1&1\\0&3\end{pmatrix}\begin{pmatrix}2\\2\end{pmatrix}
 3\sqrt{2} :=  \sqrt{2}\int_0^3 dx  |  \max(1,3)\sqrt{2}  |  \sqrt{2}\log_2 8
     |  6\sin(\frac{\pi}{6})\sqrt{2}  |  \frac{18\arcsin(\frac{1}{2})}{\pi}\sqrt{2}
     |  \binom{3}{1}\sqrt{2}  |  \frac{3!}{2}\sqrt{2}  |  \sqrt{2}\lfloor 3.5\rfloor  |  3^1\sqrt{2}
