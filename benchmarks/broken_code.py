@@ -36,7 +36,10 @@ import torch, peft, transformers.models.qwen2.modeling_qwen2, transformers.model
 """What takes long to import. No module of RODS: those are of the copy, as a break has them."""
 SECONDS = 600
 """Within which a test must end."""
-COPIED = ("src", "tests", "docs", "tools", "examples", "benchmarks", "pyproject.toml", "README.md")
+COPIED = (
+    "src", "tests", "docs", "tools", "examples", "benchmarks", "pyproject.toml", "Makefile",
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+)  # fmt: skip
 
 
 class Break(NamedTuple):
