@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from rods.synthesis.structure.words import literal, noun, order_of, patterns, thing
@@ -53,15 +54,18 @@ class _Draft:
         self.nouns: dict[str, str] = {}
         self.named: _Named = {}
         self.rest: _Phrases = {}  # What the sentence has no place for
+        self.bare: set[str] = set()  # A name tells what they are: `taught by Rosa`
 
     def add(self, name: str, schema: Mapping[str, Any]) -> None:
         """Find the place of one argument."""
         base, about, slot = self.base, _about(schema), f"{{{name}}}"
         what, unit = _noun(name, schema, base)
-        if kinds := re.search(rf"\ban? (?!free\b|{_OTHER})(\w+ {re.escape(what)})\b", base):
+        plain = rf"(?!{_OTHER}|{_P['adjective'].pattern})"
+        if kinds := re.search(rf"\ban? {plain}(\w+ {re.escape(what)})\b", base):
             what = kinds[1]  # a repair job
         self.nouns[name] = what = noun(name) if what in self.nouns.values() else what
-        place = self._place(what)
+        coded = noun(name) != thing(name) or re.search(rf"\b(?:{_CODE})\b", about)
+        place = self._place(what, "an? \\w+'s " if coded else "an? ")  # a donor's appointment
         required = name in self.required and f"the number of {what}" not in base and what[1:]
         found = place.search(base, 1) if required else None
         form = _form(name, what, unit, schema, found.group() if found else "")
@@ -70,8 +74,10 @@ class _Draft:
             self.named[name] = ("{}",)
         elif made := self._made(name, about):
             self._put(name, f"{made[0]} called {slot}{base[made.end() :]}")
-        elif found and self.verb in _TO and re.search(r"\bnew\b", f"{noun(name)} {about}"):
-            self.amounts, self.named[name] = f"{self.amounts} to {slot}", ("{}",)
+        elif self._becomes(found, f"{noun(name)} {about}", unit):
+            self.amounts, self.named[name] = f"{self.amounts} to {slot}", (f"{{}} {unit}".strip(),)
+        elif found and what not in _WHEN and (on := _on(what, schema)):  # the first visit on Monday
+            self._put(name, f"{base[: found.end()]} {on} {slot}{base[found.end() :]}")
         elif found:
             self._replace(name, what, about, found, place)
         elif _P["named"].match(about) and " " in base and not (self.followed or " name {" in base):
@@ -82,18 +88,30 @@ class _Draft:
     def _put(self, name: str, base: str, form: str = "{}") -> None:
         self.base, self.named[name] = base, (form,)
 
-    def _place(self, what: str) -> re.Pattern[str]:
+    def _becomes(self, found: re.Match[str] | None, told: str, unit: str) -> bool:
+        """Whether something is changed to a value: `the due date of a task`, no `new price`."""
+        new, to = bool(re.search(r"\bnew\b", told)), self.verb in _TO
+        if found is None or re.match("an? ", found.group()):
+            return found is None and new and to and unit != ""
+        owned = to and self.base[found.end() :].startswith(" of {")
+        return owned or (new and self.verb in (*_TO, *_BY))
+
+    def _place(self, what: str, whose: str) -> re.Pattern[str]:
         """Where a thing stands as a whole, neither as `its id` nor before another noun."""
+        what = _P["extreme"].sub("", what)
         also = f"{re.escape(what)}{_ALSO.get(what.rpartition(' ')[2], '')}"
         given = _GIVEN if self.makes else _OTHER
         whole = "" if _P["inner"].search(self.base) else _P["whole"].pattern
-        before, after = rf"(?<![\w{{]){_P['lead'].pattern}?{given}?", rf"(?! (?:{_PARTS})\b){whole}"
-        return re.compile(rf"{before}(?:{also})(?![\w}}]){after}", re.I)
+        before = rf"(?<![\w{{])(?:{whose}|{_P['lead'].pattern})?{given}?"
+        return re.compile(rf"{before}(?:{also})(?![\w}}])(?! (?:{_PARTS})\b){whole}", re.I)
 
     def _made(self, name: str, about: str) -> re.Match[str] | None:
         """What is brought in, where an argument is its name: `add a driver`."""
         made = self.makes and _P["made"].match(self.base)
-        its = made and re.fullmatch(rf"(?:the |full )*name of the (?:new )?{made[1]}", about)
+        if made is None or not re.match(_P["whole"].pattern, self.base[made.end() :]):
+            return None  # a volunteer profile
+        its = re.fullmatch(rf"(?:the |full )*name of the (?:new )?{made[1]}", about)
+        its = its and re.search(r"\bnew\b", f"{made[0]} {about}")
         return made if noun(name) == "name" or its else None
 
     def _replace(
@@ -102,15 +120,23 @@ class _Draft:
         """Say a value where its thing stands."""
         base, form = self.base, self.named[name][0]
         named = re.match(rf"(?:the )?name of the {what}\b", about) and what == noun(name)
-        if (named or what in _ALONE) and (lead := _P["behind"].search(base[: found.start()])):
+        lead, kind = _P["behind"].search(base[: found.start()]), ""
+        self.bare |= {name} if named and lead else set()
+        if what in _ALONE and lead:
             on = f" {_WHEN.get(what, lead[1])} " if lead[1] else lead[0]
             self._put(name, base := base[: lead.start()] + on + base[found.start() :])
             found = place.search(base, lead.start() + len(on)) or found
         elif found.group().lower() == what and not _P["opens"].search(base[: found.start()]):
+            if form.startswith("{} ") and (many := _P["kind"].search(base[: found.start()])):
+                kind = many[1]  # 2 checked bags
+                form = form.replace("{} ", f"{{}} {kind}")
             self.named[name] = (form.removeprefix("the "),)  # the company name X
-        after = base[found.end() :]
+        before, after = base[: found.start() - len(kind)], base[found.end() :]
+        if " of {}" not in form and (one := _P["sorted"].search(before)):
+            before = before[: one.start()]  # the pending report X-1
+            self.named[name] = (f"the {one[1]}{self.named[name][0].removeprefix('the ')}",)
         after = re.sub("^ of ", " for ", after) if " of {}" in form else after
-        self.base = f"{base[: found.start()]}{{{name}}}{after}"
+        self.base = f"{before}{{{name}}}{after}"
 
     def _counted(self, name: str, what: str, form: str) -> bool:
         """Put a number behind the clause: `by 3 days`, `for 3 people`; whether that was done."""
@@ -118,11 +144,13 @@ class _Draft:
             return False
         if self.verb in _BY or self.verb in _TO:
             self.named[name] = ("{}",) if f"number of {what}" in self.base else (form,)
-            self.amounts += f" {'by' if self.verb in _BY else 'to'} {{{name}}}"
+            new = re.match("new ", f"{noun(name)} {_about(self.properties[name])}")
+            self.amounts += f" {'by' if self.verb in _BY and not new else 'to'} {{{name}}}"
         elif re.search(rf"\b(?:{_data['lasting']})$", what):
-            self.base = _P["period"].sub("", self.base)
-            group = "of" if _P["group"].search(self.base) else "for"
-            self.amounts += f" {'and' if ' for ' in self.amounts else group} {{{name}}}"
+            base = _P["period"].sub("", self.base)
+            self.base = _P["group"].sub(rf"\g<0> of {{{name}}}", base)
+            if self.base == base:
+                self.amounts += f" {'and' if ' for ' in self.amounts else 'for'} {{{name}}}"
         else:
             return False
         return True
@@ -132,7 +160,7 @@ class _Draft:
         base, slot, on = self.base, f"{{{name}}}", _on(what, schema)
         owned = name in self.required and not on and not self.makes
         if owned and (near := _owner(schema, base)):
-            new = self.verb in ("make", "post", "place", "write")
+            new = self.verb in _data["writes"]
             its = near[0] if new else re.sub("^an? ", "the ", near[0])
             inside = noun(name) == what and "number of" in _about(schema)
             whose = f"{near[0]} of" if inside else f"{its} with"
@@ -148,14 +176,10 @@ class _Draft:
 
     def _tail(self, rest: _Phrases, aside: bool, unnamed: bool) -> str:
         """Phrases for arguments that the sentence lacks; in brackets, or several behind a colon."""
-        specs, listed, short, slots = (
-            self.properties,
-            len(rest) > 2,
-            False,
-            [f"{{{n}}}" for n in rest],
-        )
+        specs, listed, short, slots = self.properties, False, False, [f"{{{n}}}" for n in rest]
+        aside |= len(rest) > 2
         codes = [n for n in rest if noun(n) != thing(n) and json_type(specs[n]) == "string"]
-        numbered = {n for n in rest if re.search(rf"\b(?:{_CODE})\b", _about(specs[n]))} - {*codes}
+        numbered = {n for n in rest if _P["coded"].match(_about(specs[n]))} - {*codes}
         aside |= any(rest[n][1].startswith("the ") for n in numbered) or bool(codes and unnamed)
         if (
             len(codes) == 1 and len(rest) == 2 and not aside
@@ -170,13 +194,15 @@ class _Draft:
             self.named[name] = ("{}" if alone or kind in ("dict", "object") else form,)
         if [*rest] == ["reason"] and not aside and not short:
             return f", giving {slots[0]} as the reason"
+        plain = listed or self.makes or codes
+        aside |= not plain and any(_P["lacks"].match(row[1]) for row in rest.values())
         if not (listed or short or aside or any(row[1].startswith("{} ") for row in rest.values())):
             return f" {'for' if codes else 'with'} {literal([*slots], {})}"
         for name, (what, form) in rest.items():
             code = noun(name) != thing(name) or name in numbered
             labelled = form == f"the {what} {{}}" and not code and (aside or not listed)
-            phrase = re.sub(r"^an? (.+?) of (at \w+ )?{} ", r"\1: \2{} ", self.named[name][0])
-            self.named[name] = (f"{what}: {{}}" if labelled else phrase.removeprefix("the "),)
+            said = re.sub(r"^an? (.+?) of (at \w+ )?{}(?= |$)", r"\1: \2{}", self.named[name][0])
+            self.named[name] = (f"{what}: {{}}" if labelled else said.removeprefix("the "),)
         return f": {', '.join(slots)}" if listed and not aside else f" ({', '.join(slots)})"
 
     def wording(self) -> Wording:
@@ -193,7 +219,11 @@ class _Draft:
         for name in named:
             choices = json_choices(self.properties[name]) or ()
             words[name] = {v: v.replace("_", " ") for v in choices if isinstance(v, str)}
-        return Wording((say,), {}, {}, words, named, drop=drop, nouns=self.nouns, described=True)
+        for short in re.findall(r"\b[A-Z]{3,}\b", str(self.properties)):  # SKU, PIN
+            said = re.compile(rf"\b{short}\b", re.I)
+            named = {name: tuple(said.sub(short, form) for form in named[name]) for name in named}
+        found = Wording((say,), words=words, named=named, drop=drop, nouns=self.nouns)
+        return found._replace(described=True, bare=frozenset(self.bare))
 
 
 def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
@@ -202,7 +232,10 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
     for name in ("aside", "based", "by_code", "from_to"):
         base = _P[name].sub("", base)
     base = re.sub(r"^search (?=an? |(the |all )?\w+s\b)", "search for ", base)
+    base = _P["by_all"].sub(r"\1", base)
     base = re.sub(r" by name$", " called a name", base)
+    if base.partition(" ")[0] in _TO:
+        base = _P["renewed"].sub(r" the \1 of ", base, count=1)
     if (by := re.search(r" by (?:its |the |their )?(\w+)$", base)) and by[1] in map(noun, given):
         base = base[: by.start()]
     followed, moved = _P["then"].search(base) is not None, _P["else"].search(base)
@@ -211,29 +244,47 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
         says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
         base = base[: moved.start()] + "".join(says)
     texts = [n for n in spec.required if json_type(spec.properties[n]) == "string"]
-    if (pair := _P["pair"].search(base)) and len(texts) > 1:  # from T1 to T3, between two days
-        one, other = texts[:2]
+    for one, other in pairwise(texts):  # from T1 to T3, between two days, of classes A and B
         alike = {*noun(one).split()} & {*noun(other).split()} or one[:-1] == other[:-1]
-        if _P["origin"].match(noun(one)) or (not pair[1] and (alike or len(texts) == 2)):
-            template = "from {{{}}} to {{{}}}" if pair[1] else "between {{{}}} and {{{}}}"
-            base = base[: pair.start()] + template.format(one, other) + base[pair.end() :]
+        first, pair = _P["origin"].match(noun(one)), _P["pair"].search(base)
+        if pair and (first or (not pair[1] and (alike or len(texts) == 2))):
+            moves = pair[1] or (pair[2] and first and base.partition(" ")[0] in _TOWARD)
+            said = "from {{{}}} to {{{}}}" if moves else "between {{{}}} and {{{}}}"
+            said = said if moves or not pair[3] else pair[3] + " {{{}}} and {{{}}}"
+            base = base[: pair.start()] + said.format(one, other) + base[pair.end() :]
+        elif first and _moment(spec.properties[one]) & _moment(spec.properties[other]):
+            base += f" from {{{one}}} to {{{other}}}"
     return base, followed
+
+
+def _moment(schema: Mapping[str, Any]) -> set[str]:
+    """Whether a text is a day or a time of day."""
+    return {*re.findall("YYYY|HH:MM", str(schema.get("description", "")))}
 
 
 def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
     """What an argument is called, and its unit: `code` of `Cancel a booking` is a `booking`."""
     about, kind = _about(schema), json_type(schema)
     if kind in ("integer", "number") and (measured := _measured(name, schema, base)):
-        return measured
-    if re.search(rf"\b{noun(name)}\b", base):
+        most, what = _P["extreme"].match(noun(name)), measured[0]
+        return f"{most[0]}{what}" if most and not _P["extreme"].match(what) else what, measured[1]
+    if "YYYY" in str(schema.get("description", "")) and (day := _P["moment"].search(base)):
+        return day[1], ""
+    phrase = _P["around"].sub("", about)  # the new phone number, ID of the duplicate ticket
+    if " " in phrase and re.search(rf"\b{re.escape(phrase)}\b", base):
+        return phrase, ""
+    if re.search(rf"\b{noun(name)}\b", base) and not _P["before"].match(noun(name)):
         return noun(name), ""
     what = thing(name)
     what += "s" if kind in ("array", "list") and re.search("[a-z]{2}[b-z]$(?<!s)", what) else ""
     if re.search(rf"(?<![\w{{]){re.escape(what)}(?![\w}}])", base, re.I):
         return what, ""
-    for other in re.findall(rf"\ban? {_GIVEN}?(?!new\b)(\w+)", base):
-        code = rf"\b{other} (?:{_CODE})\b|\b(?:{_CODE}|name) of (the|an?) {other}\b|^the {other}\b"
-        own = re.search(rf"\b{re.escape(what)} (?:{_CODE}) of\b", about)
+    one = rf"\b(?:an?|another) {_GIVEN}?(?!new\b)"
+    pairs = re.findall(rf"{one}(\w+ \w+)", base)  # a team member
+    for other in pairs + re.findall(rf"{one}(\w+)", base) + re.findall(rf"{one}\w+ (\w+)", base):
+        code = rf"\b(?:{_CODE}|\w*name) of (the|an?) {other}\b|^the {other}\b"
+        code = rf"\b{other} (?:{_CODE})\b|{code}"
+        own = re.search(rf"\b{re.escape(what)}(?: (?:{_CODE}))? of\b", about)
         if (re.search(code, about) and not own) or (other == "name" and "name" in about.split()):
             return other, ""
     label = _P["label"].fullmatch(about)
@@ -247,12 +298,15 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
 def _measured(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str] | None:
     """What a number counts, or what it measures in which unit."""
     if counted := _P["counted"].match(_about(schema)):
-        return counted[1], ""
+        last = counted[1].split()[-1]  # extra nights
+        return last if f"number of {last}" in base else counted[1], ""
     stated = re.split(r"[.,;:(]", str(schema.get("description", "")))[0].strip()
-    for text in (stated if " in " in f" {stated}" else "", noun(name)):
+    unit = _P["unit"].search(str(schema.get("description", "")))
+    stated = stated if " in " in f" {stated}" else ""
+    for text in (stated, noun(name), f"{noun(name)} {unit[1]}" if unit else ""):
         if (measured := _P["measured"].fullmatch(text)) is None:
             continue
-        what = _P["of_what"].sub("", re.sub(" of .*", "", (measured[1] or "").lower()))
+        what = _P["of_what"].sub("", _P["to_what"].sub("", (measured[1] or "").lower()))
         what = what if len(what.split()) < 4 else noun(name)
         short = [] if re.search(r" (?:to|for|from|in|between) ", what) else what.split()[-1:]
         held = (x for x in (noun(name), *short) if re.search(rf"\b{re.escape(x)}\b", base))
@@ -281,15 +335,19 @@ def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str
     if number and (most := _P["extreme"].match(what)):
         some, what = f"at {'least' if most[1] else 'most'} {{}}", what[most.end() :]
         one = "an" if what[:1] in "aeiou" else "a"
+        if found and not _P["enough"].match(found):  # under a maximum price of 20 euros
+            return f"{found} of {{}} {unit}".strip()
         return f"{some} {what}" if what.endswith("s") else f"{one} {what} of {some} {unit}".strip()
-    if number and unit:
+    if number and unit and not found.endswith("money"):
         return f"{found or f'{one} {what}'} of {{}} {unit}"
+    if number and unit:
+        return f"{{}} {unit}"
     if number and (_P["many"].search(what) or re.fullmatch(_UNITS, what, re.I)):
         whose = "" if found.endswith((what, "money", "percentage")) else found and f"{found} of "
         return f"{whose}{{}} {what}"
     coded = (number and _P["nth"].match(about)) or re.search(rf" (?:{_CODE})$", what)
     if found and (coded or (what != noun(name) and re.search(mark, f"{noun(name)} {about}"))):
-        return f"{'the ' * bool(_P['adjective'].match(what))}{what} {{}}"
+        return f"{what} {{}}"
     if found and number:
         return f"{found} of {{}}"
     if found and (kinds := _P["kinds"].match(about)) and what not in kinds[0]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from rods.synthesis.planned import Producer
-from rods.synthesis.structure.words import SLOT, literal, noun
+from rods.synthesis.structure.words import SLOT, literal, noun, patterns
 from rods.types import Value
 
 FOUND = ("that {}", "the same {}")  # For a value where nobody wrote references for its tool
@@ -21,6 +21,9 @@ _LEADS = "using|paid with|paying with|charged to|with|at|of|on|in|from|to|for|un
 _LED = ",|:| and| with| on| at| under the name| called|, giving"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
 _IS_CODE = re.compile(r"(?!\d{4}-\d\d-\d\d)[\w#-]*\d[\w#-]*")
+_ADJECTIVE = patterns("writers", "templates", "described.toml")["adjective"].pattern
+_CERTAIN = re.compile(rf"^the (?!{_ADJECTIVE}\w)(?=.*{{}}$)")
+_PROPER = re.compile(r"[A-Z][\w.'-]+(?: [A-Z][\w.'-]+)*")  # Rosa, Ada Li
 _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"  # What goes with an argument that is dropped
 
 
@@ -42,6 +45,7 @@ class Wording(NamedTuple):
     drop: frozenset[str] = frozenset()  # Mostly left open by saying nothing of them
     nouns: Mapping[str, str] = {}  # What an argument is called: `loan` for `loan_id`
     described: bool = False  # Made of a tool's description: general phrases
+    bare: frozenset[str] = frozenset()  # Without their nouns where the value is a proper name
 
     @property
     def clauses(self) -> tuple[str, ...]:
@@ -76,10 +80,10 @@ class Wording(NamedTuple):
         if isinstance(value, dict) and self.described:
             return [_object(form, value) for form in forms]
         if self.described and _IS_CODE.fullmatch(str(value)):  # tank T4, but the station Mill
-            forms = tuple(
-                re.sub(r"^the (?!lost |free |\w{2,}ed )(.*{})$", r"\1", form) for form in forms
-            )
-        if self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
+            forms = tuple(_CERTAIN.sub("", form) for form in forms)
+        if name in self.bare and _PROPER.fullmatch(str(value)):
+            forms = ("{}",)
+        elif self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
             forms = tuple(form.replace("{}", "'{}'") for form in forms)
         elif self.described and (value == 1 or (isinstance(value, list) and len(value) == 1)):
             forms = tuple(map(singular, forms))
