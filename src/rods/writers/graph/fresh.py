@@ -19,7 +19,7 @@ from typing import Any
 from rods.errors import SynthesisError
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.structure.words import noun
+from rods.synthesis.structure.words import noun, patterns
 from rods.writers.resample.assign import Materials
 from rods.writers.templates.vocabulary import Vocabulary
 
@@ -28,6 +28,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 REWORDED = 0.35  # Share of the nouns of a training text that are exchanged
 _SLOT = re.compile(r"\{([^{}]+)\}")
 _RANGE = re.compile(r"(date )?(\d+)\.\.(\d+)")
+PATTERNS = ("writers", "graph", "scratch.toml")  # Patterns of what descriptions tell
 _WORD = re.compile(r"[A-Za-z]{4,}")
 
 Draw = Callable[[random.Random], Scalar]
@@ -143,6 +144,20 @@ def word_of(texts: Mapping[str, Sequence[Scalar]], rng: random.Random) -> str | 
     prose = " ".join(v for values in texts.values() for v in values if isinstance(v, str))
     found = sorted(set(_WORD.findall(prose)))
     return rng.choice(found) if found else None
+
+
+def examples(description: str) -> tuple[Sequence[str], bool]:
+    """Values that a description names, and whether there are no others.
+
+    `Why it is closed, e.g. "broken heating"`, `The carrier, one of "DHL" or "GLS"`.
+    """
+    known = patterns(*PATTERNS)
+    if (found := known["examples"].search(description)) is None:
+        return (), False
+    complete = not found[1]
+    values = known["quoted"].findall(found[2]) or known["between"].split(found[2].strip())
+    plain = all(v and len(v.split()) < 4 for v in values) or known["quoted"].search(found[2])
+    return (values, complete) if plain and (len(values) > 1 or not complete) else ((), False)
 
 
 @functools.cache

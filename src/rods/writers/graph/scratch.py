@@ -17,10 +17,10 @@ from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, stage_world
-from rods.synthesis.structure.words import noun, order_of, thing, verb_of
+from rods.synthesis.structure.words import noun, order_of, patterns, thing, verb_of, word_lists
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import Json, ToolCall, Value, json_choices, json_type
-from rods.writers.graph.fresh import listed, lists, word_of
+from rods.writers.graph.fresh import PATTERNS, examples, listed, lists, word_of
 from rods.writers.graph.ground import PASSING, Grounder
 from rods.writers.graph.live import Live, typed
 from rods.writers.graph.walk import Walk
@@ -78,11 +78,12 @@ class Inventor(Grounder):
 
     _record: Mapping[str, Json] = {}  # What the call that is filled in is about
     _name = ""  # Who it brings in
+    _moment = ""  # The latest day or time in it
     asked: Mapping[str, Value] = {}  # What was looked for since something was changed
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
         """A call with an argument for every required parameter and some of the others."""
-        self._record, self._name = {}, ""
+        self._record, self._name, self._moment = {}, "", ""
         call, spec = super().fill(tool, live, rng), self._specs[tool]
         sentence = order_of(spec).split() if self._domains.inferred else ()
         named = {n for n in spec.properties if n not in spec.required and thing(n) in sentence}
@@ -140,6 +141,9 @@ class Inventor(Grounder):
         near = [v for v in held if isinstance(v, int | float)]
         usual = listed("numbers", name)
         usual = [v for v in usual if not near or min(near) / 2 <= v <= max(near) * 1.5]
+        if span := patterns(*PATTERNS)["span"].search(description):  # `from 1 to 5 stars`
+            step = 1 if int(span[2]) < 50 else 5
+            usual = [*range(int(span[1]), int(span[2]) + 1, step)]
         value = self._rng.choice(usual or [1])
         if near and max(near) > 0 and (own or not usual):  # as the state has them there
             drawn = self._rng.choice(near) * self._rng.uniform(0.8, 1.1)
@@ -153,12 +157,17 @@ class Inventor(Grounder):
         held = [v for v in live.held(name) if isinstance(v, str)]
         last, first = noun(name).split()[-1], noun(tool).split()[0]
         if "YYYY-MM-DD" in description or any(map(_DATE.fullmatch, held)):
-            return self._day(held)
+            return self._later(self._day(held))
         if "HH:MM" in description or any(map(_TIME.fullmatch, held)):
             hours = sorted(int(v[:2]) for v in held if _TIME.fullmatch(v)) or [9, 16]
-            return f"{rng.randint(hours[0], hours[-1]):02d}:{rng.choice(('00', '15', '30', '45'))}"
-        if first in lists()["creates"] and last in lists()["identities"]:
+            hour, minute = rng.randint(hours[0], hours[-1]), rng.choice(("00", "15", "30", "45"))
+            return self._later(f"{hour:02d}:{minute}")
+        new = first in lists()["creates"] or re.match(r"\w+ an? new ", order_of(self._specs[tool]))
+        if new and last in lists()["identities"]:
             return self._new(tool, last) or None
+        named, complete = examples(description)
+        if complete:
+            return rng.choice(named)
         if last in lists()["written"]:
             held = [v for v in held if v not in used]
         if held:
@@ -167,8 +176,18 @@ class Inventor(Grounder):
         if last in lists()["searches"] and (finds or last not in lists()["written"]):
             state = leaves(cast("Json", dict(live.configuration)))
             return word_of({"": [leaf.value for leaf in state]}, rng)
-        found = listed("texts", name)
+        found = named or listed("texts", name)
         return rng.choice(found) if found else None
+
+    def _later(self, moment: str) -> str:
+        """A day or a time, after the one before it in the same call: nothing ends as it starts."""
+        before, self._moment = self._moment, moment
+        if len(before) != len(moment) or moment > before:
+            return moment
+        if ":" in before:
+            return f"{min(int(before[:2]) + self._rng.randint(1, 3), 23):02d}{before[2:]}"
+        day = datetime.date.fromisoformat(before)
+        return (day + datetime.timedelta(self._rng.randint(1, 5))).isoformat()
 
     def _new(self, tool: str, what: str) -> str:
         """A name or an address of somebody or something that is not there yet."""
@@ -179,6 +198,10 @@ class Inventor(Grounder):
             for record in records.values()
             if record.get(what) and made & {field, singular(field)}
         ]
+        ends = [(text.split()[0], text.partition(" ")[2]) for text in theirs]
+        mixed = sorted({f"{a} {b}" for a, _ in ends for _, b in ends if b} - {*theirs})
+        if what == "name" and mixed and not {a for a, _ in ends} & {*word_lists().first_names}:
+            return self._rng.choice(mixed)  # a wine: nobody's name fits it
         first, last = self._words.first_name, self._words.surname
         self._name = self._name or f"{first(self._rng)} {last(self._rng)}"
         if what == "email":
@@ -270,7 +293,7 @@ class ScratchWalk(Walk):
             changed = {at for at, value in before.items() if now.get(at) != value}
             self._odd |= self._spoils(step, changed)
             self._acts.append((step, changed))
-        elif self._is("ends", step.call) or self._is("revises", step.call):
+        elif any(self._is(what, step.call) for what in ("ends", "revises", "sets")):
             self._odd = True  # moved to where it is
         return True
 

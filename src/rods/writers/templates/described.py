@@ -88,9 +88,9 @@ class _Draft:
     def _put(self, name: str, base: str, form: str = "{}") -> None:
         self.base, self.named[name] = base, (form,)
 
-    def _becomes(self, found: re.Match[str] | None, told: str, unit: str) -> bool:
+    def _becomes(self, found: re.Match[str] | None, text: str, unit: str) -> bool:
         """Whether something is changed to a value: `the due date of a task`, no `new price`."""
-        new, to = bool(re.search(r"\bnew\b", told)), self.verb in _TO
+        new, to = bool(re.search(r"\bnew\b", text)), self.verb in _TO
         if found is None or re.match("an? ", found.group()):
             return found is None and new and to and unit != ""
         owned = to and self.base[found.end() :].startswith(" of {")

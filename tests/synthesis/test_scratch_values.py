@@ -1,0 +1,158 @@
+"""Values of seed tasks from nothing that only descriptions tell: examples, spans, pairs of days."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rods.envs.tool_classes import ToolClasses
+from rods.synthesis.stages import stages_of
+from rods.synthesis.structure.trace import flattened
+from rods.task import Task
+from rods.types import ToolCall
+from rods.writers.graph.fresh import examples
+from rods.writers.graph.writer import GraphWriter
+
+
+class Cellar:
+    """Wines and visits."""
+
+    def __init__(self) -> None:
+        self.wines: dict[str, Any] = {
+            "W-1": {"name": "Riesling Kabinett", "stock": 9, "open": True},
+            "W-2": {"name": "Brut Nature", "stock": 4, "open": True},
+            "W-3": {"name": "Summer Rosé", "stock": 7, "open": True},
+        }
+        self.orders: dict[str, Any] = {"O-1": {"carrier": "GLS"}, "O-2": {"carrier": "GLS"}}
+        self.visits: list[Any] = []
+
+    def admit_wine(self, name: str) -> dict[str, Any]:
+        """Admit a new wine to the list.
+
+        Args:
+            name: Name of the wine.
+        """
+        code = f"W-{len(self.wines) + 4}"
+        self.wines[code] = {"name": name, "stock": 0, "open": True}
+        return {"code": code}
+
+    def ship(self, order_id: str, carrier: str) -> dict[str, Any]:
+        """Ship an order.
+
+        Args:
+            order_id: The order.
+            carrier: The carrier, one of "DHL", "UPS" or "GLS".
+        """
+        self.orders[order_id]["shipped"] = carrier
+        return {"shipped": order_id}
+
+    def lock(self, wine_code: str, reason: str) -> dict[str, Any]:
+        """Lock a wine.
+
+        Args:
+            wine_code: Code of the wine.
+            reason: Why it is locked, for example "broken corks".
+        """
+        self.wines[wine_code]["open"] = False
+        return {"locked": wine_code}
+
+    def book(self, start_date: str, end_date: str, opens: str, closes: str) -> dict[str, Any]:
+        """Book the cellar.
+
+        Args:
+            start_date: First day, YYYY-MM-DD.
+            end_date: Last day, YYYY-MM-DD.
+            opens: Start, HH:MM.
+            closes: End, HH:MM.
+        """
+        self.visits.append([start_date, end_date, opens, closes])
+        return {"visits": len(self.visits)}
+
+    def rate(self, wine_code: str, points: int) -> dict[str, Any]:
+        """Rate a wine.
+
+        Args:
+            wine_code: Code of the wine.
+            points: From 50 to 100.
+        """
+        self.wines[wine_code]["points"] = points
+        return {"rated": wine_code, "points": points}
+
+    def set_stock(self, wine_code: str, stock: int) -> dict[str, Any]:
+        """Set the stock of a wine.
+
+        Args:
+            wine_code: Code of the wine.
+            stock: New number of bottles.
+        """
+        self.wines[wine_code]["stock"] = stock
+        return {"stock": stock}
+
+
+@pytest.fixture(scope="module")
+def calls() -> Sequence[ToolCall]:
+    cellar = ToolClasses("cellar", [Cellar])
+    stages = stages_of(cellar)
+    writer = GraphWriter(stages, cellar)
+    made = [writer.propose(stages[0], random.Random(number)) for number in range(60)]
+    return [call for task in made if isinstance(task, Task) for call in flattened(task)]
+
+
+def values(calls: Sequence[ToolCall], tool: str, name: str) -> set[Any]:
+    found = {call.arguments[name] for call in calls if call.name == tool}
+    assert found, f"{tool} was never called"
+    return found
+
+
+def test_texts_are_those_that_a_description_names(calls: Sequence[ToolCall]) -> None:
+    assert values(calls, "ship", "carrier") == {"DHL", "UPS", "GLS"}, "not what the state has alone"
+    assert values(calls, "lock", "reason") == {"broken corks"}
+
+
+def test_what_ends_comes_after_what_begins(calls: Sequence[ToolCall]) -> None:
+    booked = [call.arguments for call in calls if call.name == "book"]
+    assert len(booked) > 3
+    for given in booked:
+        assert str(given["start_date"]) < str(given["end_date"])
+        assert str(given["opens"]) < str(given["closes"])
+
+
+def test_a_number_stays_in_its_span(calls: Sequence[ToolCall]) -> None:
+    points = values(calls, "rate", "points")
+    assert len(points) > 3
+    assert all(50 <= value <= 100 and value % 5 == 0 for value in points)
+
+
+def test_a_new_wine_is_called_like_a_wine(calls: Sequence[ToolCall]) -> None:
+    names = values(calls, "admit_wine", "name")
+    known = {wine["name"] for wine in Cellar().wines.values()}
+    parts = {part for name in known for part in name.split()}
+    assert not names & known
+    assert {part for name in names for part in name.split()} <= parts
+
+
+def test_nothing_is_set_to_what_it_is(calls: Sequence[ToolCall]) -> None:
+    assert len(values(calls, "set_stock", "stock")) > 3
+    wines = Cellar().wines
+    for call in calls:
+        if call.name == "set_stock" and call.arguments["wine_code"] in wines:
+            assert wines[call.arguments["wine_code"]]["stock"] != call.arguments["stock"]
+
+
+@pytest.mark.parametrize(
+    ("description", "named", "complete"),
+    [
+        ("Only wines of this color: white, red or rose.", ["white", "red", "rose"], True),
+        ("Must be one of: low, medium, high", ["low", "medium", "high"], True),
+        ("New seat, e.g. 12A.", ["12A"], False),
+        ("Such as a broken screen or a lost key.", ["a broken screen", "a lost key"], False),
+        ("Note: optional", (), False),
+        ("The student's ID and the patient's name", (), False),
+        ("Whatever it is like.", (), False),
+    ],
+)
+def test_what_a_description_names(description: str, named: Sequence[str], complete: bool) -> None:
+    assert examples(description) == (named, complete)
