@@ -91,13 +91,33 @@ class Cellar:
         self.wines[wine_code]["stock"] = stock
         return {"stock": stock}
 
+    def translate(self, term: str, translation: str) -> dict[str, Any]:
+        """Add a term and its translation to the glossary.
+
+        Args:
+            term: The English term, e.g. "valve" or "bearing".
+            translation: How it is translated, e.g. "Ventil" or "Lager".
+        """
+        self.visits.append([term, translation])
+        return {"terms": term}
+
+    def switch(self, wine_code: str, sold: bool) -> dict[str, Any]:
+        """Set whether a wine is sold.
+
+        Args:
+            wine_code: Code of the wine.
+            sold: Whether it is sold.
+        """
+        self.wines[wine_code]["sold"] = sold
+        return {"sold": sold}
+
 
 @pytest.fixture(scope="module")
 def calls() -> Sequence[ToolCall]:
     cellar = ToolClasses("cellar", [Cellar])
     stages = stages_of(cellar)
     writer = GraphWriter(stages, cellar)
-    made = [writer.propose(stages[0], random.Random(number)) for number in range(60)]
+    made = [writer.propose(stages[0], random.Random(number)) for number in range(90)]
     return [call for task in made if isinstance(task, Task) for call in flattened(task)]
 
 
@@ -132,6 +152,18 @@ def test_a_new_wine_is_called_like_a_wine(calls: Sequence[ToolCall]) -> None:
     parts = {part for name in known for part in name.split()}
     assert not names & known
     assert {part for name in names for part in name.split()} <= parts
+
+
+def test_examples_of_one_call_belong_together(calls: Sequence[ToolCall]) -> None:
+    pairs = {
+        (c.arguments["term"], c.arguments["translation"]) for c in calls if c.name == "translate"
+    }
+    assert pairs == {("valve", "Ventil"), ("bearing", "Lager")}
+
+
+def test_a_tool_that_wants_yes_or_no_is_left_alone(calls: Sequence[ToolCall]) -> None:
+    """`set whether a wine is sold (sold set to False)`."""
+    assert "switch" not in {call.name for call in calls}
 
 
 def test_nothing_is_set_to_what_it_is(calls: Sequence[ToolCall]) -> None:

@@ -154,6 +154,33 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
             {"city": ("Mainz", "City to search in."), "max_price": (300, "Price in dollars.")},
             "search for properties (city: Mainz, price: at most 300 dollars)",
         ),
+        (
+            "Reserve a berth for a boat from its arrival to its departure.",
+            {
+                "boat_id": ("B7", "The boat that will moor."),
+                "arrival": ("2026-07-03", "Arrival date, YYYY-MM-DD."),
+                "departure": ("2026-07-08", "Departure date, YYYY-MM-DD."),
+            },
+            "reserve a berth for boat B7 from 2026-07-03 to 2026-07-08",
+        ),
+        (
+            "Record a renewed insurance certificate for a boat.",
+            {
+                "boat_id": ("B7", "The insured boat."),
+                "valid_until": ("2027-01-08", "New expiry date of the insurance, YYYY-MM-DD."),
+            },
+            "record a renewed insurance certificate for boat B7 (valid until 2027-01-08)",
+        ),
+        (
+            "Calculate what a text of a certain length costs with a translator.",
+            {"words": (600, "Number of words."), "translator": ("mo", "Login of the translator.")},
+            "calculate what a text costs with the translator mo (600 words)",
+        ),
+        (
+            "Send an invoice for a delivered job.",
+            {"job_id": ("J4", "The delivered job.")},
+            "send an invoice for the delivered job J4",
+        ),
     ],
 )
 def test_a_call_is_said_as_people_say_it(description: str, arguments: Rows, expected: str) -> None:

@@ -79,12 +79,16 @@ class Inventor(Grounder):
     _record: Mapping[str, Json] = {}  # What the call that is filled in is about
     _name = ""  # Who it brings in
     _moment = ""  # The latest day or time in it
+    _place = 0  # Which of several examples it takes: those of its arguments belong together
     asked: Mapping[str, Value] = {}  # What was looked for since something was changed
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
         """A call with an argument for every required parameter and some of the others."""
-        self._record, self._name, self._moment = {}, "", ""
+        self._record, self._name, self._moment, self._place = {}, "", "", rng.randrange(60)
         call, spec = super().fill(tool, live, rng), self._specs[tool]
+        switches = (json_type(spec.properties[name]) == "boolean" for name in spec.required)
+        if self._domains.inferred and any(switches):
+            return None  # nobody says `set whether it is open (open: no)`
         sentence = order_of(spec).split() if self._domains.inferred else ()
         named = {n for n in spec.properties if n not in spec.required and thing(n) in sentence}
         nowhere = named and call and not named & call.arguments.keys()  # nobody moves a thing so
@@ -166,18 +170,19 @@ class Inventor(Grounder):
         if new and last in lists()["identities"]:
             return self._new(tool, last) or None
         named, complete = examples(description)
-        if complete:
-            return rng.choice(named)
+        if named and (complete or new):
+            return named[self._place % len(named)]
         if last in lists()["written"]:
             held = [v for v in held if v not in used]
         if held:
             return self._of_the_matter({value: {} for value in held})
         finds = {first, verb_of(self._specs[tool])} & lists()["finds"]
-        if last in lists()["searches"] and (finds or last not in lists()["written"]):
+        wanted = finds or not (new or named or last in lists()["written"])
+        if last in lists()["searches"] and wanted:
             state = leaves(cast("Json", dict(live.configuration)))
             return word_of({"": [leaf.value for leaf in state]}, rng)
-        found = named or listed("texts", name)
-        return rng.choice(found) if found else None
+        found = listed("texts", name)
+        return named[self._place % len(named)] if named else rng.choice(found) if found else None
 
     def _later(self, moment: str) -> str:
         """A day or a time, after the one before it in the same call: nothing ends as it starts."""
@@ -227,9 +232,11 @@ class Inventor(Grounder):
     def _day(self, held: Iterable[str]) -> str:
         """A day that the state holds, or one soon after the latest."""
         days = sorted({day for day in held if _DATE.fullmatch(day)})
+        state = leaves(cast("Json", dict(self._live.configuration)))
+        every = sorted(str(leaf.value) for leaf in state if _DATE.fullmatch(str(leaf.value)))
         if days and self._rng.random() < KNOWN_DAY:
             return str(self._of_the_matter({day: {} for day in days}))
-        latest = datetime.date.fromisoformat(days[-1] if days else "2026-03-02")
+        latest = datetime.date.fromisoformat((days or every or ["2026-03-02"])[-1])
         return (latest + datetime.timedelta(self._rng.randint(1, 12))).isoformat()
 
 

@@ -201,6 +201,7 @@ class _Draft:
         for name, (what, form) in rest.items():
             code = noun(name) != thing(name) or name in numbered
             labelled = form == f"the {what} {{}}" and not code and (aside or not listed)
+            labelled = labelled and not _P["before"].match(what.split()[-1])  # valid until Friday
             said = re.sub(r"^an? (.+?) of (at \w+ )?{}(?= |$)", r"\1: \2{}", self.named[name][0])
             self.named[name] = (f"{what}: {{}}" if labelled else said.removeprefix("the "),)
         return f": {', '.join(slots)}" if listed and not aside else f" ({', '.join(slots)})"
@@ -208,6 +209,7 @@ class _Draft:
     def wording(self) -> Wording:
         """The sentence with all that was added."""
         base, named = self.base, self.named
+        base = _P["vague"].sub("", base) if self.rest or self.amounts else base
         then = _P["then"].search(base) if self.followed else None
         end, aside = then.start() if then else len(base), bool(then or _P["relative"].search(base))
         unnamed = bool(re.search(r"\ban? \w", base)) and not _P["asked"].match(base)
@@ -253,6 +255,7 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
             said = said if moves or not pair[3] else pair[3] + " {{{}}} and {{{}}}"
             base = base[: pair.start()] + said.format(one, other) + base[pair.end() :]
         elif first and _moment(spec.properties[one]) & _moment(spec.properties[other]):
+            base = re.sub(rf" from [\w ]*{noun(one)} to [\w ]*{noun(other)}", "", base)
             base += f" from {{{one}}} to {{{other}}}"
     return base, followed
 
@@ -322,7 +325,8 @@ def _measured(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str
 def _owner(schema: Mapping[str, Any], base: str) -> re.Match[str] | None:
     """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
     of = re.search(r" of (?:the|an?) (\w+)$", _about(schema))
-    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?=$| (?!with\b|called\b)\w)", base) if of else None
+    whole = _P["whole"].pattern
+    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?! with\b| called\b|'){whole}", base) if of else None
 
 
 def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str) -> str:
@@ -347,7 +351,7 @@ def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str
         return f"{whose}{{}} {what}"
     coded = (number and _P["nth"].match(about)) or re.search(rf" (?:{_CODE})$", what)
     if found and (coded or (what != noun(name) and re.search(mark, f"{noun(name)} {about}"))):
-        return f"{what} {{}}"
+        return f"{'the ' * bool(_P['adjective'].match(what))}{what} {{}}"
     if found and number:
         return f"{found} of {{}}"
     if found and (kinds := _P["kinds"].match(about)) and what not in kinds[0]:
