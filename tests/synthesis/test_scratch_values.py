@@ -27,6 +27,7 @@ class Cellar:
             "W-3": {"name": "Summer Rosé", "stock": 7, "open": True},
         }
         self.orders: dict[str, Any] = {"O-1": {"carrier": "GLS"}, "O-2": {"carrier": "GLS"}}
+        self.owners = {"P-1": {"phone": "555-0101"}, "P-2": {"phone": "555-0177"}}
         self.visits: list[Any] = []
 
     def admit_wine(self, name: str) -> dict[str, Any]:
@@ -101,6 +102,16 @@ class Cellar:
         self.visits.append([term, translation])
         return {"terms": term}
 
+    def call_from(self, owner_id: str, phone: str) -> dict[str, Any]:
+        """Change the phone number of an owner.
+
+        Args:
+            owner_id: The owner.
+            phone: The new phone number.
+        """
+        self.owners[owner_id]["phone"] = phone
+        return {"phone": phone}
+
     def switch(self, wine_code: str, sold: bool) -> dict[str, Any]:
         """Set whether a wine is sold.
 
@@ -164,6 +175,13 @@ def test_examples_of_one_call_belong_together(calls: Sequence[ToolCall]) -> None
 def test_a_tool_that_wants_yes_or_no_is_left_alone(calls: Sequence[ToolCall]) -> None:
     """`set whether a wine is sold (sold set to False)`."""
     assert "switch" not in {call.name for call in calls}
+
+
+def test_nobody_moves_to_the_number_of_somebody_else(calls: Sequence[ToolCall]) -> None:
+    phones = values(calls, "call_from", "phone")
+    assert len(phones) > 3
+    assert all(len(phone) == 8 and phone.startswith("555-") for phone in phones)
+    assert not phones & {owner["phone"] for owner in Cellar().owners.values()}
 
 
 def test_nothing_is_set_to_what_it_is(calls: Sequence[ToolCall]) -> None:

@@ -177,6 +177,32 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
             "calculate what a text costs with the translator mo (600 words)",
         ),
         (
+            "Move a rehearsal to a different time on the same day.",
+            {"rehearsal_id": ("R1", "ID."), "new_time": ("19:15", "New time in HH:MM.")},
+            "move rehearsal R1 to 19:15 on the same day",
+        ),
+        (
+            "Enter a day off for a mechanic.",
+            {"mechanic": ("Jo", "First name of the mechanic."), "date": ("2026-10-12", DAY)},
+            "enter a day off for the mechanic Jo on 2026-10-12",
+        ),
+        (
+            "Open a new repair order for a vehicle.",
+            {
+                "plate": ("WN-P 12", "License plate of the vehicle."),
+                "complaint": ("oil leak", "What the customer complains about."),
+            },
+            "open a new repair order for the vehicle with the plate WN-P 12: 'oil leak'",
+        ),
+        (
+            "Update the mileage of a vehicle.",
+            {
+                "plate": ("WN-P 12", "License plate of the vehicle."),
+                "mileage": (4200, "Current reading in kilometers."),
+            },
+            "update the mileage of the vehicle with the plate WN-P 12 to 4200 kilometers",
+        ),
+        (
             "Send an invoice for a delivered job.",
             {"job_id": ("J4", "The delivered job.")},
             "send an invoice for the delivered job J4",

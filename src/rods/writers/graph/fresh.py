@@ -160,6 +160,15 @@ def examples(description: str) -> tuple[Sequence[str], bool]:
     return (values, complete) if plain and (len(values) > 1 or not complete) else ((), False)
 
 
+def later(moment: str, before: str, rng: random.Random) -> str:
+    """A day or a time, after another one of the same kind: nothing ends as it starts."""
+    if len(before) != len(moment) or moment > before:
+        return moment
+    if ":" in before:
+        return f"{min(int(before[:2]) + rng.randint(1, 3), 23):02d}{before[2:]}"
+    return _day_after(datetime.date.fromisoformat(before), rng.randint(1, 5))
+
+
 @functools.cache
 def lists() -> Mapping[str, Any]:
     """The lists of `scratch.toml`; its texts as sets of words."""

@@ -20,7 +20,7 @@ from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, 
 from rods.synthesis.structure.words import noun, order_of, patterns, thing, verb_of, word_lists
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import Json, ToolCall, Value, json_choices, json_type
-from rods.writers.graph.fresh import PATTERNS, examples, listed, lists, word_of
+from rods.writers.graph.fresh import PATTERNS, examples, later, listed, lists, word_of
 from rods.writers.graph.ground import PASSING, Grounder
 from rods.writers.graph.live import Live, typed
 from rods.writers.graph.walk import Walk
@@ -161,13 +161,16 @@ class Inventor(Grounder):
         held = [v for v in live.held(name) if isinstance(v, str)]
         last, first = noun(name).split()[-1], noun(tool).split()[0]
         if "YYYY-MM-DD" in description or any(map(_DATE.fullmatch, held)):
-            return self._later(self._day(held))
+            self._moment = later(self._day(held), self._moment, rng)
+            return self._moment
         if "HH:MM" in description or any(map(_TIME.fullmatch, held)):
             hours = sorted(int(v[:2]) for v in held if _TIME.fullmatch(v)) or [9, 16]
             hour, minute = rng.randint(hours[0], hours[-1]), rng.choice(("00", "15", "30", "45"))
-            return self._later(f"{hour:02d}:{minute}")
+            self._moment = later(f"{hour:02d}:{minute}", self._moment, rng)
+            return self._moment
         new = first in lists()["creates"] or re.match(r"\w+ an? new ", order_of(self._specs[tool]))
-        if new and last in lists()["identities"]:
+        changed = last != "name" and "new " in description.lower()  # nobody moves to a known number
+        if (new or changed) and last in lists()["identities"]:
             return self._new(tool, last) or None
         named, complete = examples(description)
         if named and (complete or new):
@@ -184,16 +187,6 @@ class Inventor(Grounder):
         found = listed("texts", name)
         return named[self._place % len(named)] if named else rng.choice(found) if found else None
 
-    def _later(self, moment: str) -> str:
-        """A day or a time, after the one before it in the same call: nothing ends as it starts."""
-        before, self._moment = self._moment, moment
-        if len(before) != len(moment) or moment > before:
-            return moment
-        if ":" in before:
-            return f"{min(int(before[:2]) + self._rng.randint(1, 3), 23):02d}{before[2:]}"
-        day = datetime.date.fromisoformat(before)
-        return (day + datetime.timedelta(self._rng.randint(1, 5))).isoformat()
-
     def _new(self, tool: str, what: str) -> str:
         """A name or an address of somebody or something that is not there yet."""
         made = set(noun(tool).split())
@@ -203,6 +196,7 @@ class Inventor(Grounder):
             for record in records.values()
             if record.get(what) and made & {field, singular(field)}
         ]
+        theirs = theirs or [str(value) for value in self._live.held(what) if what != "name"]
         ends = [(text.split()[0], text.partition(" ")[2]) for text in theirs]
         mixed = sorted({f"{a} {b}" for a, _ in ends for _, b in ends if b} - {*theirs})
         if what == "name" and mixed and not {a for a, _ in ends} & {*word_lists().first_names}:
@@ -346,10 +340,16 @@ class ScratchWalk(Walk):
             return self._planner.may_blur(tool, name)
         spec = self._base.specs[tool]
         schema = spec.properties[name]
-        if from_description(spec).noun(name) not in order_of(spec).lower():
+        wording = from_description(spec)
+        ends = wording.say[0].endswith(f" to {{{name}}}") and "new" in str(schema)  # `to a seat`
+        if ends or wording.noun(name) not in order_of(spec).lower():
             return False  # nobody says `with a name`
         about, last = str(schema.get("description", "")), noun(name).split()[-1]
-        special = last in lists()["spoken"] or "YYYY-MM-DD" in about or "HH:MM" in about
+        special = (
+            last in lists()["spoken"] | lists()["identities"]
+            or "YYYY-MM-DD" in about
+            or "HH:MM" in about
+        )
         return json_type(schema) == "string" and not json_choices(schema) and not special
 
     def _next_owner(self) -> str:

@@ -93,8 +93,8 @@ class _Draft:
         new, to = bool(re.search(r"\bnew\b", text)), self.verb in _TO
         if found is None or re.match("an? ", found.group()):
             return found is None and new and to and unit != ""
-        owned = to and self.base[found.end() :].startswith(" of {")
-        return owned or (new and self.verb in (*_TO, *_BY))
+        owned = to and _P["owned"].match(self.base, found.end())
+        return bool(owned) or (new and self.verb in (*_TO, *_BY))
 
     def _place(self, what: str, whose: str) -> re.Pattern[str]:
         """Where a thing stands as a whole, neither as `its id` nor before another noun."""
@@ -158,8 +158,8 @@ class _Draft:
     def _append(self, name: str, what: str, form: str, schema: Mapping[str, Any]) -> None:
         """Say an argument behind its owner or behind the clause."""
         base, slot, on = self.base, f"{{{name}}}", _on(what, schema)
-        owned = name in self.required and not on and not self.makes
-        if owned and (near := _owner(schema, base)):
+        near = _owner(schema, base) if name in self.required and not on else None
+        if near and not (self.makes and near.start() < self.makes.end()):
             new = self.verb in _data["writes"]
             its = near[0] if new else re.sub("^an? ", "the ", near[0])
             inside = noun(name) == what and "number of" in _about(schema)
@@ -271,8 +271,10 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
     if kind in ("integer", "number") and (measured := _measured(name, schema, base)):
         most, what = _P["extreme"].match(noun(name)), measured[0]
         return f"{most[0]}{what}" if most and not _P["extreme"].match(what) else what, measured[1]
-    if "YYYY" in str(schema.get("description", "")) and (day := _P["moment"].search(base)):
-        return day[1], ""
+    kinds = {"date": "YYYY", "day": "YYYY", "time": "HH:MM"}
+    for moment in _P["moment"].finditer(base):
+        if kinds[moment[1]] in _moment(schema):
+            return moment[1], ""
     phrase = _P["around"].sub("", about)  # the new phone number, ID of the duplicate ticket
     if " " in phrase and re.search(rf"\b{re.escape(phrase)}\b", base):
         return phrase, ""
