@@ -323,7 +323,7 @@ class Host:
         monkeypatch.setattr("rods.assemble.library.hosted", self._hosted)
         if verb == "trl":
             made = SimpleNamespace(CurriculumGRPOTrainer=self._trainer, grpo_args=self._args)
-            monkeypatch.setattr("rods.integrations.trl.args.require_same", lambda *_: None)
+            monkeypatch.setattr(args_of_trl, "require_same", lambda *_: None)
             monkeypatch.setitem(sys.modules, "rods.integrations.trl", made)
             monkeypatch.setattr("rods.trainers.memory.plan.trl_memory", lambda *_: [])
         else:

@@ -10,7 +10,6 @@ read it. Never scores. A single step is a task of one turn that takes one genera
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from rods.dialects.bounds import TOO_DEEP, value_fault
@@ -75,8 +74,6 @@ def _fault(value: Value) -> str:
     """Why no response could equal this value, or an empty text."""
     if isinstance(value, ToolCall):
         return f"the nested call {value} cannot be written as JSON"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} is not a number that JSON can say"
     inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     return next(filter(None, map(_fault, inner)), "")
 

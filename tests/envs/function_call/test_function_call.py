@@ -255,7 +255,7 @@ def _spoken(text: str) -> dict[str, Any]:
         ({**XLAM, "answers": '[{"name": "weather", "arguments": {"x": NaN}}]'}, "JSON cannot say"),
         ({**XLAM, "tools": "[]"}, "there are no tools"),
         (_spoken("[Sun(city='x')]"), "calls of unknown tools"),
-        (_spoken("[Get Weather (2 days)('Oslo')]"), "arguments by place"),
+        (_spoken("[Get Weather (2 days)('Oslo')]"), "the arguments are positional"),
         (_spoken("[Get Weather (2 days)(city=os.getcwd())]"), "the plain name of a function"),
         (_spoken("[Get Weather (2 days)(city=getcwd())]"), "a call as an argument"),
         (_spoken("[Get Weather (2 days)(city='x]"), "a bracket is not closed"),

@@ -287,7 +287,7 @@ def test_evaluation_has_files_of_its_own_and_nothing_is_held_out(
     assert [t.turns[0].user for t in split.train] == [f"{n}?" for n in range(9) if n != 3]
     assert "1 training tasks stand in evaluation.files" in caplog.text
     assert split.digest != split_tasks(settings, exams[:1]).digest
-    with pytest.raises(ConfigError, match="hold all tasks of the training split"):
+    with pytest.raises(ConfigError, match="each training task shares a scenario with them"):
         split_tasks(settings, settings.tasks)
     plain = {"env": {"name": "python_tool", "tasks": settings.tasks, "held_out": 0}}
     with pytest.raises(ConfigError, match=r"nothing to evaluate on\..*name files"):

@@ -202,8 +202,8 @@ class _Draft:
             code = noun(name) != thing(name) or name in numbered
             labelled = form == f"the {what} {{}}" and not code and (aside or not listed)
             labelled = labelled and not _P["before"].match(what.split()[-1])  # valid until Friday
-            said = re.sub(r"^an? (.+?) of (at \w+ )?{}(?= |$)", r"\1: \2{}", self.named[name][0])
-            self.named[name] = (f"{what}: {{}}" if labelled else said.removeprefix("the "),)
+            phrase = re.sub(r"^an? (.+?) of (at \w+ )?{}(?= |$)", r"\1: \2{}", self.named[name][0])
+            self.named[name] = (f"{what}: {{}}" if labelled else phrase.removeprefix("the "),)
         return f": {', '.join(slots)}" if listed and not aside else f" ({', '.join(slots)})"
 
     def wording(self) -> Wording:
@@ -222,8 +222,8 @@ class _Draft:
             choices = json_choices(self.properties[name]) or ()
             words[name] = {v: v.replace("_", " ") for v in choices if isinstance(v, str)}
         for short in re.findall(r"\b[A-Z]{3,}\b", str(self.properties)):  # SKU, PIN
-            said = re.compile(rf"\b{short}\b", re.I)
-            named = {name: tuple(said.sub(short, form) for form in named[name]) for name in named}
+            word = re.compile(rf"\b{short}\b", re.I)
+            named = {name: tuple(word.sub(short, form) for form in named[name]) for name in named}
         found = Wording((say,), words=words, named=named, drop=drop, nouns=self.nouns)
         return found._replace(described=True, bare=frozenset(self.bare))
 
@@ -251,9 +251,9 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
         first, pair = _P["origin"].match(noun(one)), _P["pair"].search(base)
         if pair and (first or (not pair[1] and (alike or len(texts) == 2))):
             moves = pair[1] or (pair[2] and first and base.partition(" ")[0] in _TOWARD)
-            said = "from {{{}}} to {{{}}}" if moves else "between {{{}}} and {{{}}}"
-            said = said if moves or not pair[3] else pair[3] + " {{{}}} and {{{}}}"
-            base = base[: pair.start()] + said.format(one, other) + base[pair.end() :]
+            template = "from {{{}}} to {{{}}}" if moves else "between {{{}}} and {{{}}}"
+            template = template if moves or not pair[3] else pair[3] + " {{{}}} and {{{}}}"
+            base = base[: pair.start()] + template.format(one, other) + base[pair.end() :]
         elif first and _moment(spec.properties[one]) & _moment(spec.properties[other]):
             base = re.sub(rf" from [\w ]*{noun(one)} to [\w ]*{noun(other)}", "", base)
             base += f" from {{{one}}} to {{{other}}}"
