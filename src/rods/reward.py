@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rods.errors import RewardError
 from rods.task import Task
@@ -67,21 +67,45 @@ def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:
     """Apply a reward; an invalid trajectory is never scored.
 
     Raises:
-        RewardError: the reward is not a finite number.
+        RewardError: the reward is no score, or not a finite number.
     """
     if not trajectory.valid:
         return Score(0.0, valid=False, reason=trajectory.failure)
-    result = function(task, trajectory)
-    if not math.isfinite(result.value):
-        raise RewardError(f"task {task.id}: the reward is {result.value}, not a finite number.")
-    return result
+    return _checked(function(task, trajectory), task)
 
 
 def score_group(function: Reward, group: Group) -> list[Score]:
-    """One score for each member, in order."""
-    if isinstance(function, GroupReward):
-        return function.score_group(group)
-    return [score(function, group.task, t) for t in group.trajectories]
+    """One score for each member, in order.
+
+    Raises:
+        RewardError: one of them is no score, or not a finite number, or there are too few.
+    """
+    if not isinstance(function, GroupReward):
+        return [score(function, group.task, t) for t in group.trajectories]
+    found: Any = function.score_group(group)
+    many = len(group.trajectories)
+    if not isinstance(found, list) or len(found) != many:
+        raise RewardError(
+            f"task {group.task.id}: score_group returned {found!r:.200}, expected a list of "
+            f"{many} scores."
+        )
+    return [_checked(result, group.task) for result in found]
+
+
+def _checked(result: object, task: Task) -> Score:
+    """What a user's function returned, if it is a score."""
+    if not isinstance(result, Score):
+        raise RewardError(
+            f"task {task.id}: the reward returned {result!r:.200}, not a score. Return "
+            "rods.Score(value)."
+        )
+    try:
+        finite = math.isfinite(result.value)
+    except TypeError:  # such as Score(None)
+        finite = False
+    if not finite:
+        raise RewardError(f"task {task.id}: the reward is {result.value!r}, not a finite number.")
+    return result
 
 
 class Rewards:

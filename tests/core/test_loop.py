@@ -310,7 +310,7 @@ def test_every_evaluation_shows_how_far_it_is(tmp_path: Path) -> None:
     made = start(tmp_path / "run", settings(updates=1))
     train(replace(parts("rods"), evaluate=evaluate), made, screen)
     for when in ("before", "after"):
-        assert screen.counts[f"held-out evaluation {when}"][:2] == [(1, 7), (7, 7)]
+        assert screen.counts[f"held-out evaluation {when} training"][:2] == [(1, 7), (7, 7)]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

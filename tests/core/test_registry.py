@@ -200,7 +200,7 @@ def test_a_file_that_was_corrected_is_loaded(tmp_path: Path) -> None:
     """In a notebook, the process goes on after the mistake."""
     file = tmp_path / "own.py"
     file.write_text(f"{MODULE}\nraise ValueError('odd')")
-    with pytest.raises(ConfigError, match="ValueError: odd"):
+    with pytest.raises(ConfigError, match=r"ValueError in own\.py, line \d+: odd"):
         make_environment(f"{file}:Shelf")
     file.write_text(f"{MODULE}\nCORRECTED = 1\n")
     assert make_environment(f"{file}:Shelf").name == "notes"

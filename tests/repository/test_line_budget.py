@@ -29,7 +29,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 405),
-    "other modules at the top": Budget(TOP, 2_800, 3_009),
+    "other modules at the top": Budget(TOP, 2_800, 3_033),
     "config": Budget(("config",), 1_500, 1_589),
     "rollout": Budget(("rollout",), 1_800, 1_949),
     "curriculum": Budget(("curriculum",), 1_200, 1_617),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_512),
     "suites": Budget(("suites",), 1_900, 1_751),
-    "all of src/rods": Budget((".",), 56_000, 66_033, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 66_057, ("envs/repo/repositories",)),
 }
 
 

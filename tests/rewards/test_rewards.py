@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from rods.env import TurnVerdict
-from rods.errors import ConfigError
-from rods.reward import score
+from rods.errors import ConfigError, RewardError
+from rods.reward import Score, score, score_group
 from rods.rewards import get_reward
-from rods.trajectory import Step, Trajectory
+from rods.task import Task
+from rods.trajectory import Group, Step, Trajectory
 from rods.trajectory_codec import read_parquet, write_parquet
-from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
+from rods.types import FinishReason, Json, ParseVerdict, StopReason, ToolCall, ToolResult
 from worlds import notes_task
 
 TASK = notes_task([("a", [ToolCall("total")])] * 4)
@@ -86,6 +89,49 @@ def test_format_is_tried_times_well_formed_plus_succeeded(
     result = score(get_reward("format"), TASK, played(GOOD, steps=steps))
     assert result.value == expected
     assert set(result.parts) == {"tried", "format", "succeeded"}
+
+
+class Grouped:
+    """A group reward that returns what it is given."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def __call__(self, task: Task, trajectory: Trajectory) -> Score:
+        return self.score_group(Group(task, [trajectory], 0))[0]
+
+    def score_group(self, group: Group) -> list[Score]:
+        return self.found
+
+    def state_dict(self) -> dict[str, Json]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Json]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, r"the reward returned None, not a score\. Return rods\.Score\(value\)\."),
+        (1.0, r"the reward returned 1\.0, not a score"),
+        ((1.0, {}), "not a score"),
+        (Score(cast("float", None)), "the reward is None, not a finite number"),
+        (Score(cast("float", "1")), "the reward is '1', not a finite number"),
+        (Score(float("nan")), "the reward is nan, not a finite number"),
+    ],
+)
+def test_what_is_no_score_is_refused_by_name(returned: Any, message: str) -> None:
+    group = Group(TASK, [played(GOOD), played(BAD)], 0)
+    for reward in (lambda *_: returned, Grouped([Score(1.0), returned])):
+        with pytest.raises(RewardError, match=message):
+            score_group(reward, group)
+
+
+@pytest.mark.parametrize("found", [None, [], [Score(1.0)], Score(1.0)])
+def test_a_group_reward_gives_each_member_a_score(found: Any) -> None:
+    group = Group(TASK, [played(GOOD), played(BAD)], 0)
+    with pytest.raises(RewardError, match="expected a list of 2 scores"):
+        score_group(Grouped(found), group)
 
 
 def test_parts_tell_state_from_results() -> None:
