@@ -104,12 +104,12 @@ class ResultRule(Protocol):
     """An environment that compares results by a rule of its own; others compare values."""
 
     def result_key(self, content: str) -> str:
-        """What results that count as equal have in common."""
+        """Return a key that is the same for results that count as equal."""
         ...
 
 
 def result_key(environment: object) -> Callable[[str], str]:
-    """How results of an environment are compared: two are equal if this gives the same of both."""
+    """Return the function whose values are equal for results that count as equal."""
     rule = ability(environment, ResultRule)
     return rule.result_key if rule else by_value
 

@@ -15,8 +15,9 @@ import pytest
 from rods.cli.hosts import Started
 from rods.config import RunConfig, Start
 from rods.errors import StoreError
-from rods.infra import files
-from rods.infra.files import claimed, write_atomic
+from rods.infra import claims, files
+from rods.infra.claims import claimed
+from rods.infra.files import write_atomic
 from rods.store import new_run_dir
 from verbs import held, rods
 
@@ -148,7 +149,7 @@ def test_a_lock_that_its_holder_has_removed_holds_nobody(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was opened before it was removed: another process would make a new one, and hold that."""
-    real, opened = files.locked, list[Path]()
+    real, opened = claims.locked, list[Path]()
 
     def late(path: Path, busy: str) -> int:
         handle = real(path, busy)
@@ -157,7 +158,7 @@ def test_a_lock_that_its_holder_has_removed_holds_nobody(
             path.unlink()
         return handle
 
-    monkeypatch.setattr(files, "locked", late)
+    monkeypatch.setattr(claims, "locked", late)
     with claimed(folder / "x"):
         assert len(opened) == 2 and (folder / ".x.lock").exists()
 
@@ -165,13 +166,13 @@ def test_a_lock_that_its_holder_has_removed_holds_nobody(
 def test_what_was_written_meanwhile_is_not_overwritten(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = files.locked
+    real = claims.locked
 
     def slow(path: Path, busy: str) -> int:
         (folder / "x").write_text("the other's")
         return real(path, busy)
 
-    monkeypatch.setattr(files, "locked", slow)
+    monkeypatch.setattr(claims, "locked", slow)
     with pytest.raises(StoreError, match="exists"), claimed(folder / "x"):
         pytest.fail("it may be written")
     assert (folder / "x").read_text() == "the other's"

@@ -251,7 +251,10 @@ def test_the_teacher_teaches_and_repeats_itself(tokenizer) -> None:
         (["--hidden", "100", "--layers", "2"], "a multiple of 128"),
         (["--hidden", "128"], "at least 2 layers"),
         (["--wheel", "absent.whl"], "absent.whl"),
-        (["--kind", "math", "--out", "file"], "file: making it failed: File exists"),
+        (
+            ["--kind", "math", "--out", "file"],
+            "file is a file; expected a folder",
+        ),
     ],
 )
 def test_a_mistake_of_the_command_is_one_message_and_status_2(

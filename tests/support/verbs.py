@@ -15,7 +15,7 @@ from rods.cli import main as program
 HOLD = """
 import sys
 from pathlib import Path
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 with claimed(Path(sys.argv[1]), "file", "folder"):
     print("held", flush=True)
     sys.stdin.read()

@@ -14,7 +14,7 @@ from rods.dialects import structured
 from rods.envs import make_environment
 from rods.envs.originals import original_tasks, split_tasks
 from rods.errors import ConfigError
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 from rods.task import Task
 
 

@@ -13,7 +13,8 @@ import typer
 from rods.cli import common
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError
-from rods.infra.files import claimed, write_atomic
+from rods.infra.claims import claimed
+from rods.infra.files import write_atomic
 from rods.infra.interrupt import ctrl_c
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet

@@ -20,7 +20,7 @@ from rods.config.bundled import BUNDLED, is_missing_path
 from rods.dialects import Dialect, InlineDialect, get_dialect, structured
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 from rods.infra.text import quoted
 from rods.store import MANIFEST, RunDirectory
 from rods.suites import make_suite

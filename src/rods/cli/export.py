@@ -9,7 +9,7 @@ import typer
 
 from rods.cli.common import AsJson, print_results, say
 from rods.cli.evaluate import located
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 
 
 def export(

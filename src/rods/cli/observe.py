@@ -12,7 +12,7 @@ from rich.table import Table
 from rods.cli.common import AsJson, numbers, overrides_of, print_results, say
 from rods.config import load_config
 from rods.errors import ConfigError
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 
 
 def observe(

@@ -16,7 +16,7 @@ from rods.config import load_config
 from rods.envs import make_environment
 from rods.envs.originals import require_own
 from rods.errors import ConfigError, PrerequisiteError, StoreError
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
 from rods.infra.text import quoted

@@ -14,8 +14,8 @@ import typer
 from rods.cli.common import AsJson, Resume, overrides_of, print_results, progress, resumed, say
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
+from rods.infra.claims import claimed
 from rods.infra.dotted import override
-from rods.infra.files import claimed
 from rods.infra.interrupt import ctrl_c
 from rods.infra.text import counted, quoted
 from rods.store import RunDirectory, new_run_dir, require_free

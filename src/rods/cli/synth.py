@@ -23,7 +23,8 @@ from rods.envs import make_environment
 from rods.envs.originals import brings_tasks, own_tasks, split_tasks
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 from rods.evaluation.check import without_broken
-from rods.infra.files import claimed, disk
+from rods.infra.claims import claimed
+from rods.infra.files import disk
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address

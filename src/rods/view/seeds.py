@@ -20,7 +20,7 @@ from nicegui import ui
 from rods.env import Environment
 from rods.errors import RodsError, TaskError
 from rods.evaluation.check import replaying
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 from rods.synthesis.base import Base
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.stages import stage_of

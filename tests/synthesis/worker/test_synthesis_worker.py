@@ -97,14 +97,14 @@ def test_the_file_belongs_to_its_tasks(tmp_path: Path) -> None:
         SynthesisWorker(tmp_path / "broken.sqlite", SETTINGS)
 
 
-@pytest.mark.parametrize("where", ["q-training.jsonl.part", "q.log"])
+@pytest.mark.parametrize("where", ["q-training.jsonl.PID.part", "q.log"])
 def test_a_full_disk_at_the_start_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     real = Path.open
 
     def full(self: Path, *args: Any, **more: Any) -> Any:
-        if self.name == where:
+        if self.name == where.replace("PID", str(os.getpid())):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(self, *args, **more)
 

@@ -13,8 +13,8 @@ from rods.cli.hosts import left_off, outlined, require_meant, started
 from rods.config import Start, with_overrides
 from rods.errors import PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
+from rods.infra.claims import claimed
 from rods.infra.dotted import override
-from rods.infra.files import claimed
 
 ROWS = "per_device_train_batch_size"
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`

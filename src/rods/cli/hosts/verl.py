@@ -13,7 +13,7 @@ from rods.cli.hosts import left_off, outlined, require_meant, started
 from rods.config import RunConfig, Start
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PrerequisiteError
-from rods.infra.files import claimed
+from rods.infra.claims import claimed
 
 NODES, GPUS = "--nodes", "--gpus"
 RESUME = "trainer.resume_mode="  # word of verl's that holds for one start, not for a resume of it
