@@ -93,7 +93,7 @@ def score_group(function: Reward, group: Group) -> list[Score]:
 
 
 def _checked(result: object, task: Task) -> Score:
-    """What a user's function returned, if it is a score."""
+    """Return the result of a user's function, or raise `RewardError` for one that is no score."""
     if not isinstance(result, Score):
         raise RewardError(
             f"task {task.id}: the reward returned {result!r:.200}, not a score. Return "

@@ -51,7 +51,7 @@ FORMAT = 3
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
 BEFORE_MANIFEST = (LOCK, f"{MANIFEST}.")
-"""How the names begin of all that a folder holds until its manifest is there."""
+"""Prefixes of the only names that a run folder holds before its manifest is written."""
 
 _log = logging.getLogger(__name__)
 

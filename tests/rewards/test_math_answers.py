@@ -62,7 +62,9 @@ RIGHT = table(r"""
 \frac13 :=  0.333333  |  0.3333333  |  0.\overline{3}  |  0.\bar{3}  |  1/3
 50\% :=  50%  |  50  |  0.5  |  \frac12  |  50 percent  |  50\text{ percent}
 12\text{ cm} :=  12  |  12 cm  |  12\text{ cm}  |  12\text{ centimeters}  |  12 centimeters
-    |  12\mathrm{cm}
+    |  12 centimetres  |  12\mathrm{cm}
+17 m :=  17 metres  |  17 metre
+17 l :=  17 litres  |  17 liters
 12 :=  12 cm^2  |  12 cm²  |  12 \text{ cm}^2  |  12\text{ cm}^{2}  |  12 \mathrm{~cm}^2
     |  12 \mathrm{cm^2}  |  12 \text{ cm^2}  |  12 m³  |  12cm²  |  12 square cm  |  12 sq. cm
     |  12 cubic meters  |  12 m/s²  |  12 \text{ m/s}^2  |  12 km/h  |  12 ft²  |  \text{12 cm}
@@ -291,6 +293,7 @@ Oslo :=  solo
 0.5 :=  50  |  0.5%  |  5
 €5 :=  £5  |  \$5  |  ₩5
 5\text{ m} :=  5\text{ cm}  |  5 cm  |  5 m²  |  5\text{ m}^2  |  5 feet  |  5\text{ m/s}
+12 cm :=  12 metres  |  12 millimetres
 12 cm :=  12 cm^2  |  12 cm²  |  12 \text{ cm}^2  |  12 m  |  12 square centimeters  |  12 hours
 12\text{ cm}^2 :=  12 cm  |  12 cm³  |  12 m²  |  12 square meters  |  12\text{ cm}^3
     |  12 cubic centimeters  |  \text{12 cm}

@@ -116,20 +116,23 @@ Number = TypeVar("Number", int, float)
 
 
 def numbers(
-    text: str, option: str, kind: type[Number], example: str, count: int = 0
+    text: str, option: str, kind: type[Number], example: str, pair: bool = False
 ) -> list[Number]:
-    """Return the numbers between the commas of an option; with `count`, exactly so many.
+    """Return the numbers between the commas of an option; of a `pair`, exactly two.
 
     Raises:
-        ConfigError: something else stands there, such as `null`, `nan` or `inf`.
+        ConfigError: one is missing or is no finite number, such as `null`, `nan` or `inf`.
     """
+    parts = text.split(",") if pair else [part for part in text.split(",") if part.strip()]
     try:
-        found = [kind(part) for part in text.split(",") if count or part.strip()]
-        if len(found) != (count or len(found) or bool(text)) or not all(map(math.isfinite, found)):
-            raise ValueError(text)
-    except (ValueError, OverflowError) as error:
-        what = "expected whole numbers" if kind is int else "expected two numbers"
-        raise ConfigError(f"{option} {text!r}: {what}, such as {example}.") from error
+        found = [kind(part) for part in parts]
+        finite = all(map(math.isfinite, found))
+    except (ValueError, OverflowError):
+        found, finite = [], False
+    missing = len(found) != 2 if pair else bool(text) and not found
+    if missing or not finite:
+        kinds = "two" if pair else "whole"
+        raise ConfigError(f"{option} {text!r}: expected {kinds} numbers, such as {example}.")
     return found
 
 

@@ -42,7 +42,7 @@ def observe(
     if target is not None:
         require_ending(target)
         context.with_resource(claimed(target))
-    low, high = numbers(span, "--range", float, "-1,1", count=2)
+    low, high = numbers(span, "--range", float, "-1,1", pair=True)
     if not low < high:
         raise ConfigError(f"--range {span!r}: the first must be less than the second.")
     observed = judged(

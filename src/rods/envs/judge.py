@@ -72,7 +72,7 @@ class TurnReplay:
 
 
 Key: TypeAlias = Callable[[str], str]
-"""What results that count as equal have in common, of the content of one."""
+"""Maps the content of a result to a key; results with one key count as equal."""
 Replay: TypeAlias = tuple[TurnReplay, ...]
 """The ground truth of a task, executed in a fresh world."""
 

@@ -1,6 +1,8 @@
-"""Names of what commands write: one process at a time has a name, from before the work to its end.
+"""Names of what commands write: one process at a time holds a name, while it works.
 
-with claimed(Path("variants.jsonl")): ...    # StoreError where another process writes it
+Owns the lock beside a file and the folders that a command makes. Never writes the file itself.
+
+    with claimed(Path("variants.jsonl")): ...    # StoreError if another process writes it
 """
 
 from __future__ import annotations

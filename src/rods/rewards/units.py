@@ -14,10 +14,12 @@ from typing import NamedTuple
 _NAMES = {
     name: names.split()[0]
     for names in [
-        "mm millimeter", "cm centimeter", "m meter", "km kilometer", "in inch inches",
+        "mm millimeter millimetre", "cm centimeter centimetre", "m meter metre",
+        "km kilometer kilometre", "in inch inches",
         "ft foot feet", "yd yard", "mi mile", "mg milligram", "g gram", "kg kilogram", "oz ounce",
         "lb pound £", "ton", "ms millisecond", "s sec second", "min minute", "h hr hour", "day",
-        "week", "month", "year", "ml milliliter", "l liter", "mph", "km/h kph kmh", "kwh",
+        "week", "month", "year", "ml milliliter millilitre", "l liter litre", "mph", "km/h kph kmh",
+        "kwh",
         "am a.m. a.m", "pm p.m. p.m", "dollar usd \\$", "euro €", "cent ¢",
     ]
     for name in names.split()

@@ -154,7 +154,7 @@ def _closing(text: str, start: int) -> int:
 
 def _named(name: str, call: PyCall) -> dict[str, Value]:
     if call.positional:
-        raise SyntaxError(f"{name}: the arguments are positional, and nothing tells their names")
+        raise SyntaxError(f"{name}: the arguments are positional, so their parameters are unknown")
 
     def refuse(inner: PyCall) -> None:
         raise SyntaxError(f"{name}: a call as an argument")

@@ -28,7 +28,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 REWORDED = 0.35  # Share of the nouns of a training text that are exchanged
 _SLOT = re.compile(r"\{([^{}]+)\}")
 _RANGE = re.compile(r"(date )?(\d+)\.\.(\d+)")
-PATTERNS = ("writers", "graph", "scratch.toml")  # Patterns of what descriptions tell
+PATTERNS = ("writers", "graph", "scratch.toml")  # Patterns of what descriptions state
 _WORD = re.compile(r"[A-Za-z]{4,}")
 
 Draw = Callable[[random.Random], Scalar]
