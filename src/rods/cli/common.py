@@ -131,8 +131,8 @@ def numbers(
         found, finite = [], False
     missing = len(found) != 2 if pair else bool(text) and not found
     if missing or not finite:
-        kinds = "two" if pair else "whole"
-        raise ConfigError(f"{option} {text!r}: expected {kinds} numbers, such as {example}.")
+        what = "expected two numbers" if pair else "expected whole numbers"
+        raise ConfigError(f"{option} {text!r}: {what}, such as {example}.")
     return found
 
 
