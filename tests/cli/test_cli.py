@@ -260,6 +260,8 @@ PPO = (
         (["train", "--variants", "4"], "--variants. Did you mean '--evaluation.variants'?"),
         (["verl", "--profil", "x", "a=b"], "there is no setting or option --profil. Did you mean"),
         (["check", "--evry"], "Did you mean '--every'?"),
+        (["eval", "--out", "x"], "option --out. The results are printed; `--json > FILE`"),
+        (["view", "--out", "x"], "there is no setting or option --out.\n"),
         (["observe", "--forms", "x"], "there is no setting or option --forms."),
         (["experiment", "--train.lrr", "1", "nowhere"], "there is no experiment 'nowhere'"),
         (["train", "--lr", "3"], "there is no setting or option --lr. Did you mean '--train.lr'?"),

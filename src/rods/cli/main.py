@@ -201,6 +201,8 @@ class _Verb(TyperCommand):
                 asked = value if value.lower() in ALGORITHMS else name[2:]
                 theirs = f" Did you mean '--trl.{key}'?" if ctx.info_name == "trl" else ""
                 hint = _hint(asked, values | exact, "--") or theirs
+                if key == "out" and "--json" in own:
+                    hint = " The results are printed; `--json > FILE` keeps them."
                 raise ConfigError(f"there is no setting or option {name}.{hint}")
         rest = super().parse_args(ctx, ours)
         ctx.args += settings

@@ -56,6 +56,8 @@ def _likeness(one: str, other: str) -> float:
     (here, _, ours), (there, _, theirs) = one.rpartition("."), other.rpartition(".")
     short = theirs == _initials(ours) or ours == _initials(theirs)
     last = 0.95 if short else difflib.SequenceMatcher(None, ours, theirs).ratio()
+    if not short and ours[:1] != theirs[:1]:  # people seldom mistype the first letter
+        last *= 0.9
     if not here:
         return last if not there else 0.88 * last
     return LAST * last + (1 - LAST) * difflib.SequenceMatcher(None, here, there).ratio()
