@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import rods.recipes
+from page_blocks import blocks_of
 from places import ROOT, SOURCE
 from rods import registry
 from rods.config import load_config
@@ -19,7 +21,10 @@ from rods.errors import ConfigError
 from rods.registry import provides, read_recipe, recipe_file, recipe_names
 from rods.rewards import REWARDS, get_reward
 from rods.rewards.filters import FILTERS
+from rods.store import RunDirectory
 from sweeps import slow
+from tir_cases import CALL, RIGHT, WRONG, play, question
+from verbs import rods as program
 
 NAMES = recipe_names()
 SECTIONS = ["Claim", "Command", "Curve", "Differences"]
@@ -177,6 +182,43 @@ def test_a_copy_of_a_recipe_is_read_and_a_changed_provides_is_refused(tmp_path: 
     own.write_text(text.replace('toolrl = "reward:ToolRlReward"', 'mine = "reward:Mine"'))
     with pytest.raises(ConfigError, match=r"own\.toml: only bundled recipes may have \[provides\]"):
         load_config(str(own), "small")
+
+
+GUIDE = ROOT / "docs" / "developers" / "recipes.md"
+STEPS = "test_the_steps_of_the_page_on_recipes_add_one"
+
+
+@pytest.mark.slow
+def test_the_steps_of_the_page_on_recipes_add_one(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reward, settings, command = (b.text for b in blocks_of(GUIDE) if b.mark == f"test {STEPS}")
+    folder = folders / "thrifty_math"
+    folder.mkdir()
+    (folder / "reward.py").write_text(f'"""A reward."""\n\n{reward}', encoding="utf-8")
+    (folder / "recipe.toml").write_text(settings, encoding="utf-8")
+    registry._provides.cache_clear()
+    monkeypatch.setattr(rods.recipes, "__path__", [*rods.recipes.__path__, str(folders)])
+    monkeypatch.chdir(tmp_path)
+    assert "thrifty_math" in recipe_names() and profiles("thrifty_math") == ["full", "small"]
+    full = load_config("thrifty_math", "full")
+    assert (full.rollout.calls, full.stages[0].reward) == (4, "thrifty_math")
+    paid = get_reward("thrifty_math")
+    steps = ([CALL, RIGHT], [CALL, CALL, CALL, RIGHT], [CALL, WRONG])
+    assert [paid(question(), play(*s)).value for s in steps] == [1.0, pytest.approx(0.8), 0.0]
+    short = "--evaluation.tasks 2 --evaluation.samples 0 --model.threads 1 --rollout.k 2"
+    assert program(*f"{command} {short}".split()[1:], monkeypatch=monkeypatch) == 0
+    kinds = [row["kind"] for row in RunDirectory.open(tmp_path / "runs" / "try").metrics()]
+    assert kinds.count("step") == 1
+
+
+def test_the_page_on_recipes_names_the_parts_of_a_folder_and_is_short() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 60
+    assert re.findall(r"\*([A-Z][\w ]+)\*", text) == [*SECTIONS, "What fools it"]
+    named = re.findall(r"`(\w+\.(?:py|toml|md))`", text)
+    assert {"reward.py", "dialect.py", "filter.py", "recipe.toml", "README.md"} <= {*named}
+    assert [*re.findall(r"^## (\d)\. ", text, re.M)] == ["1", "2", "3"]
 
 
 def test_a_broken_recipe_is_named(folders: Path) -> None:

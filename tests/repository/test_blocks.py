@@ -158,6 +158,12 @@ def test_invariant_11_each_block_has_a_mark() -> None:
     assert not [place(b) for b in BLOCKS if not b.mark and b.language != "text"]
 
 
+def test_a_block_directly_below_a_mark_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("## Try it\n<!-- parsed -->\n    rods doctor\n\nText\n    that is no code.\n")
+    assert [(block.text, block.mark) for block in blocks_of(page)] == [("rods doctor", "parsed")]
+
+
 PARSED = [block for block in BLOCKS if block.mark == "parsed"]
 
 

@@ -40,7 +40,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
             at = next(n for n in range(at + 1, len(lines)) if lines[n].strip() == "```")
             body, language = lines[start + 1 : at], fence[2]
             at += 1
-        elif re.match(r"    \S", lines[at]) and (not start or not lines[start - 1].strip()):
+        elif re.match(r"    \S", lines[at]) and _may_begin(lines[:start]):
             while at < len(lines) and (lines[at].startswith("    ") or not lines[at].strip()):
                 at += 1
             body, language = [line[4:] for line in lines[start:at]], ""
@@ -51,3 +51,8 @@ def blocks_of(page: Path) -> Iterator[Block]:
         mark = MARK.search(above) or rest
         yield Block(page, start + 1, language, "\n".join(body).strip("\n"), mark[1] if mark else "")
         above = ""
+
+
+def _may_begin(before: list[str]) -> bool:
+    """Whether an indented line is code: after a blank line, or a mark that has its own line."""
+    return not before or not before[-1].strip() or before[-1].startswith("<!-- ")
