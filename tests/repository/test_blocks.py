@@ -16,6 +16,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
