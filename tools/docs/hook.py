@@ -15,6 +15,7 @@ from links import rewrite
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from tooltips import meanings, with_meanings
 
 ROOT = Path(__file__).parents[2]
 RECIPES, EXAMPLES = ROOT / "src" / "rods" / "recipes", ROOT / "examples"
@@ -22,6 +23,9 @@ OTHERS = {"CONTRIBUTING.md": "developers/contributing.md", "CHANGELOG.md": "deve
 INTERNAL = re.compile(
     r"<li>(?:(?!</li>).)*?__pydantic_extra__.*?</li>|<p>Validators:</p>\s*<ul>.*?</ul>", re.DOTALL
 )
+CONCEPTS = ROOT / "docs" / "start" / "concepts.md"
+UNMARKED = {"start/concepts.md", "reference/settings.md", "reference/cli.md"}
+"""Pages whose words get no meaning on hover: the words' own page, and tables of names."""
 HOME = {"README.md": "index.md"}
 """The site's home answers what the README answers."""
 
@@ -41,9 +45,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return rewrite(for_the_site(markdown), sources[page.file.src_uri], pages | HOME)
 
 
-def on_page_content(html: str, **_: object) -> str:
-    """Leave out what only pydantic calls: the field of extra keys, and validators."""
-    return INTERNAL.sub("", html)
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Explain words; leave out what only pydantic calls: the field of extra keys, validators."""
+    html = INTERNAL.sub("", html)
+    if page.file.src_uri in UNMARKED or page.file.src_uri.startswith("reference/api/"):
+        return html
+    return with_meanings(html, meanings(CONCEPTS.read_text(encoding="utf-8")))
 
 
 def _elsewhere() -> dict[str, str]:
