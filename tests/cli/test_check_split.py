@@ -12,6 +12,7 @@ import pytest
 
 from rods.abilities import unvaried
 from rods.assemble.refusals import require_variants
+from rods.cli.common import say
 from rods.config import load_config
 from rods.errors import SynthesisError
 from rods.split import split
@@ -193,6 +194,61 @@ def test_a_tool_that_a_faulty_training_task_calls_is_not_said_to_be_in_held_out_
     assert rods(*words, monkeypatch=monkeypatch) == (verb == "check")
     seen = " ".join(("".join(capsys.readouterr()) + caplog.text).split())
     assert "Of the tasks without a fault, only held-out ones call free: add" in seen
+
+
+def test_what_is_left_out_is_stated_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Files are read for the tasks and again for their splits, in `rods train` even more often."""
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(6, None)
+    rows, train, held_out = split_rows()
+    rows[0]["provenance"]["review"] = "rejected"
+    tasks, evaluation = tmp_path / "tasks.jsonl", tmp_path / "evaluation.jsonl"
+    tasks.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    evaluation.write_text("\n".join(map(json.dumps, (train[-1], held_out[-1]))), encoding="utf-8")
+    words = ("--env.name", "./desk.py:desk", "--env.tasks", str(tasks), "--env.held_out", "0.5")
+    words = (*words, "--evaluation.files", str(evaluation))
+    assert rods("check", *words, monkeypatch=monkeypatch) == 0
+    shown = "".join(capsys.readouterr()) + caplog.text
+    for what in ("1 of 6 tasks are rejected in a review", "1 training tasks stand in"):
+        assert shown.count(what) == 1, shown
+
+
+def test_a_finding_names_its_task_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(6, None)
+    rows = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
+    rows[0]["world"]["classes"] = ["Bureau"]
+    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    name = Task.from_json(rows[0]).id
+    assert rods("check", *FILES, "--json", monkeypatch=monkeypatch) == 1
+    (found,) = json.loads(capsys.readouterr().out)["rows"]
+    assert "Bureau" in found["detail"] and name not in found["detail"]
+    assert rods("synth", *FILES, "--n", "1", "--out", "v.jsonl", monkeypatch=monkeypatch) == 0
+    assert [m.count(name) for m in caplog.messages if "is skipped" in m] == [1]
+
+
+def test_of_several_processes_the_first_one_speaks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`torchrun` and `accelerate launch` number theirs; each may still end with its own error."""
+    for rank, shown in (("0", True), ("1", False)):
+        monkeypatch.setenv("RANK", rank)
+        say("a note")
+        assert ("a note" in capsys.readouterr().err) is shown
+        assert rods("check", "--dialect", "hermes", monkeypatch=monkeypatch) == 2
+        assert "--dialect has no effect" in capsys.readouterr().err
 
 
 def test_an_environment_that_shows_no_initial_states_is_named_with_what_to_add(

@@ -59,7 +59,8 @@ def check(
         raise ConfigError("--dialect has no effect without --model MODEL. Leave it out.")
     from rods.assemble.refusals import writers_of
 
-    config = load_config(recipe, overrides=overrides_of(context.args, "check", "env"))
+    asked = overrides_of(context.args, "check", "env", "evaluation.files")
+    config = load_config(recipe, overrides=asked)
     settings = config.env
     environment = make_environment(settings.name, settings.arguments)
     rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)

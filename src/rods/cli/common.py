@@ -107,9 +107,13 @@ def print_results(data: object, *shown: RenderableType) -> None:
         out().print(one, markup=not plain, highlight=not plain)
 
 
-def say(text: str) -> None:
-    """Print a line on standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False).print(text)
+def say(text: str, always: bool = False) -> None:
+    """Print a line on standard error; of several processes (`torchrun`), the first one does.
+
+    `always`: each of them does, as with its error.
+    """
+    if always or os.environ.get("RANK", "0") == "0":
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False).print(text)
 
 
 Number = TypeVar("Number", int, float)

@@ -248,7 +248,7 @@ def main() -> None:
         say("interrupted.")
         sys.exit(130)
     except RodsError as error:
-        say(f"rods: {error}")
+        say(f"rods: {error}", always=True)
         sys.exit(2)
 
 

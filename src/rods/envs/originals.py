@@ -9,6 +9,7 @@ are, which files it reads and how both are split is the environment's business.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from rods.errors import ConfigError, TaskError
 from rods.split import Split, given_split
 from rods.task import Task, read_tasks
 
-_LOG = logging.getLogger(__name__)
+_note = functools.cache(logging.getLogger(__name__).warning)  # files are read more than once
 
 
 def original_tasks(settings: EnvSettings, environment: Environment | None = None) -> list[Task]:
@@ -91,7 +92,7 @@ def not_rejected(tasks: Sequence[Task], file: str | Path) -> list[Task]:
         raise TaskError(f"{file}: all {len(tasks)} tasks are rejected (provenance.review).")
     if left := len(tasks) - len(kept):
         what = "rejected in a review (provenance.review) and left out"
-        _LOG.warning("%s: %d of %d tasks are %s", file, left, len(tasks), what)
+        _note(f"{file}: {left} of {len(tasks)} tasks are {what}")
     return kept
 
 
@@ -136,7 +137,8 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     theirs = {task.provenance.scenario for task in held_out}
     train = tuple(t for t in split.train if t.provenance.scenario not in theirs)
     if left := len(split.train) - len(train):
-        _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
+        named = ", ".join(evaluation)
+        _note(f"{left} training tasks stand in evaluation.files ({named}) too and are left out")
     if not train:
         raise ConfigError(
             "evaluation.files: each training task shares a scenario with them, so none is left. "

@@ -67,5 +67,6 @@ def require_env(task: Task, env: str) -> None:
 
 
 def named(task: Task) -> str:
-    """A task in messages."""
-    return f"task {task.id} ({task.provenance.origin or 'no origin'})"
+    """A task in messages: its id, and its name if it has one."""
+    own = task.provenance.origin != task.id
+    return f"task {task.id}{f' ({task.provenance.origin})' if own else ''}"

@@ -119,7 +119,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
             found += _misnamed(task, environment)
             first, second = _replay(task, environment), _replay(task, environment)
         except (TaskError, EnvError) as error:
-            found.append((TaskFault.UNREACHABLE, -1, str(error)))
+            found.append(_refused(task, error))
         else:
             calls += 2 * sum(len(turn.results) for turn in first)
             found += [*_unreachable(task, first), *_unstable(task, first, second)]
@@ -142,7 +142,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
             faulty = _unreachable(task, _replay(task, environment))
             fault = next(chain(_misnamed(task, environment), faulty), None)
         except (TaskError, EnvError) as error:
-            fault = TaskFault.UNREACHABLE, -1, str(error)
+            fault = _refused(task, error)
         if fault is None:
             kept.append(task)
         else:
@@ -160,8 +160,9 @@ def without_broken(
     """
     kept, faults = replaying(tasks, environment)
     for row in faults[:SHOWN]:
-        named = f"{row.origin}, turn {row.turn}" if row.turn >= 0 else row.origin
-        _LOG.warning("%s: task %s (%s) is skipped: %s", where, row.task, named, row.detail)
+        parts = [row.origin] * (row.origin != row.task) + [f"turn {row.turn}"] * (row.turn >= 0)
+        named = f"{row.task} ({', '.join(parts)})" if parts else row.task
+        _LOG.warning("%s: task %s is skipped: %s", where, named, row.detail)
     if faults and not kept:
         raise TaskError(
             f"{where}: the ground truth of none of {len(faults)} tasks replays, the first: task "
@@ -173,6 +174,12 @@ def without_broken(
         how = "their ground truth does not replay; `rods check --tasks FILE` lists all."
         _LOG.warning("%s: %s, %s", where, what, how)
     return kept, faults
+
+
+def _refused(task: Task, error: Exception) -> Finding:
+    """An error as a finding, whose row names the task already."""
+    detail = re.sub(rf"^task {task.id}( \(.*?\))?(: |, )", "", str(error))
+    return TaskFault.UNREACHABLE, -1, detail
 
 
 def _row(task: Task, finding: TaskFault, turn: int, detail: str) -> CheckRow:

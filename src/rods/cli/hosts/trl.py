@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from rods.infra.claims import claimed
 from rods.infra.dotted import override
 
 ROWS = "per_device_train_batch_size"
+TASKS = ("rods.envs.originals", "rods.evaluation.check")  # the first process logs what they skip
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
 
 
@@ -43,6 +45,9 @@ def trl(
 
     Any setting of `rods settings` is an option, such as --seed 1; TRL's own: --trl.key VALUE.
     """
+    first = os.environ.get("RANK", "0") == "0"
+    for name in TASKS if not first else ():
+        logging.getLogger(name).setLevel(logging.ERROR)
     folder = str(common.resumed(target, resume, drift) or "runs/trl")
     saved = _saved(folder)
     if not dry_run:
@@ -81,7 +86,7 @@ def trl(
         common.say(line)
     if saved:
         require_unfinished(Path(folder), max(saved), args.max_steps, config.updates)
-    if os.environ.get("RANK", "0") == "0":
+    if first:
         context.with_resource(claimed(Path(folder), "folder"))
         made.write(folder)
     with hosted(config, drift) as run:
