@@ -196,6 +196,74 @@ def test_a_tool_that_a_faulty_training_task_calls_is_not_said_to_be_in_held_out_
     assert "Of the tasks without a fault, only held-out ones call free: add" in seen
 
 
+MODEL = "--profile smollm2 --model smollm2-bfcl"
+NOTHING = "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files"
+EVERY = (*FILES, "--env.held_out", "0")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "check",
+        "synth --n 1 --out made.jsonl",
+        "inspect tasks.jsonl",
+        "convert --format jsonl --out other.jsonl --split train",
+        pytest.param(f"trl --dry-run {MODEL}", marks=pytest.mark.slow),
+        pytest.param(f"demonstrate {MODEL} --n 1 --out cold.parquet", marks=pytest.mark.slow),
+    ],
+)
+def test_all_tasks_may_be_trained_on_where_nothing_is_evaluated(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(6, None)
+    assert rods(*verb.split(), *EVERY, monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr()
+    assert (f"note: {NOTHING}" in shown.err) is (verb == "check")
+    if verb.startswith("trl"):
+        words = " ".join(shown.out.split())
+        assert "Training tasks: 6. Held-out tasks: 0. " in words and "write more" not in words
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "convert --format jsonl --out other.jsonl --split held_out",
+        "train --dry-run",
+        pytest.param(f"train {MODEL} --out run", marks=pytest.mark.slow),
+        pytest.param(f"eval {MODEL}", marks=pytest.mark.slow),
+    ],
+)
+def test_no_held_out_task_is_refused_where_one_is_needed(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(6, None)
+    assert rods(*verb.split(), *EVERY, monkeypatch=monkeypatch) == 2
+    assert NOTHING in capsys.readouterr().err
+    assert not Path("run").exists() and not Path("other.jsonl").exists()
+
+
+@pytest.mark.parametrize("verb", ["check", "synth --n 1 --out made.jsonl", "inspect tasks.jsonl"])
+def test_evaluation_files_are_held_out_beside_all_tasks(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(7, None)
+    lines = Path("tasks.jsonl").read_text().splitlines()
+    Path("tasks.jsonl").write_text("\n".join(lines[:6]), encoding="utf-8")
+    other = json.loads(lines[6].replace('"book"', '"free"').replace("Book", "Free"))
+    Path("evaluation.jsonl").write_text(json.dumps(other), encoding="utf-8")
+    words = (*verb.split(), *EVERY, "--evaluation.files", "evaluation.jsonl")
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().err
+    assert NOTHING not in said
+    assert ("Only held-out tasks call free" in said) is (verb != "inspect tasks.jsonl")
+
+
 def test_what_is_left_out_is_stated_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

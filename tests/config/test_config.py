@@ -256,7 +256,6 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"static": {"variants": "a.jsonl"}}, 'curriculum is "rods". Set curriculum = "static"'),
     ({"stages": []}, "at least one stage is needed, got none"),
     ({"envtuning": {"hints": "b"}}, "no stage is called 'b'. Name some of ['all']"),
-    ({"env": {"held_out": 0}}, "leaves nothing to evaluate on"),
     ({"train": {"filtering": {"window": [0.5, 0.5]}}}, "otherwise no group trains. Swap them"),
     ({"train": {"credit": "turn", "advantage": "gae"}}, 'got "gae"'),
     ({"train": {"credit": "turn", "kl_in": "reward"}}, 'Set train.kl_in = "loss"'),

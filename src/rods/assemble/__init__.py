@@ -231,7 +231,9 @@ def outlook(config: RunConfig, splits: Splits) -> str:
     else:
         most = min(sum(steps), config.updates or sum(steps))
         text += f"At most {counted(most, 'update')}, no variants. "
-    if scenarios < ENOUGH and not config.evaluation.files:
+    if not scenarios:
+        text += "rods eval needs evaluation.files, because env.held_out is 0. "
+    elif scenarios < ENOUGH and not config.evaluation.files:
         text += f"Fewer than {ENOUGH} held-out scenarios rarely show a difference: write more "
         text += "tasks, or raise env.held_out. "
     if config.env.tasks:  # those of a bundled environment are not the reader's to add

@@ -14,7 +14,6 @@ from rods.assemble.refusals import require_known_tools, require_named, require_v
 from rods.assemble.tasks import splits_of
 from rods.config import FULL, RunConfig, Start, load_config
 from rods.config.bundled import BUNDLED
-from rods.config.checks import require
 from rods.envs import make_environment
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.store import RunDirectory
@@ -64,7 +63,6 @@ class Outline:
     def _add_tasks(self) -> None:
         config, rollout, originals = self.config, self.config.rollout, ()
         require_named(config)
-        require(config, "training")
         try:
             environment = make_environment(config.env.name, config.env.arguments)
             splits = splits_of(config, environment)

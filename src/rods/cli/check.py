@@ -16,6 +16,7 @@ from rods.abilities import unvaried
 from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.cli.structure import read_rows
 from rods.config import ModelSettings, load_config
+from rods.config.checks import NONE_HELD_OUT
 from rods.envs import make_environment
 from rods.envs.originals import original_tasks, own_tasks, require_splits, split_tasks
 from rods.errors import ConfigError, RodsError
@@ -76,7 +77,10 @@ def check(
         say(f"note: {note}")
     if tasks is None:  # else they may be variants, or seed tasks beside others
         splits = split_tasks(settings, config.evaluation.files)
-        require_splits(splits.train, splits.held_out, settings)
+        if splits.held_out or settings.held_out:
+            require_splits(splits.train, splits.held_out, settings)
+        else:  # `rods trl` and `rods verl` train on all tasks
+            say(f"note: {NONE_HELD_OUT}")
         faulty = {row.task for row in report.rows if row.finding == "unreachable"}  # as in a run
         sound = ([task for task in side if task.id not in faulty] for side in splits[:2])
         if note := untrained_tools(*sound, faults=bool(faulty)):

@@ -12,7 +12,7 @@ from rods.cli.common import AsJson, Format, PromptDialect, overrides_of, print_r
 from rods.config import load_config
 from rods.dialects import structured
 from rods.envs import make_environment
-from rods.envs.originals import original_tasks, split_tasks
+from rods.envs.originals import original_tasks, require_splits, split_tasks
 from rods.errors import ConfigError
 from rods.infra.claims import claimed
 from rods.task import Task
@@ -68,6 +68,8 @@ def convert(
         tasks = original_tasks(settings)
     else:
         split = split_tasks(settings)
+        if side == "held_out" and not split.held_out:
+            require_splits(split.train, (), settings)
         tasks = split.held_out if side == "held_out" else split.train
         apart = split.held_out if side == "all" else ()
     wanted = {name.strip() for name in categories.split(",") if name.strip()}

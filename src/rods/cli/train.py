@@ -11,6 +11,7 @@ import typer
 from rods.cli import common
 from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
+from rods.config.checks import require
 from rods.errors import ConfigError
 from rods.infra.install import install_line, installed
 from rods.infra.text import quoted
@@ -81,6 +82,7 @@ def train(
 def _plan(config: RunConfig, folder: str, start: Start, resume: Path | None) -> None:
     from rods.assemble.outline import Outline
 
+    require(config, "training")
     outline = Outline(config, start)
     try:
         outline.add_memory(folder, resume)

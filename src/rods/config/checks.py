@@ -20,6 +20,10 @@ from rods.config.sections import Sections
 from rods.errors import ConfigError
 from rods.infra.dotted import shown
 
+NONE_HELD_OUT = (
+    "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of tasks in "
+    "evaluation.files."
+)
 ALONE = ("gae", "reinforce++")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
@@ -70,11 +74,12 @@ def _pool(config: Sections) -> Iterator[str]:
         yield f"stages: names must differ, got {names}. Rename one (stages.N.name)."
     elif unknown:
         yield f"envtuning.hints: no stage is called {unknown[0]!r}. Name some of {names}."
-    if not config.env.held_out and not config.evaluation.files:
-        yield (
-            "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of "
-            "tasks in evaluation.files."
-        )
+
+
+def _evaluated(config: Sections) -> Iterator[str]:
+    # Generated tasks and those of a benchmark have a split of their own.
+    if config.env.tasks and not config.env.held_out and not config.evaluation.files:
+        yield NONE_HELD_OUT
 
 
 def _growth(config: Sections) -> Iterator[str]:
@@ -195,7 +200,7 @@ def _adapters_alone(config: Sections) -> Iterator[str]:
 CHECKS: Mapping[Where, Sequence[Callable[[Sections], Iterator[str]]]] = {
     "settings": (_pool, _update, _engine, _importable),
     "run": (_growth,),
-    "training": (_adapters_alone,),
+    "training": (_adapters_alone, _evaluated),
 }
 """All checks in the order of their messages, which state the fault, what is expected, and a fix."""
 

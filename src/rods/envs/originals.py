@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rods.config import EnvSettings
+from rods.config.checks import NONE_HELD_OUT
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, TaskError
@@ -151,6 +152,8 @@ def require_splits(train: Sequence[Task], held_out: Sequence[Task], settings: En
     """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
     if train and held_out:
         return
+    if train and not settings.held_out:
+        raise ConfigError(NONE_HELD_OUT)
     n = len({task.provenance.scenario for task in (*train, *held_out)})
     where = "env.tasks" if settings.tasks else f"env.name {settings.name!r}"
     few = "at least 2 are needed: one to train on, one held out"

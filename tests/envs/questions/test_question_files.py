@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rods.config import EnvSettings, parse_config
+from rods.config.checks import require
 from rods.envs.originals import original_tasks, split_tasks
 from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import question_task
@@ -291,8 +292,8 @@ def test_evaluation_has_files_of_its_own_and_nothing_is_held_out(
         split_tasks(settings, settings.tasks)
     plain = {"env": {"name": "python_tool", "tasks": settings.tasks, "held_out": 0}}
     with pytest.raises(ConfigError, match=r"nothing to evaluate on\..*name files"):
-        parse_config(plain, "here")
-    assert parse_config({**plain, "evaluation": {"files": exams}}, "here").evaluation.files == exams
+        require(parse_config(plain, "here"), "training")
+    require(parse_config({**plain, "evaluation": {"files": exams}}, "here"), "training")
 
 
 def test_all_generated_questions_can_be_trained_on() -> None:
