@@ -82,7 +82,10 @@ def test_calls_run_in_a_live_world_that_reset_opens_again(
     assert "\n  unknown_tool: [fly()]\n" in again and again.endswith("agent: Sorry.\n")
     assert third.startswith(f"{cancel}{done}"), "a fresh world"
     assert "not read" not in shown
-    assert "The world is that of task bistro_5." in said and "There is no /help." in said
+    assert (
+        "The world: bistro, task bistro_5 (--env.name and --task" in said
+        and "There is no /help." in said
+    )
 
 
 @pytest.mark.slow

@@ -251,7 +251,8 @@ def test_an_evaluation_of_minutes_says_how_far_it_is_in_plain_lines() -> None:
     lines = text(shown).splitlines()
     assert lines == [
         "held-out evaluation before",
-        *(f"{n} of 90 trajectories" for n in (0, 15, 30, 45, 60, 75, 90)),
+        "rolling out 90 trajectories",
+        *(f"{n} of 90 trajectories" for n in (15, 30, 45, 60, 75, 90)),
     ]
 
 

@@ -55,9 +55,9 @@ class Outline:
             self.add("variants", f"written by {in_words(config.synthesis)}")
 
     def add(self, name: str, *texts: str, most: int = MOST) -> None:
-        """Add a row with a line for each text, or for the first of more than `most`."""
+        """Add a row with a line for each text, or for the first `most` of many."""
         more = f"and {len(texts) - most} more (--json)"
-        texts = texts if len(texts) <= most else (*texts[:most], more)
+        texts = texts if len(texts) <= most + 1 else (*texts[:most], more)
         self.rows += [("" if i else name, text) for i, text in enumerate(texts)]
 
     def _add_tasks(self) -> None:
@@ -114,7 +114,7 @@ class Outline:
         if each and (left := self.config.updates - len(each)) > 0:
             time = f"{left * median(each) / 60:.0f} minutes for the updates that are left: {left}"
         elif self.config.model.name in BUNDLED and not self.data["changed"]:
-            time = "1 to 30 minutes on two idle CPU cores"
+            time = "1 (torl) to 30 minutes on two idle CPU cores"
         self.add("time", time)
 
     def text(self) -> str:

@@ -77,7 +77,8 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
         rollout = config.rollout.model_copy(update={**budgets, "temperature": temperature})
         typed = replace(task, turns=(Turn(""),) * (rollout.turns + 1), dialogue=())
         async with ready_policy(config.model_copy(update={"rollout": rollout}), run) as ready:
-            say(f"The world is that of task {task.provenance.origin or task.id}. {COMMANDS}")
+            world = f"{config.env.name}, task {task.provenance.origin or task.id}"
+            say(f"The world: {world} (--env.name and --task name others). {COMMANDS}")
             say(f"This task begins with: {task.turns[0].user}")
             more = dialect, ready[1], rollout, config.seed
             context = RolloutContext(environment, ready[0], *more, wrapper=_LiveWorld)

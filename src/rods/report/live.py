@@ -127,7 +127,9 @@ class TrainDisplay:
         """Trajectories of the current step (or evaluation) that are finished."""
         self._rollout, self._doing = (done, total), "updating and saving"
         if self._live is None and (not done or self._clock() - self._printed >= QUIET):
-            self._print(f"{done} of {total} trajectories")
+            self._print(
+                f"{done} of {total} trajectories" if done else f"rolling out {total} trajectories"
+            )
 
     def message(self, text: str) -> None:
         """One line that stays."""

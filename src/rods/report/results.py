@@ -91,11 +91,13 @@ def _table(
     if any(row.part.by == "writer" for row in measured):
         notes.append(f"\n{heldout.WRITERS_NOTE}")
     columns = numbers(["tasks", *map(heading, metrics)])
+    shown = [[cell(row.cells[metric]) for metric in metrics] for row in measured]
+    if any("(" in text.plain for cells in shown for text in cells):
+        notes.insert(1, "(a to b): an interval that ends at the least or largest value.")
     table = plain_table(title, " ".join(notes), Column("", no_wrap=True), *columns)
-    for row in measured:
+    for row, cells in zip(measured, shown, strict=True):
         if not row.part.by:
             table.add_section()
-        cells = [cell(row.cells[metric]) for metric in metrics]
         style = "" if row.part.by else "bold"
         table.add_row(Text(_named(row)), str(row.tasks), *cells, style=style)
     return table

@@ -234,7 +234,8 @@ def require_found(name: str) -> None:
         except HTTPError:  # the hub answers; transformers asks for the model
             return
         except OSError as error:
-            fault = f" As a Hugging Face name it cannot be fetched: {_first_line(error)}."
+            why = getattr(error, "reason", error)
+            fault = f" As a Hugging Face name it cannot be fetched: {why}."
     made = "" if fault and "/" in name else f"; `rods sft DATA --out {quoted(name)}` makes one"
     raise PolicyError(
         f"model {name!r}: there is no folder {name}, neither a model nor a run{made}."
