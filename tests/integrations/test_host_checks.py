@@ -91,6 +91,53 @@ def begun(config: RunConfig, folder: str, start: Any = None) -> Any:
     return RunDirectory.create(new_run_dir(path.parent, path.name), config, start=start)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--updates", "0", "--train.schedule", "cosine"], "updates = 0: WHO needs a number of up"),
+        (["--updates", "-1"], "updates must be greater than or equal to 0; got -1"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("verb", "who"),
+    [
+        ("train --profile small", 'train.schedule = "cosine"'),
+        ("train --dry-run --profile small", 'train.schedule = "cosine"'),
+        ("trl --profile small", "TRL's GRPOTrainer"),
+        ("trl --dry-run --profile small", "TRL's GRPOTrainer"),
+        ("verl --profile small", 'train.schedule = "cosine"'),
+        ("verl --dry-run --profile small", 'train.schedule = "cosine"'),
+    ],
+)
+def test_a_number_of_updates_that_cannot_be_is_refused_at_once_in_the_same_words(
+    verb: str,
+    who: str,
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def late(*_: Any, **__: Any) -> Any:
+        pytest.fail("tasks, a model or memory came first")
+
+    for place in ("rods.trainers.memory.plan", "rods.trainers.loading"):
+        monkeypatch.setattr(f"{place}.load_architecture", late)
+    for place in ("rods.assemble", "rods.assemble.outline"):
+        monkeypatch.setattr(f"{place}.splits_of", late)
+    at = ["--out", str(tmp_path / "out")]
+    assert rods(*verb.split(), *at, *words, monkeypatch=monkeypatch) == 2
+    assert message.replace("WHO", who) in capsys.readouterr().err
+
+
+def test_trl_s_own_number_of_steps_is_checked_at_once_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["trl", "--profile", "small", "--trl.max_steps", "0"]
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "max_steps: 0, expected a whole number of at least 1" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_an_evaluation_and_an_sft_are_refused_likewise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -179,8 +226,6 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
     if verdict == "refused":
         with pytest.raises(ConfigError, match=r"Not even one such row fits.*context_tokens"):
             trl_memory(config, 8)
-        (said,) = trl_memory(config, 8, planned_only=True)
-        assert "Not even one such row fits" in said, "it may be meant for another machine"
         return
     said = trl_memory(config, 8)
     assert bool(said) is (verdict == "warned")
@@ -188,6 +233,19 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
         assert "8 rows of 2,048 tokens needs 38.8 GiB" in line
         assert f"{gib / ranks:.1f} GiB are free" in line and "--trl.per_device" in line
         assert "microbatch_tokens" not in line, "TRL does not read it"
+
+
+@pytest.mark.slow
+def test_a_dry_run_of_what_cannot_fit_shows_its_settings_and_ends_with_2(
+    small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `rods train --dry-run` does; `--memory` plans for another machine."""
+    words = ["trl", "--profile", "small", "--model.name", small, "--dry-run"]
+    for gib, status in (("1", 2), ("64", 0)):
+        assert rods(*words, "--memory", gib, monkeypatch=monkeypatch) == status
+        out, err = capsys.readouterr()
+        assert "num_generations 8" in " ".join(out.split())
+        assert ("Not even one such row fits" in err) is (status == 2) and "Not even" not in out
 
 
 # -- verl ----------------------------------------------------------------------------------------

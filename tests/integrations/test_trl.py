@@ -365,7 +365,7 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
         for changed, named in (
             ({"temperature": 0.5}, r"rollout.temperature\): 0.5, expected 1"),
             ({"top_k": 5, "vllm_mode": "server"}, r"top_k.*: 5, expected 0; vllm_mode"),
-            ({"max_steps": 0}, "max_steps: 0, expected at least 1"),
+            ({"max_steps": 0}, "max_steps: 0, expected a whole number of at least 1"),
         ):
             own = copy.copy(args)
             for name, value in changed.items():  # as a GRPOConfig that the user made

@@ -24,6 +24,7 @@ NONE_HELD_OUT = (
     "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of tasks in "
     "evaluation.files."
 )
+NO_END = "updates = 0: {} needs a number of updates. Set updates."
 ALONE = ("gae", "reinforce++")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
@@ -80,6 +81,17 @@ def _evaluated(config: Sections) -> Iterator[str]:
     # Generated tasks and those of a benchmark have a split of their own.
     if config.env.tasks and not config.env.held_out and not config.evaluation.files:
         yield NONE_HELD_OUT
+
+
+def _ends(config: Sections) -> Iterator[str]:
+    if config.grows:  # else the pool's size says how long the stages are
+        yield from endless(config)
+
+
+def endless(config: Sections) -> Iterator[str]:
+    """Yield what is wrong where `updates` is 0 and the schedule needs their number."""
+    if config.train.schedule == "cosine" and not config.updates:
+        yield NO_END.format('train.schedule = "cosine"')
 
 
 def _growth(config: Sections) -> Iterator[str]:
@@ -200,7 +212,7 @@ def _adapters_alone(config: Sections) -> Iterator[str]:
 CHECKS: Mapping[Where, Sequence[Callable[[Sections], Iterator[str]]]] = {
     "settings": (_pool, _update, _engine, _importable),
     "run": (_growth,),
-    "training": (_adapters_alone, _evaluated),
+    "training": (_adapters_alone, _evaluated, _ends),
 }
 """All checks in the order of their messages, which state the fault, what is expected, and a fix."""
 
@@ -276,10 +288,6 @@ NEEDS: Mapping[str, Need] = {
     "credit of gspo": lambda c: (
         f'train.credit = "{c.train.credit}" with train.loss = "gspo"'
         * (c.train.loss == "gspo" and c.train.credit != "trajectory")
-    ),
-    "cosine without an end": lambda c: (
-        'train.schedule = "cosine" without updates'
-        * (c.train.schedule == "cosine" and not c.updates)
     ),
     "pipeline": _asked("rollout.schedule", lambda c: c.rollout.schedule == "pipelined"),
     "synchronous turns": _asked("rollout.schedule", lambda c: c.rollout.schedule == "synchronous"),

@@ -25,6 +25,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
+from rods.config.checks import NO_END
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError
 from rods.reward import Score
@@ -79,10 +80,7 @@ class LocalTrainer:
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
         if settings.schedule == "cosine" and total_steps < 1:
-            raise ConfigError(
-                'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
-                "in advance here (the pool of tasks grows). Set updates, or use the constant one."
-            )
+            raise ConfigError(NO_END.format('train.schedule = "cosine"'))
         if settings.aggregation == "constant" and longest < 1:
             raise ConfigError(
                 'train.aggregation: "constant" divides by the longest trajectory; expected at '

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rods.cli.common import profile_for
+from rods.cli.common import print_results, profile_for
 from rods.config import RunConfig, Start, load_config, parse_config, with_overrides
 from rods.config.drift import require_same
 from rods.errors import ConfigError, Interrupted, StoreError
@@ -71,6 +71,13 @@ def outlined(
     if memory:
         outline.add("memory", *memory)
     return outline
+
+
+def show(outline: Outline, unfit: ConfigError | None = None) -> None:
+    """Print the summary of a dry run; raises `unfit`, what the training would end with."""
+    print_results(outline.data, outline.text())
+    if unfit:
+        raise unfit
 
 
 def _last(words: Sequence[str]) -> list[str]:

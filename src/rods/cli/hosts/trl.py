@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from rods.cli import common
-from rods.cli.hosts import left_off, outlined, require_meant, started
+from rods.cli.hosts import left_off, outlined, require_meant, show, started
 from rods.config import Start, with_overrides
-from rods.errors import PrerequisiteError
+from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.claims import claimed
 from rods.infra.dotted import override
@@ -60,28 +60,32 @@ def trl(
     for text in made.theirs:
         override(theirs, text)
     from rods.assemble.library import hosted
-    from rods.integrations.trl.args import FIRST, OWNED, given_to, require_same, require_theirs
+    from rods.integrations.trl.args import given_to, require_asked, require_same
     from rods.trainers.memory.plan import trl_memory
 
-    require_theirs(theirs, (*OWNED, *FIRST))
-    sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
-    planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)), dry_run)
+    require_asked(config, theirs)
     given = given_to(config, folder, **theirs) if dry_run else {}
+    sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
+    planned, unfit = list[str](), None
+    try:
+        planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)))
+    except ConfigError as error:
+        if not dry_run:
+            raise
+        unfit = error  # raised where the summary is printed
     outline = outlined(made, "TRL", given, planned) if dry_run else None
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
         if not outline:
             raise
-        common.print_results(outline.data, outline.text())
         common.say("TRL is not installed, so names and values of --trl.KEY are not checked.")
-        return
+        return show(outline, unfit)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
     if outline:
         outline.data["TRL"] = args.to_dict()
-        common.print_results(outline.data, outline.text())
-        return
+        return show(outline, unfit)
     for line in planned:
         common.say(line)
     if saved:

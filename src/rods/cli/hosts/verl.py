@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rods.cli import common
-from rods.cli.hosts import left_off, outlined, require_meant, started
+from rods.cli.hosts import left_off, outlined, require_meant, show, started
 from rods.config import RunConfig, Start
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PrerequisiteError
@@ -54,6 +54,7 @@ def verl(
     sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
     nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))
     from rods.assemble.refusals import require_named
+    from rods.integrations.verl.checks import require_known
     from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.integrations.verl.start import LATEST, start
     from rods.trainers.loading import load_architecture
@@ -63,6 +64,7 @@ def verl(
     if not (dry_run or once):
         require_meant(folder, resume is not None, latest.is_file())
     require_named(config)  # here, not minutes later in a process of Ray's
+    require_known(config)
     require_context(config, positions_of(load_architecture(config.model)))
     given = for_engine(given_to(config, folder, nodes, gpus), words) if dry_run else {}
     outline = outlined(made, "verl", given) if dry_run else None
@@ -73,13 +75,11 @@ def verl(
             raise
         if words:
             common.say(f"verl is not installed: {' '.join(words)} is neither checked nor applied.")
-        common.print_results(outline.data, outline.text())
         common.say("verl is not installed, so its own checks and defaults are missing.")
-        return
+        return show(outline)
     if outline:
         outline.data["verl"] = importlib.import_module("omegaconf").OmegaConf.to_container(cfg)
-        common.print_results(outline.data, outline.text())
-        return
+        return show(outline)
     from rods.assemble.library import hosted
 
     context.with_resource(claimed(Path(folder), "folder"))

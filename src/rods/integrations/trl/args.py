@@ -15,7 +15,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from rods.config import ModelSettings, RunConfig
-from rods.config.checks import HostTrainer, require_host
+from rods.config.checks import NO_END, HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import SYNONYMS, nearest
 from rods.integrations import TrackSettings
@@ -84,8 +84,7 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
     _refuse(config, others, {})
     share = others.get("per_device_train_batch_size", config.rollout.k)
     device = pick_device(config.model)
-    if not (config.updates or "max_steps" in others):
-        raise ConfigError("updates = 0: TRL needs a number of updates. Set updates.")
+    require_end(config, others)
     return {
         "output_dir": output_dir, "seed": config.seed, "per_device_train_batch_size": share,
         "bf16": uses_bfloat16(config.model, device), "use_cpu": device.type == "cpu",
@@ -102,6 +101,21 @@ def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
     """Refuse arguments of TRL's trainer that are the run's; raises `ConfigError`."""
     if wrong := [f"{name} (use --{SYNONYMS[name]})" for name in given if name in owned]:
         raise ConfigError(f"the run gives TRL these arguments: {', '.join(wrong)}. Leave them out.")
+
+
+def require_asked(config: RunConfig, given: Mapping[str, Any]) -> None:
+    """Refuse a command line of the run's arguments, or without an end; raises `ConfigError`."""
+    require_theirs(given, (*OWNED, *FIRST))
+    require_end(config, given)
+
+
+def require_end(config: RunConfig, given: Mapping[str, Any]) -> None:
+    """Refuse a training without a number of updates or of TRL's steps; raises `ConfigError`."""
+    steps = given.get("max_steps", 1)
+    if not isinstance(steps, int) or steps < 1:
+        raise ConfigError(f"max_steps: {steps!r}, expected a whole number of at least 1.")
+    if not (config.updates or "max_steps" in given):
+        raise ConfigError(NO_END.format(HOST.name))
 
 
 def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, int]:
@@ -162,8 +176,7 @@ def require_same(config: RunConfig, args: Any) -> None:
     require_host(config, HOST)
     theirs = {f.name: f.default for f in fields(args) if f.default is not MISSING}
     _refuse(config, {name: getattr(args, name) for name in theirs}, theirs)
-    if args.max_steps < 1:
-        raise ConfigError(f"max_steps: {args.max_steps}, expected at least 1.")
+    require_end(config, {"max_steps": args.max_steps})
 
 
 def _refuse(config: RunConfig, given: Mapping[str, Any], free: Mapping[str, Any]) -> None:

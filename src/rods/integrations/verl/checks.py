@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rods.config import RunConfig
-from rods.config.checks import HostTrainer, require_host
+from rods.config.checks import HostTrainer, endless, require_host
 from rods.errors import ConfigError
 from rods.integrations.verl.rows import ESTIMATOR
 from rods.trainers.adapters import adapters_at
@@ -47,7 +47,7 @@ HOST = HostTrainer(
             "kl in rewards of groups", "loss of inserted tokens", "perplexity",
             # Its own GSPO is always the mean over sequence means.
             "further draws", "filter of a critic", "aggregation of gspo",
-            "cosine without an end", "synchronous turns", "truncated weights in a nucleus",
+            "synchronous turns", "truncated weights in a nucleus",
             "our engines", "limit of trajectories", "evaluation on the way",
         }
     ),
@@ -62,6 +62,8 @@ HOST = HostTrainer(
 
 def require_known(config: RunConfig) -> None:
     """Refuse settings that verl would leave out; raises `ConfigError`."""
+    for fault in endless(config):
+        raise ConfigError(fault)
     adapters = f"model.name = {config.model.name!r} (LoRA adapters; merge them first)"
     require_host(config, HOST, *[adapters] * (adapters_at(config.model.name) is not None))
 

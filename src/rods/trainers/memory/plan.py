@@ -262,14 +262,10 @@ def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
     )
 
 
-def trl_memory(config: RunConfig, rows: int, planned_only: bool = False) -> list[str]:
+def trl_memory(config: RunConfig, rows: int) -> list[str]:
     """A warning where a micro-batch of so many full rows would not fit TRL, and what would.
 
     TRL computes the rows of a micro-batch at their full context, all at once.
-
-    Args:
-        planned_only: if not even one row fits, that is a warning too, because the training may be
-            meant for another machine.
 
     Raises:
         ConfigError: not even one row fits, or the context is longer than the model's positions.
@@ -296,10 +292,7 @@ def trl_memory(config: RunConfig, rows: int, planned_only: bool = False) -> list
     batch = "--trl.per_device_train_batch_size"
     if not fit:
         way = f"{batch} 1 with {' or '.join(found)}" if found else "a smaller model, or more memory"
-        message += f"Not even one such row fits. What would: {way}."
-        if not planned_only:
-            raise ConfigError(message)
-        return [message]
+        raise ConfigError(f"{message}Not even one such row fits. What would: {way}.")
     found.insert(0, f"{batch} {fit}: {planned(fit).needed / GIB:.1f} GiB")
     shorter = "Shorter rows need less. If they grow so long, the system may end the training."
     return [f"{message}{shorter} What would fit: {'; '.join(found)}."]
