@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,8 @@ class Columns(tuple[str, ...]):
 
 COLUMNS = Columns((*_KEYS, *CARRYING))
 """Columns that are read from a table of tasks."""
+PROMPTS = frozenset({"prompt", "messages", "conversations", "problem", "query", "instruction"})
+"""Keys of what a user says in rows of other data sets."""
 REVIEWS = ("accepted", "edited", "rejected")
 """Verdicts of a person on a seed task that was generated from nothing."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
@@ -182,14 +184,17 @@ class Task:
                 raise ValueError(f"review must be one of {', '.join(REVIEWS)}, got {p['review']!r}")
             dialogue = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
             head = (_field(data, "env", str), _field(data, "category", str))
-            task = cls(*head, turns, dict(_field(data, "world", dict)), origin, dialogue)
+            # With a name, because one without it needs its id, which NaN prevents.
+            unnamed = Provenance("-", "-")
+            task = cls(*head, turns, dict(_field(data, "world", dict)), unnamed, dialogue)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
-        require_whole(task.to_json(), where, TaskError)  # a text may hold JSON again
+        # A text may hold JSON again.
+        require_whole([task.to_json(), astuple(origin)], where, TaskError)
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
-        return task
+        return replace(task, provenance=origin)
 
 
 T = TypeVar("T")
@@ -324,9 +329,27 @@ def read_tasks(path: str | Path) -> Iterator[Task]:
     """
     seen: dict[str, str] = {}
     for where, row in placed_rows(Path(path), "tasks", TaskError, COLUMNS):
-        task = Task.from_json(cast("Any", carried(row, where) or row), where)
+        plain = carried(row, where)
+        if plain is None:
+            require_no_prompts(Path(path), row, where)
+        task = Task.from_json(cast("Any", plain or row), where)
         require_new(task, where, seen)
         yield task
+
+
+def require_no_prompts(path: Path, row: object, where: str) -> None:
+    """Raise `TaskError` for a row with what a user says and no turns; it names other commands."""
+    if path.suffix not in (".json", ".jsonl"):  # of a table, only some columns were read
+        _, row = next(placed_rows(path, "tasks", TaskError))
+    keys = [*cast("dict[str, Any]", row)] if isinstance(row, dict) else []
+    if "turns" not in keys and not PROMPTS.isdisjoint(keys):
+        raise TaskError(
+            f"{where}: the file has prompts, not tasks ({', '.join(map(repr, keys))}). Tasks have "
+            "turns with the calls that are expected. Questions with answers are read with "
+            "--env.name python_tool or search, single calls with function_call. Solved "
+            "conversations are for `rods sft`. For your own tools, `rods synth --from-scratch N` "
+            "proposes tasks."
+        )
 
 
 def require_new(task: Task, where: str, seen: dict[str, str]) -> None:

@@ -14,7 +14,9 @@ import pytest
 
 from rods.envs.bfcl.files import load_entries
 from rods.errors import TaskError
+from rods.synthesis.stages import stages_of
 from rods.task import Task, read_tasks
+from worlds import NotesEnvironment
 
 ROW: dict[str, Any] = {
     "env": "desk",
@@ -91,3 +93,55 @@ def test_a_row_of_another_format_may_have_any_columns(tmp_path: Path) -> None:
     text = json.dumps(ROW)
     for row in ({"prompt": [], "task": text}, {"zzz": 1, "extra_info": {"task": text, "index": 0}}):
         assert [*read_tasks(written(tmp_path / "x.jsonl", row))] == [Task.from_json(ROW)]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("named", [True, False], ids=["named", "without-origin"])
+@pytest.mark.parametrize("text", [False, True], ids=["json", "json-in-a-text"])
+def test_a_number_that_json_has_not_is_refused_with_file_and_line(
+    number: str, named: bool, text: bool, tmp_path: Path
+) -> None:
+    """A task without a name gets its id while it is read, which such a number prevents."""
+    world = '{"count": %s}'
+    row = {**ROW, "world": "W", "provenance": {"origin": "o", "scenario": "s"} if named else {}}
+    line = json.dumps(row).replace('"W"', json.dumps(world) if text else world)
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(f"{line % 1}\n{line % number}\n", encoding="utf-8")
+    with pytest.raises(TaskError) as error:
+        list(read_tasks(file))
+    assert str(error.value).startswith(f"{file}:2: "), str(error.value)
+    assert "has no NaN and no infinity. Write null" in str(error.value)
+    assert "not a task row" not in str(error.value)
+    states = tmp_path / "states.jsonl"
+    states.write_text(f"{world % 1}\n{world % number}\n", encoding="utf-8")
+    with pytest.raises(TaskError, match="has no NaN") as error:
+        stages_of(NotesEnvironment(), states=states)
+    assert str(error.value).startswith(f"{states}:2: "), str(error.value)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Book R-3.", "answer": "R-3"},
+        {"prompt": [{"role": "user", "content": "Book R-3."}], "extra_info": {"index": 1}},
+        {"messages": [{"role": "user", "content": "Book R-3."}]},
+        {"conversations": [{"from": "human", "value": "Book R-3."}]},
+    ],
+    ids=lambda row: next(iter(row)),
+)
+@pytest.mark.parametrize("form", ["json-lines", "table"])
+def test_a_file_of_prompts_is_called_so_and_the_command_for_it_is_named(
+    row: dict[str, Any], form: str, tmp_path: Path
+) -> None:
+    if form == "table":
+        file = table(tmp_path / "rows.parquet", row)
+    else:
+        file = written(tmp_path / "rows.jsonl", row)
+    for read in (read_tasks, load_entries):
+        with pytest.raises(TaskError) as error:
+            list(read(file))
+        said = str(error.value)
+        assert said.startswith((f"{file}:1: ", f"{file}, row 1: "))
+        assert f"prompts, not tasks ({next(iter(row))!r}" in said, said
+        for part in ("calls", "`rods sft`", "--env.name python_tool", "--from-scratch"):
+            assert part in said

@@ -84,7 +84,8 @@ def broken(change: Callable[[dict[str, Any]], Any], name: str = NAMES[0]) -> dic
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"prompt": []}, "Expected a task row of RODS, an entry of the benchmark"),
+        ({"text": []}, "Expected a task row of RODS, an entry of the benchmark"),
+        ({"prompt": []}, "the file has prompts, not tasks"),
         ({"extra_info": {"index": 1}}, "interaction_kwargs is missing"),
         ({"task": '{"env": '}, "its task is not JSON"),
         ({"task": '{"turns": 1, "world": 1}'}, "not a task row: turns must be a list, got 1"),

@@ -76,7 +76,8 @@ def require_whole(row: object, where: str, error: type[RodsError]) -> None:
         ) from fault
     except ValueError as fault:
         how = "Write null or a text, or remove the row."
-        raise error(f"{where}: {fault}: JSON has no NaN and no infinity. {how}") from fault
+        what = "a number is NaN or infinite, and JSON has no NaN and no infinity"
+        raise error(f"{where}: {what}. {how}") from fault
 
 
 def inside(value: object) -> tuple[list[str], Iterable[object]]:

@@ -14,6 +14,7 @@ from rods.abilities import OwnStart, ability
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError
 from rods.infra.rows import placed_rows
+from rods.infra.text import require_whole
 from rods.task import BASE, Provenance, Task, Turn
 from rods.types import Json
 
@@ -64,4 +65,5 @@ def _read(file: Path, env: str) -> Iterator[tuple[str, Task]]:
     for where, row in placed_rows(file, "states", TaskError):
         if not isinstance(row, dict):
             raise TaskError(f"{where}: not an object. {HOW}")
+        require_whole(row, where, TaskError)
         yield where, stage_of(env, cast("dict[str, Json]", row))

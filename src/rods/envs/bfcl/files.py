@@ -23,7 +23,7 @@ from rods.errors import TaskError
 from rods.infra.rows import field, placed_rows
 from rods.infra.text import require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
-from rods.task import Columns, Task, carried, require_new
+from rods.task import Columns, Task, carried, require_new, require_no_prompts
 
 _THEIRS = ("id", "question", "initial_config", "involved_classes", "missed_function", "extra_info")
 COLUMNS = Columns((*_THEIRS, *COLUMNS_OF_OURS))
@@ -60,11 +60,14 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
         if plain is not None:
             task = Task.from_json(plain, where)
         elif isinstance(row, dict) and "extra_info" in row:
+            if "interaction_kwargs" not in str(cast("Any", row["extra_info"])):
+                require_no_prompts(path, row, where)
             task = _tuning(cast("dict[str, Any]", row), where, wheel)
         elif isinstance(row, dict) and "question" in row:
             answers = _answers(path) if answers is None else answers
             task = _entry(cast("dict[str, Any]", row), answers, where, wheel)
         else:
+            require_no_prompts(path, row, where)
             raise TaskError(f"{where}: {_FORMS}")
         require_new(task, where, seen)
         yield task
