@@ -77,29 +77,29 @@ class TurnVerdict:
 
 
 class World(Protocol):
-    """One single-use instance of an environment. Synchronous, owned by one thread."""
+    """The private state of one trajectory. Its methods may block; one thread calls them."""
 
     def begin_turn(self, index: int) -> None:
-        """Enter turn `index` (0-based, in order)."""
+        """Enter turn `index` of the task; turns come in order, from 0."""
 
     def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools that may be called in the current turn."""
+        """Return the tools that the agent may call in the current turn."""
         ...
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call. A tool that is not offered in this turn is refused, never executed."""
+        """Execute one call and return its result; refuse a tool that this turn does not offer."""
         ...
 
     def end_turn(self) -> TurnVerdict:
-        """Judge the current turn. Call once for each turn that was begun."""
+        """Judge the current turn; called once for each turn that was begun."""
         ...
 
     def snapshot(self) -> object:
-        """Public state as a value of its own; two snapshots compare with `==`."""
+        """Return a copy of the public state; two snapshots are compared with `==`."""
         ...
 
     def close(self) -> None:
-        """Release what the world holds. May be called more than once."""
+        """Release what the world holds; may be called more than once."""
 
 
 def called(world: World, call: ToolCall) -> ToolResult:
@@ -230,26 +230,26 @@ class Environment(ABC):
     name: str
     """Short name; the `env` of its tasks."""
     blocking: bool = False
-    """Its worlds wait for something: each trajectory has a thread of its own."""
+    """True: its worlds wait for something, so each trajectory gets a thread of its own."""
 
     @abstractmethod
     def open(self, task: Task) -> World:
-        """A fresh world in the task's initial state, outside of any turn.
+        """Return a fresh world in the initial state of one of its tasks, before the first turn.
 
         Raises:
             TaskError: the task's world data cannot be loaded.
         """
 
     def tasks(self, held_out: float) -> Sequence[Task]:
-        """Its own original tasks, of both splits; empty: `env.tasks` names files of them.
+        """Return its own original tasks, of both splits. By default it has none.
 
         Args:
-            held_out: share of tasks that it makes itself which are to be held out.
+            held_out: share of these tasks to hold out, 0 to 1 (`env.held_out`).
         """
         return ()
 
     def load(self, path: Path) -> list[Task]:
-        """The tasks of a file in a form that the environment knows: JSON lines of RODS.
+        """Read a file that `env.tasks` names. By default it has one task of RODS per line.
 
         Raises:
             TaskError: the file is missing, or a row of it is broken.
@@ -257,19 +257,19 @@ class Environment(ABC):
         return list(read_tasks(path))
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
-        """Original tasks as a training and a held-out side.
+        """Split original tasks into training tasks and held-out tasks.
 
         Args:
-            tasks: its own or those of files.
-            held_out: share of the scenarios of files; None: the tasks are its own.
+            tasks: its own tasks, or those of files.
+            held_out: share of the scenarios of files to hold out, 0 to 1. None: tasks of its own.
         """
         return split(tasks, held_out_share=held_out or 0.0)
 
     def warm_up(self) -> None:  # noqa: B027 (most are ready at once)
-        """Do now what takes long, instead of within the first trajectory's deadline."""
+        """Do what takes long before the first trajectory, whose time is limited."""
 
     def close(self) -> None:  # noqa: B027 (most keep nothing running)
-        """End what it keeps running, such as a sandbox."""
+        """End what the environment keeps running, such as a sandbox."""
 
 
 def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -> Environment:

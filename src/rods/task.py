@@ -55,11 +55,11 @@ class Turn:
     """One user message and what the agent must do before it answers."""
 
     user: str
-    """Text of the user; empty when the turn only gives back withheld tools."""
+    """Text of the user. Empty: the turn only offers tools that an earlier one withheld."""
     ground_truth: tuple[ToolCall, ...] = ()
-    """Calls in order. Empty: the agent must call nothing and say what is missing."""
+    """Expected calls, in order. Empty: the agent must call nothing and state what is missing."""
     withheld: tuple[str, ...] = ()
-    """Tools of the world that are not offered in this turn."""
+    """Names of tools of the world that this turn does not offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,16 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Task:
-    """One conversation to be solved. Equality and hash are by content id."""
+    """One conversation to be solved. Two tasks are equal if their `id` is."""
 
     env: str
     """Short name of the environment that can open it (`bfcl`)."""
     category: str
     """`base`, `miss_func`, `miss_param`, `long_context`, or what the environment names."""
     turns: tuple[Turn, ...]
-    """At least one, in order."""
+    """The turns in order, at least one."""
     world: Mapping[str, Json]
-    """Data from which the environment makes a new world; nothing else reads them."""
+    """JSON data from which the environment makes a new world; nothing else reads them."""
     provenance: Provenance = field(default=Provenance("", ""), compare=False)
     dialogue: tuple[Message, ...] = ()
     """Messages before the first turn, which the policy reads; all their calls were executed."""
@@ -136,7 +136,7 @@ class Task:
         return hash(self.id)
 
     def to_json(self) -> dict[str, Json]:
-        """Plain JSON; `from_json` reads it back."""
+        """Return the task as plain JSON; `from_json` reads it back."""
         p = self.provenance
         dialogue = [_message_to_json(message) for message in self.dialogue]
         return {

@@ -293,7 +293,7 @@ def test_the_index_has_a_line_for_each_name_and_begins_with_those_of_the_package
 
 
 WITHOUT_ENTRY = {
-    "ABC", "Any", "False", "Generator", "Iterable", "Iterator", "Literal", "Mapping", "None",
+    "ABC", "Any", "False", "Iterable", "Iterator", "Literal", "Mapping", "None",
     "Path", "Protocol", "Self", "Sequence", "StrEnum", "True",
     "Bools", "Floats", "Ints", "Json", "Limit", "Progress", "Region", "Role", "Status",
     "Value", "Wrap", "MIB", "Estimates", "RolloutSettings", "Start",
@@ -304,7 +304,7 @@ WITHOUT_ENTRY = {
 
 
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-LISTED = re.compile(r"^(?:\||\*) `(?:await )?(\w+)", re.M)
+LISTED = re.compile(r"^(?:\|| *\*) `(?:await )?(\w+)", re.M)
 """Arguments, fields and members of entries."""
 KINDS = re.compile(r"^\| `\w+` \| `(.*?)` \||^\*\*Returns:\*\* `(.*?)`|^\* `(\w.*?)`:", re.M)
 """Types of arguments, of results and of methods."""

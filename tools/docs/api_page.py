@@ -49,7 +49,7 @@ SELF_EVIDENT: Mapping[str, Mapping[str, str]] = {
     "grpo_args": {
         "config": "settings of the run",
         "output_dir": "folder of the run, as in `GRPOConfig`",
-        "others": "other arguments of `GRPOConfig`",
+        "others": "arguments of `GRPOConfig`, such as `logging_steps=5`",
     },
     "Execution": {
         "stdout": "what the program printed",
@@ -84,6 +84,8 @@ SELF_EVIDENT: Mapping[str, Mapping[str, str]] = {
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MARK = "<!-- blocks: test test_the_python_of_the_api_pages_runs -->"
 """What tests do with the examples of a page."""
+OPTIONAL = "none"
+"""Default of further arguments by name (`**others`)."""
 WIDTH = 96
 """A longer signature has a line for each argument."""
 
@@ -237,12 +239,12 @@ def _kinds(node: ast.ClassDef | Function) -> Iterator[tuple[str, tuple[str, str]
     for text in _arguments(node.args):
         name, _, rest = text.lstrip("*").partition(": ")
         kind, _, default = rest.partition(" = ")
-        yield name, (kind, default)
+        yield name, (kind, OPTIONAL if text.startswith("**") else default)
 
 
 def _cell(code: str) -> str:
     text = code.replace("|", "\\|")
-    return f"`{text}`" if text else "required"
+    return text if text == OPTIONAL else f"`{text}`" if text else "required"
 
 
 def _result(node: Function) -> str:
@@ -311,7 +313,9 @@ def _method(node: Function) -> str:
     is_property = any(one.endswith("property") for one in kinds)
     attribute = f"{node.name}{result}" if is_property else ""
     words = attribute or kind + " ".join(_signature(node.name, node).split())
-    return f"* `{words}`: {_meaning(node)}".replace("( ", "(").replace(", )", ")").rstrip(": ")
+    line = f"* `{words}`: {_meaning(node)}".replace("( ", "(").replace(", )", ")").rstrip(": ")
+    given = [f"    * `{name}`: {text}." for name, text in meanings(node).items()]
+    return "\n".join([line, *given])
 
 
 def _meaning(node: ast.AST) -> str:

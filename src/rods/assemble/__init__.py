@@ -66,12 +66,12 @@ def train(
     environment: Environment | None = None,
     tasks: Sequence[Task] | None = None,
 ) -> RunDirectory:
-    """Train to the end, as `rods train` does, and return the run; its folder has `report.html`.
+    """Train to the end, as `rods train` does, and return the run; `report.html` is in `run.path`.
 
     Args:
-        config: settings; `load_config` makes them.
-        folder: where the run goes; empty: a new folder under `runs`.
-        resume: folder of a run to continue; its other settings must be the same.
+        config: settings of the run; `load_config` makes them.
+        folder: folder of the run, which must not hold a run yet. Empty: `runs/DATE-TIME`.
+        resume: folder of a run to continue; its other settings must be the same. None: a new run.
         start: recipe, profile and options that the settings came from, for the report.
         drift: a resume may change settings of learning, such as `train.lr` (`--allow-drift`).
         environment: replaces `env.name`; the value of a name at the top of a module or script.
@@ -80,7 +80,7 @@ def train(
     Raises:
         ConfigError: a setting names something that does not exist, or leaves nothing to train on.
         StoreError: the folder has a run already, or `resume` cannot continue.
-        Interrupted: Ctrl-C; the message says how to resume.
+        Interrupted: Ctrl-C was pressed; the message states how to resume.
     """
     with waiting("reading settings, tasks and tokenizer"):
         config = with_objects(config, environment, tasks)

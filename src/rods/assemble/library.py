@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,14 +44,14 @@ def evaluate(
     """Evaluate a model, or a run's last checkpoint, on the held-out tasks.
 
     Args:
-        config: settings; `evaluation` says how many tasks and samples.
-        run: folder of a run; None: the model of the settings as it is.
-        progress: called with the number of finished trajectories and of all.
+        config: settings of the run; their section `evaluation` limits tasks and samples.
+        run: folder of a run, whose last checkpoint is evaluated. None: the model of the settings.
+        progress: a function that is called with two counts: finished trajectories, and all.
         environment: replaces `env.name`; the value of a name at the top of a module or script.
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Returns:
-        One row for each task. `greedy_progress` and `progress` list a value for each valid rollout.
+        One row for each task. `greedy_progress` and `progress` (sampled) list 0 to 1 by rollout.
 
     Raises:
         StoreError: the run has no checkpoint.
@@ -75,19 +75,19 @@ def synthesize(
     """Make verified variants of seed tasks, by the writer of the settings.
 
     Args:
-        config: settings; `synthesis` says which writer.
+        config: settings of the run; `synthesis.writer` names the writer.
         n: largest number of variants.
-        seeds: seed tasks; None: the training side in random order.
-        seed: random seed; the same seed gives the same variants.
+        seeds: seed tasks. None: the training tasks in random order.
+        seed: random seed. The same seed gives the same variants.
         environment: replaces `env.name`; the value of a name at the top of a module or script.
         tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
 
     Returns:
-        At most `n` accepted variants; fewer where the seed tasks give no more.
+        At most `n` accepted variants. There are fewer if the seed tasks give no more.
 
     Raises:
         TaskError: every seed task is of a held-out scenario.
-        SynthesisError: the writer cannot work; the message says why.
+        SynthesisError: the writer cannot work; the message states why.
         ConfigError: a setting names something that does not exist.
     """
     config = with_objects(config, environment, tasks)
@@ -107,16 +107,18 @@ def synthesize(
             return list(collection.accepted)
 
 
-@contextmanager
-def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
-    """Make the run that another trainer drives by plain calls; each process of it makes one.
+def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
+    """Make the run that another trainer drives by plain calls; each of its processes makes one.
 
     Args:
-        config: settings; those of the update hold where that trainer takes them over.
-        drift: a checkpoint may resume with other settings of learning (`--allow-drift`).
+        config: settings of the run. Your trainer decides which settings of `train` it obeys.
+        drift: accept a state with other settings of learning in `open` (`--allow-drift`).
+
+    Returns:
+        The run; the end of `with rods.hosted(config) as run:` closes it.
 
     Raises:
-        ConfigError: they name something that there is not, or leave nothing to train on.
+        ConfigError: a setting names something that does not exist, or leaves nothing to train on.
         RewardError: a single-step reward could not score a task.
     """
     require_named(config)
@@ -126,5 +128,4 @@ def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
     splits = splits_of(config, environment)
     require_tasks(config, environment, splits.originals)
     worker, worlds = partial(worker_of, config, splits), partial(environment_of, config)
-    with HostedRun(config, worlds, splits.originals, worker, hints, drift) as run:
-        yield run
+    return HostedRun(config, worlds, splits.originals, worker, hints, drift)

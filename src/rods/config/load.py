@@ -50,8 +50,8 @@ def load_config(
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: name of a `[profile.NAME]` table of the recipe; `small`, or the first one where
-            none has this name, runs on a laptop, as `rods train` does; empty or `full`: no profile.
+        profile: a table `[profile.NAME]` of the recipe. `small` runs on a laptop, and so does the
+            first one if none has this name. `full` or empty: the top level, the paper's settings.
         overrides: applied in order; a bare word that is not a TOML value counts as a string.
 
     Raises:

@@ -56,9 +56,9 @@ class OnlineCurriculum:
         """Begin before the first epoch.
 
         Args:
-            config: settings; `stages` say how many epochs there are.
-            originals: human-written tasks of the training side.
-            synthesis: the worker; None for a fixed pool.
+            config: settings of the run; `stages` limits the epochs.
+            originals: original tasks of the training split.
+            synthesis: the queue of a synthesis worker. None: no variants, for a fixed pool.
 
         Raises:
             ConfigError: a stage has no tasks, or a stage expands and there is no synthesis.
@@ -128,7 +128,7 @@ class OnlineCurriculum:
 
     @property
     def done(self) -> bool:
-        """Return true if all epochs of all stages are over."""
+        """Return true if all tasks of all stages are drawn and judged."""
         return self.last and self.epoch_done
 
     def step(self, epoch: int, more: int = 0) -> int:
@@ -139,7 +139,7 @@ class OnlineCurriculum:
     # -- draw -------------------------------------------------------------------------------
 
     def draw(self, n: int) -> list[Lease]:
-        """Draw the next `n` tasks, each with the epoch that drew it.
+        """Draw the next `n` tasks, each with the epoch that drew it; fewer at the very end.
 
         If the current epoch has too few left, the next one starts and provides the rest. Returns
         fewer than `n` if all stages are drawn, or if the whole pool is smaller than that.
@@ -158,14 +158,14 @@ class OnlineCurriculum:
             return [Lease(self.buffer.pool.task(task_id), epoch) for task_id, epoch in drawn]
 
     def release(self, task_ids: Sequence[str], epoch: int | None = None) -> None:
-        """Make tasks that are out due again, before all others: their worker died.
+        """Return drawn tasks that nobody will judge; they are the next ones to be drawn.
 
         Args:
-            task_ids: the tasks.
-            epoch: the one that drew them; None: for each the oldest in which it is out.
+            task_ids: ids of tasks that were drawn and not yet judged.
+            epoch: the epoch that drew them. None: for each the oldest in which it is drawn.
 
         Raises:
-            TaskError: one of them is not out; then nothing is released.
+            TaskError: one of them is not drawn; then nothing is released.
         """
         with self._lock:
             leases = self._leases(task_ids, [epoch] * len(task_ids))
@@ -184,16 +184,16 @@ class OnlineCurriculum:
         """Judge groups in order and move their tasks; an error changes nothing.
 
         Args:
-            groups: K trajectories each of tasks that `draw` gave.
-            scores: one for each trajectory. In stages that expand they lie in [0, 1]; in others
-                the judgement reads the share of turns solved, whatever the reward's scale.
-            epochs: the epoch that drew each (`Lease.epoch`); None: the oldest in which it is out.
+            groups: one group for each of G tasks that `draw` returned.
+            scores: G rows of scores, one for each trajectory. In stages that make variants, they
+                lie in [0, 1]; in others any scale is allowed, and the turns solved are judged.
+            epochs: the epoch that drew each (`Lease.epoch`). None: the oldest that drew it.
 
         Returns:
-            None for a group with too few valid members: its task is neither moved nor lost.
+            G judgements; None for a group with too few valid members, whose task stays as it is.
 
         Raises:
-            TaskError: a task is not out.
+            TaskError: a task is not drawn.
             RewardError: a score lies outside [0, 1], or the lengths differ.
         """
         with self._lock:
@@ -220,15 +220,15 @@ class OnlineCurriculum:
         version: int = 0,
         epoch: int | None = None,
     ) -> Judgement | None:
-        """Judge one task by numbers alone, and request variants when a cycle is due.
+        """Judge one task by the rewards of its rollouts, and request variants once per epoch.
 
         Args:
-            task_id: of a task that `draw` gave.
-            values: what each member earned, in [0, 1]; in stages that do not expand, the share of
-                its turns that it solved.
-            valid: whether each member counts: False where infrastructure failed. None: all do.
-            version: policy version that rolled it out.
-            epoch: the one that drew it; None: the oldest in which it is out.
+            task_id: id of a task that `draw` returned.
+            values: reward of each rollout, in [0, 1]. In stages that make no variants, it must be
+                the share of turns solved.
+            valid: False for each rollout that infrastructure broke. None: all are valid.
+            version: number of the weights that rolled it out.
+            epoch: the epoch that drew it (`Lease.epoch`). None: the oldest that drew it.
 
         Raises:
             RewardError: a value lies outside [0, 1], or the lengths differ.
@@ -354,7 +354,7 @@ class OnlineCurriculum:
     # -- metrics ----------------------------------------------------------------------------
 
     def metrics(self, epoch: int | None = None) -> dict[str, float]:
-        """Counts of an epoch and the state of the pool, for the log; None: the current epoch."""
+        """Return counts of an epoch and of the pool, for the log. None: the current epoch."""
         epoch = self.epoch if epoch is None else epoch
         with self._lock:
             return epoch_metrics(epoch, self.counts, self.buffer, len(self.requests.open))
@@ -366,7 +366,7 @@ class OnlineCurriculum:
     # -- state ------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the original tasks, as plain JSON; leases that are out are due again."""
+        """Return all but the original tasks as plain JSON; unjudged tasks will be drawn again."""
         with self._lock:
             return {
                 "buffer": self.buffer.state_dict(),
@@ -375,10 +375,10 @@ class OnlineCurriculum:
             }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict`, wherever it was taken.
+        """Continue from what `state_dict` returned, here or on another machine.
 
         Raises:
-            StoreError: it is no such state, or was made with other original tasks or another seed.
+            StoreError: it is not such a state, or belongs to other original tasks or another seed.
         """
         if missing := {"buffer", "requests", "counts"} - set(state):
             raise StoreError(

@@ -196,9 +196,7 @@ class LineLog:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def cut(self, size: int) -> int:
-        """Forget what stands behind so many bytes, and say how much that is; returns what is left:
-        less where whole lines end before.
-        """
+        """Cut the file after the last whole line within `size` bytes; return the bytes left."""
         held = self.path.read_bytes() if self.path.is_file() else b""
         left = held.rfind(b"\n", 0, size) + 1
         if behind := held[left:]:

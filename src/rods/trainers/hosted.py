@@ -80,7 +80,7 @@ class HostedRun:
         Args:
             worlds: makes the environment that opens the tasks' worlds, for one of so many processes
                 that roll out; called by `begin`.
-            originals: human tasks of the training side.
+            originals: original tasks of the training split.
             worker: starts synthesis with its queue in a folder.
             hints: makes the wrapper of worlds whose failed calls are answered with hints.
             drift: a saved state may be of other settings, but for those of `drift.SAVED`.
@@ -105,17 +105,17 @@ class HostedRun:
         self.close()
 
     def close(self) -> None:
-        """End what runs: engine, worker, curriculum. What was saved stays."""
+        """End engine, worlds and synthesis worker; files stay. The end of `with` calls it."""
         self._rolling = None
         self._running.close()
 
     # -- the curriculum, in the first process -----------------------------------------------
 
     def open(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        """Begin, or resume from a state of `state_dict`, made here or on another machine.
+        """Start the curriculum and the synthesis worker, in the first process only.
 
-        The synthesis worker's queue lies in `folder`. That of an earlier start is removed, or kept
-        where a state asks for its variants.
+        `folder` gets the queue of synthesis. `state` is what `state_dict` returned, also on another
+        machine. None: a new run, for which the queue of an earlier one is removed.
 
         Raises:
             StoreError: another process runs here, or the state belongs to other settings or tasks.
@@ -144,7 +144,7 @@ class HostedRun:
 
     @property
     def curriculum(self) -> OnlineCurriculum:
-        """That of the run; raises `TrainError` before `open` and in other processes."""
+        """The curriculum; raises `TrainError` before `open`, and in all processes but the first."""
         if self._curriculum is None:
             raise TrainError("this process has no curriculum: call open() in the first process.")
         return self._curriculum
@@ -155,7 +155,7 @@ class HostedRun:
         return self.curriculum.last and self.curriculum.drawn_out
 
     def draw(self, n: int, version: int) -> list[Drawn]:
-        """The next tasks; fewer than `n` only at the end of all stages.
+        """Draw `n` tasks for weights number `version`; fewer only at the end of all stages.
 
         Raises:
             TrainError: all stages are over.
@@ -175,7 +175,7 @@ class HostedRun:
         return drawn
 
     def judge(self, drawn: Sequence[Drawn], groups: Sequence[Group]) -> list[list[Score]]:
-        """Score the rollouts and let the curriculum see it; scores of each group's members.
+        """Score each group, judge its task and request variants; a row of scores for each group.
 
         Raises:
             PolicyError: not one call of the first groups was understood.
@@ -193,7 +193,7 @@ class HostedRun:
         return scores
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the host does not save by itself; text, numbers and bytes alone."""
+        """Return settings, curriculum and rewards for a checkpoint, as text, numbers and bytes."""
         return {
             "config": self.config.model_dump_json(),
             "curriculum": self.curriculum.state_dict(),
@@ -203,9 +203,9 @@ class HostedRun:
     # -- roll out, in every process ---------------------------------------------------------
 
     def begin(self, engine: Engine, template: ChatTemplate, ranks: int = 1) -> None:
-        """Take an engine; it is started here and closed at the end, like the worlds.
+        """Start engine and environment, in each of the `ranks` processes that roll out.
 
-        `ranks` processes of the host roll out, and share out the processes of worlds.
+        `rods.assemble.engines` makes both arguments: `engine_of`, `template_of`. `close` ends them.
         """
         self._running.callback(lambda: self._loop.run(engine.close()))
         self._loop.run(engine.start())
@@ -221,7 +221,7 @@ class HostedRun:
         return self._rolling is not None
 
     def roll_out(self, drawn: Sequence[Drawn], weights: Weights, version: int) -> list[Group]:
-        """A group of each task, by these weights, in order.
+        """Roll out each task `rollout.k` times by weights number `version`; groups in this order.
 
         Raises:
             EnvError: too many trajectories are invalid (`rollout.max_invalid`).
@@ -253,7 +253,7 @@ class HostedRun:
         return shares | more | (self.curriculum.metrics() if self.opened else {})
 
     def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:
-        """Samples of an update as the local trainer makes them: advantages, filter, credit."""
+        """Make the samples of an update by filter, advantages and credit of the settings."""
         train = self.config.train
         kept = filter_of(train)
         return collect(groups, scores, train.advantage, filters=kept, credit=train.credit)

@@ -63,7 +63,7 @@ AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 
 
 def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
-    """Make TRL's `GRPOConfig` from settings of RODS; `others` are its own arguments, which win.
+    """Make a `trl.GRPOConfig` from settings of RODS; `others` replace what the settings give.
 
     Raises:
         ConfigError: TRL lacks what a setting or an argument asks for, nothing limits the training,

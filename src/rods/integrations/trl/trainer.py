@@ -69,12 +69,12 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         """Make the trainer; tasks, worlds and rewards come from the run.
 
         Args:
-            run: of `rods.hosted`; it is opened in `args.output_dir`.
-            args: a `GRPOConfig`, such as `grpo_args` makes of a recipe.
-            model: as `GRPOTrainer` takes it; None: that of the run's settings.
-            processing_class: its tokenizer; None: that of the run's settings.
-            peft_config: adapters; None: those of the run's settings (`model.lora_rank`).
-            others: handed to `GRPOTrainer`: callbacks, optimizers, quantization_config.
+            run: what `with rods.hosted(config) as run` gives. Its folder is `args.output_dir`.
+            args: a `trl.GRPOConfig`; `grpo_args` makes one from settings.
+            model: a `PreTrainedModel`, or the name or folder of one. None: `model.name`.
+            processing_class: the tokenizer of `model`. None: that of `model.name`.
+            peft_config: a `peft.LoraConfig`. None: adapters of `model.lora_rank`, none if it is 0.
+            others: more arguments of `GRPOTrainer`, such as `callbacks` or `optimizers`.
 
         Raises:
             ConfigError: arguments and settings contradict each other, or ask for what TRL lacks.
