@@ -264,6 +264,26 @@ def test_evaluation_files_are_held_out_beside_all_tasks(
     assert ("Only held-out tasks call free" in said) is (verb != "inspect tasks.jsonl")
 
 
+def test_a_tool_that_nothing_describes_is_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = DESK.replace('"Book a room."', '"""Book a room.\n\nArgs:\n  room: Which."""')
+    Path("desk.py").write_text(source.replace('        "Free a room."\n', ""), encoding="utf-8")
+    write_tasks(3, None)
+    assert rods("check", *FILES, "--json", monkeypatch=monkeypatch) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["undescribed"] == 1
+    (row,) = (row for row in found["rows"] if row["finding"] == "undescribed")
+    assert row["detail"].startswith("tool 'free' has no description and no description of 'room'.")
+    assert rods("check", *FILES, monkeypatch=monkeypatch) == 0
+    assert "tool 'free'" in capsys.readouterr().out
+    words = (*FILES[:1], "./desk2.py:desk", *FILES[2:])
+    Path("desk2.py").write_text(DESK, encoding="utf-8")
+    assert rods("check", *words, "--json", monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["undescribed"] == 2, "parameters count, too"
+
+
 def test_what_is_left_out_is_stated_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -301,7 +321,7 @@ def test_a_finding_names_its_task_once(
     Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     name = Task.from_json(rows[0]).id
     assert rods("check", *FILES, "--json", monkeypatch=monkeypatch) == 1
-    (found,) = json.loads(capsys.readouterr().out)["rows"]
+    found = json.loads(capsys.readouterr().out)["rows"][0]
     assert "Bureau" in found["detail"] and name not in found["detail"]
     assert rods("synth", *FILES, "--n", "1", "--out", "v.jsonl", monkeypatch=monkeypatch) == 0
     assert [m.count(name) for m in caplog.messages if "is skipped" in m] == [1]

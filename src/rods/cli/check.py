@@ -65,7 +65,7 @@ def check(
     settings = config.env
     environment = make_environment(settings.name, settings.arguments)
     rows = own_tasks(tasks, settings, environment) if tasks else original_tasks(settings)
-    report = check_tasks(rows, environment)
+    report = check_tasks(rows, environment, tools=True)
     numbers = _numbers(rows, [tasks] if tasks else [Path(name) for name in settings.tasks])
     found = [{"number": numbers[row.task], **row._asdict()} for row in report.rows]
     data = {"tasks": report.tasks, **report.counts(), "rows": found}
@@ -104,6 +104,7 @@ def _shown(report: CheckReport, lines: Mapping[str, int], every: bool) -> Iterat
     for row in shown:
         turn = "" if row.turn < 0 else str(row.turn)
         name = f"task {lines[row.task]}" if row.origin == row.task else row.origin
+        name = "" if row.finding == "undescribed" else name  # of a tool
         table.add_row(row.finding.value, name, turn, escape(row.detail))
     if shown:
         yield table

@@ -49,6 +49,13 @@ class TaskFault(StrEnum):
     world's initial state (derived or guessed), or same words and world, other ground truth."""
     UNUSUAL = "unusual"
     """A hint, often at a slip: the category is not known, or the turns are not what it says."""
+    UNDESCRIBED = "undescribed"
+    """A hint: a tool or a parameter has no description, so that an agent guesses what it does. It
+    stands once for each tool, at the first task that offers it."""
+
+
+HINTS = (TaskFault.AMBIGUOUS, TaskFault.UNUSUAL, TaskFault.UNDESCRIBED)
+"""Findings with which a task can be trained on."""
 
 
 class CheckRow(NamedTuple):
@@ -78,12 +85,13 @@ class CheckReport:
     @property
     def ok(self) -> bool:
         """No task is unreachable or unstable; the others can be trained on."""
-        hints = (TaskFault.AMBIGUOUS, TaskFault.UNUSUAL)
-        return all(row.finding in hints for row in self.rows)
+        return all(row.finding in HINTS for row in self.rows)
 
     def counts(self) -> dict[str, int]:
-        """Number of tasks with each finding."""
-        found = Counter(fault for fault, _ in {(row.finding, row.task) for row in self.rows})
+        """Number of tasks with each finding, of tools that are undescribed."""
+        of = TaskFault.UNDESCRIBED
+        what = {(r.finding, r.detail if r.finding is of else r.task) for r in self.rows}
+        found = Counter(fault for fault, _ in what)
         return {fault.value: found[fault] for fault in TaskFault}
 
 
@@ -102,14 +110,18 @@ class _Replayed(NamedTuple):
     snapshot: object
 
 
-def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
+def check_tasks(
+    tasks: Iterable[Task], environment: Environment, tools: bool = False
+) -> CheckReport:
     """Replay every ground truth in two fresh worlds and look for values that must be guessed.
 
+    `tools`: also look for tools without a description.
     Never raises for a bad task: what is wrong with it becomes a row.
     """
     start = time.perf_counter()
     rows: list[CheckRow] = []
     spoken: dict[str, tuple[str, Task]] = {}
+    known: set[str] = set()
     count = calls = 0
     for task in tasks:
         count += 1
@@ -124,6 +136,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
             calls += 2 * sum(len(turn.results) for turn in first)
             found += [*_unreachable(task, first), *_unstable(task, first, second)]
             found += [*_guessed(task, first), *_answer(task, environment)]
+            found += _undescribed(first, known) if tools else ()
         rows += [_row(task, *one) for one in found]
     return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
 
@@ -238,6 +251,20 @@ def _unusual(task: Task, environment: Environment) -> Iterator[Finding]:
     missing = task.category in (MISS_FUNC, MISS_PARAM)
     if missing and all(turn.ground_truth for turn in task.turns):
         yield TaskFault.UNUSUAL, -1, f"{named}: there is no turn without calls, in which to ask."
+
+
+def _undescribed(replayed: Sequence[_Replayed], known: set[str]) -> Iterator[Finding]:
+    """Tools that are not in `known` and lack a description, their own or of a parameter."""
+    for spec in {spec.name: spec for turn in replayed for spec in turn.offered}.values():
+        silent = [key for key, rest in spec.properties.items() if not rest.get("description")]
+        # Without a docstring, the name stands for it.
+        said = spec.description.strip().rstrip(".").lower()
+        lacks = ["no description"] * (said in ("", spec.name.replace("_", " ").lower()))
+        lacks += [f"no description of {', '.join(map(repr, silent))}"] * bool(silent)
+        if lacks and spec.name not in known:
+            how = "Write a docstring with Args, as an agent reads no code."
+            yield TaskFault.UNDESCRIBED, -1, f"tool {spec.name!r} has {' and '.join(lacks)}. {how}"
+        known.add(spec.name)
 
 
 def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
