@@ -215,6 +215,27 @@ def test_the_readme_s_class_and_task_pass_the_check(
     assert "at least 2 are needed" in shown.err, "as training would say"
 
 
+@pytest.mark.slow
+def test_the_readme_s_project_is_that_of_rods_init(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that train are of its own page, whose commands tests/cli/test_init.py runs."""
+    mark = "test test_the_readme_s_project_is_that_of_rods_init"
+    [block] = [b.text for b in blocks_of(ROOT / "README.md") if b.mark == mark]
+    make, *others = block.splitlines()
+    assert make == "rods init my_agent && cd my_agent"
+    page = (SOURCE / "cli" / "project" / "README.md").read_text(encoding="utf-8")
+    assert [line.strip() for line in page.splitlines() if line.strip() in others] == others
+    monkeypatch.chdir(tmp_path)
+    assert rods("init", "my_agent", monkeypatch=monkeypatch) == 0
+    monkeypatch.chdir(tmp_path / "my_agent")
+    check, synth, *training = others
+    for line in (check, synth.replace("--n 40", "--n 3")):
+        assert rods(*line.split()[1:], monkeypatch=monkeypatch) == 0
+    assert len(list(read_tasks(Path("variants.jsonl")))) == 3 and len(training) == 3
+    assert "8 tasks" in capsys.readouterr().out and "eight tasks" in README
+
+
 def test_ids_in_docstrings_are_those_of_no_task() -> None:
     """As `docs/guides/tasks.md` advises: a value in a description counts as known."""
     guides, project = ROOT / "docs" / "guides", SOURCE / "cli" / "project"
