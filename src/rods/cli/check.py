@@ -68,8 +68,14 @@ def check(
     report = check_tasks(rows, environment, tools=True)
     numbers = _numbers(rows, [tasks] if tasks else [Path(name) for name in settings.tasks])
     found = [{"number": numbers[row.task], **row._asdict()} for row in report.rows]
-    data = {"tasks": report.tasks, **report.counts(), "rows": found}
+    failing = [
+        {"tool": tool, "field": field, "count": count, "calls": calls}
+        for (tool, field), (count, calls) in report.failing.items()
+    ]
+    data = {"tasks": report.tasks, **report.counts(), "rows": found, "failure_fields": failing}
     print_results(data, *_shown(report, numbers, every))
+    for (tool, field), (count, calls) in report.failing.items():
+        say(f"note: {_read_as(tool, field, count, calls)}")
     for call, able, unable in writers_of(rows):
         if unable:
             say(f"note: {', '.join(unable)} cannot write {call}; {', '.join(able)} can.")
@@ -87,6 +93,15 @@ def check(
             say(note)
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _read_as(tool: str, field: str, count: int, calls: int) -> str:
+    """Return how writers read a field by which a result says that its call failed."""
+    if count == calls:
+        what = f"the field {field!r} of each result of {tool} sounds like a failure, but is read as"
+        return f"{what} none, because no call of {tool} in the tasks is without it."
+    what = f"{count} of {calls} calls of {tool} count as failed, by the field {field!r} of their"
+    return f"{what} results. No variant makes such a call (docs/guides/tool-classes.md)."
 
 
 def _numbers(tasks: Sequence[Task], files: Sequence[Path]) -> Mapping[str, int]:

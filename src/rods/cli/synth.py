@@ -29,6 +29,7 @@ from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
+from rods.synthesis.structure.trace import flattened
 from rods.task import Task
 from rods.writers import VARYING, in_words
 
@@ -40,6 +41,7 @@ REDRAW = 0.5  # seconds between two bars
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
+EACH = 5  # variants for each tool from which one that no variant calls is no chance
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""
 
@@ -308,7 +310,17 @@ def _make(
         how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
         none = f"; {len(barren)} of {len(tried)} seed tasks have none: {', '.join(barren)}"
         common.say(f"{how}{none if barren else ''}")
+    if uncalled := never_called(tried, collection.accepted):
+        common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")
     return collection.accepted, counted
+
+
+def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
+    """Return the tools of seed tasks that no variant calls; none while variants are few."""
+    ours, theirs = (
+        {call.name for t in side for call in flattened(t)} for side in (seeds, variants)
+    )
+    return sorted(ours - theirs) if len(variants) >= EACH * len(ours) else []
 
 
 def _run(collection: Collection, target: Path, what: str) -> None:

@@ -27,7 +27,7 @@ from rods.abilities import QuestionSource, ability, initial_state, result_key
 from rods.env import AnswerJudge, Environment, TurnVerdict, called
 from rods.errors import EnvError, TaskError
 from rods.infra.dotted import nearest
-from rods.synthesis.structure.trace import all_tools
+from rods.synthesis.structure.trace import all_tools, failure_fields, flattened
 from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM, Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
@@ -81,6 +81,9 @@ class CheckReport:
     calls: int
     """Ground-truth calls that were replayed (each task is replayed twice)."""
     seconds: float
+    failing: Mapping[tuple[str, str], tuple[int, int]]
+    """Tool and field by which a result says that the call failed, without having failed: in how
+    many calls, and how often the tool was called."""
 
     @property
     def ok(self) -> bool:
@@ -123,6 +126,7 @@ def check_tasks(
     spoken: dict[str, tuple[str, Task]] = {}
     known: set[str] = set()
     count = calls = 0
+    by_tool, failing = Counter[str](), Counter[tuple[str, str]]()
     for task in tasks:
         count += 1
         found = [*_contradictions(task, spoken)]
@@ -134,11 +138,17 @@ def check_tasks(
             found.append(_refused(task, error))
         else:
             calls += 2 * sum(len(turn.results) for turn in first)
+            results = chain.from_iterable(turn.results for turn in first)
+            for call, result in zip(flattened(task), results, strict=True):
+                by_tool[call.name] += 1
+                if not result.failed:
+                    failing.update((call.name, name) for name in failure_fields(call, result))
             found += [*_unreachable(task, first), *_unstable(task, first, second)]
             found += [*_guessed(task, first), *_answer(task, environment)]
             found += _undescribed(first, known) if tools else ()
         rows += [_row(task, *one) for one in found]
-    return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
+    shares = {place: (times, by_tool[place[0]]) for place, times in failing.items()}
+    return CheckReport(tuple(rows), count, calls, time.perf_counter() - start, shares)
 
 
 def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Task], list[CheckRow]]:

@@ -18,10 +18,12 @@ from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import (
     TraceStep,
     all_tools,
+    failure_fields,
     owners,
     read_result,
     reports_failure,
     stage_world,
+    usual_failures,
 )
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult
@@ -74,6 +76,34 @@ def test_an_answer_of_no_is_no_failure(result: object) -> None:
 def test_a_question_may_be_answered_with_no() -> None:
     assert not reports_failure(ToolCall("am_i_logged_in"), ToolResult('{"login_status": false}'))
     assert reports_failure(ToolCall("am_i_logged_in"), ToolResult("no", failed=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result", "fields"),
+    [
+        ({"note": "broken"}, {"fault": "broken"}, []),
+        ({"note": "broken"}, {"fault": "F-1"}, ["fault"]),
+        ({"marks": ["denied"]}, {"status": "denied"}, []),
+        ({"valid": False}, {"valid": False}, []),
+        ({"paid": False}, {"valid": False}, ["valid"]),
+    ],
+)
+def test_a_field_that_repeats_an_argument_is_no_failure(
+    arguments: dict[str, Any], result: dict[str, object], fields: list[str]
+) -> None:
+    call = ToolCall("act", arguments)
+    assert sorted(failure_fields(call, ToolResult(json.dumps(result)))) == fields
+
+
+def test_what_every_call_of_a_tool_reports_is_no_failure_of_it() -> None:
+    texts = [("report", {"fault": "F-1"}), ("report", {"fault": "F-2"})]
+    texts += [("pay", {"error": "no money"}), ("pay", {"error": ""})]
+    made = [(ToolCall(n, {"id": "x"}), ToolResult(json.dumps(r))) for n, r in texts]
+    done = [TraceStep(0, call, result, *read_result(result.content)) for call, result in made]
+    usual = usual_failures(done)
+    assert usual == {"report": {"fault"}}
+    assert not reports_failure(*made[0], usual["report"])
+    assert reports_failure(made[0][0], ToolResult("no", failed=True), usual["report"])
 
 
 def test_a_call_that_reports_failure_is_rejected_unless_its_seeds_does() -> None:

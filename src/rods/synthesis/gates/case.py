@@ -212,6 +212,8 @@ class Case:
     """All seeds, to be repeated by no variant."""
     usage: TextCounts = NO_USAGE
     """How people speak of the tools."""
+    usual: Callable[[str], frozenset[str]] = lambda _: frozenset()
+    """Fields of a tool's results that are no failure of it (`usual_failures`)."""
 
     @cached_property
     def aligned(self) -> bool:

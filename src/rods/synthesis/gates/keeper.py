@@ -20,6 +20,7 @@ from rods.synthesis.gates.overlap import Corpus, Neighbors, Prints
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import distance
+from rods.synthesis.structure.trace import flattened, usual_failures
 from rods.task import Task
 
 
@@ -141,6 +142,7 @@ class Gatekeeper:
         self._pool = Neighbors(self.training)
         self._by_id = {task.id: task for task in self.training}
         self._facts: dict[str, Facts] = {}
+        self._usual: dict[str, frozenset[str]] = {}
 
     @functools.cached_property
     def usage(self) -> TextCounts:
@@ -155,6 +157,14 @@ class Gatekeeper:
             known = self._facts[task.id] = Facts(self.environment, task, self.language)
         return known
 
+    def usual(self, tool: str) -> frozenset[str]:
+        """Return the fields of a tool's results that are no failure of it; replays its tasks."""
+        if tool not in self._usual:
+            theirs = (t for t in self.training if any(c.name == tool for c in flattened(t)))
+            made = usual_failures(step for task in theirs for step in self.facts(task).steps)
+            self._usual[tool] = made.get(tool, frozenset())
+        return self._usual[tool]
+
     def case(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Case:
         """A candidate as gates look at it."""
         producers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
@@ -166,6 +176,7 @@ class Gatekeeper:
             seen=seen,
             pool=self._pool,
             usage=self.usage,
+            usual=self.usual,
         )
 
     def check(

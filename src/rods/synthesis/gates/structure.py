@@ -153,10 +153,12 @@ def no_held_out_overlap(case: Case) -> str | None:
 def nothing_fails(case: Case) -> str | None:
     """No ground-truth call fails or reports failure, unless the same call does in the seed.
 
-    What only reports failure is tolerated where the call of the reworked turn reports it, too.
+    What only reports failure is tolerated where the call of the reworked turn reports it, too, or
+    every call of the tool in the training tasks does.
     """
     for index, step in enumerate(case.variant.steps):
-        if not reports_failure(step.call, step.result):
+        made = step.call, step.result
+        if not reports_failure(*made) or not reports_failure(*made, case.usual(step.call.name)):
             continue
         models = [case.seed.steps[index]] if case.aligned else []
         reworked = None if models or step.result.failed else case.source_turns[step.turn]

@@ -8,7 +8,7 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar, cast
@@ -100,17 +100,37 @@ PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 """The words of an identifier."""
 
 
-def reports_failure(call: ToolCall, result: ToolResult) -> bool:
-    """Tell whether a result says that the call did not do what it was asked to.
+def reports_failure(call: ToolCall, result: ToolResult, usual: Set[str] = frozenset()) -> bool:
+    """Tell whether a call failed, or has one of the `failure_fields` that is not `usual`."""
+    return result.failed or bool(failure_fields(call, result) - usual)
 
-    It failed; or a field such as `success` is false, `failure` is filled, or `status` begins with a
-    word such as `denied`. A call without arguments is a question, to which `false` is an answer.
+
+def failure_fields(call: ToolCall, result: ToolResult) -> frozenset[str]:
+    """Names of the top-level fields of a result that say that the call failed.
+
+    `success` is false, `failure` is filled, or `status` begins with a word such as `denied`. A call
+    without arguments is a question, to which `false` is an answer; and a field that repeats an
+    argument says nothing: `report_fault(note="broken")` may return `{"fault": "broken"}`.
     """
-    if result.failed:
-        return True
-    return bool(call.arguments) and any(
-        _is_failure(leaf) for leaf in read_result(result.content)[1] if len(leaf.path) == 1
+    if not call.arguments:
+        return frozenset()
+    given = leaves(dict(call.arguments))
+    known = {leaf.value for leaf in given if isinstance(leaf.value, str)}
+    return frozenset(
+        str(leaf.path[0])
+        for leaf in read_result(result.content)[1]
+        if len(leaf.path) == 1 and _is_failure(leaf)
+        if leaf.value not in known and leaf not in given
     )
+
+
+def usual_failures(steps: Iterable[TraceStep]) -> dict[str, frozenset[str]]:
+    """Fields by tool that say in each of its calls that it failed: it has no other result."""
+    found: dict[str, frozenset[str]] = {}
+    for step in steps:
+        mine = failure_fields(step.call, step.result)
+        found[step.call.name] = found.get(step.call.name, mine) & mine
+    return {tool: fields for tool, fields in found.items() if fields}
 
 
 def _is_failure(leaf: Leaf) -> bool:

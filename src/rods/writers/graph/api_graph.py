@@ -33,6 +33,8 @@ class ApiGraph:
     """Values given to (tool, parameter)."""
     feeds: dict[Place, Counter[Place]] = field(default_factory=dict[Place, Counter[Place]])
     """Which results (tool, field) gave values to (tool, parameter)."""
+    usual: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
+    """Fields by tool that are no failure of it (`usual_failures`)."""
 
     @classmethod
     def of(cls, tasks: Iterable[Task], owners_of: Callable[[Task], Mapping[str, str]]) -> ApiGraph:

@@ -241,7 +241,7 @@ class Walk:
             return False
         before = self._world.snapshot()
         result = called(self._world, call)
-        if reports_failure(call, result):
+        if reports_failure(call, result, self._planner.graph.usual.get(call.name, frozenset())):
             return False
         step = TraceStep(len(self._steps), call, result, *read_result(result.content))
         key = result_key(self._planner.environment)

@@ -16,7 +16,7 @@ from rods.synthesis.gates.case import Gate
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
-from rods.synthesis.structure.trace import owners
+from rods.synthesis.structure.trace import owners, usual_failures
 from rods.synthesis.writer import Groundwork, Writer
 from rods.task import Task
 from rods.writers.graph.api_graph import ApiGraph
@@ -37,9 +37,10 @@ def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
     """The graph of a pool; its value edges from one task of each scenario, as they repeat."""
     graph = ApiGraph.of(originals, lambda task: owners(environment, task))
     scenarios = {task.provenance.scenario: task for task in reversed(originals)}
-    for task in scenarios.values():
-        base = Base(environment, task)
+    bases = [Base(environment, task) for task in scenarios.values()]
+    for base in bases:
         graph.learn_feeds(base.steps, base.arguments)
+    graph.usual = usual_failures(step for base in bases for step in base.steps)
     return graph
 
 
