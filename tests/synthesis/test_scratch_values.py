@@ -13,7 +13,7 @@ from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.trace import flattened
 from rods.task import Task
 from rods.types import ToolCall
-from rods.writers.graph.fresh import examples
+from rods.writers.graph.fresh import examples, later
 from rods.writers.graph.writer import GraphWriter
 
 
@@ -206,3 +206,14 @@ def test_nothing_is_set_to_what_it_is(calls: Sequence[ToolCall]) -> None:
 )
 def test_what_a_description_names(description: str, named: Sequence[str], complete: bool) -> None:
     assert examples(description) == (named, complete)
+
+
+@pytest.mark.parametrize("before", ["08:00", "20:30", "22:45", "23:00", "23:30", "23:45", "23:59"])
+def test_what_ends_ends_after_it_begins_on_the_same_day(before: str) -> None:
+    for seed in range(30):
+        for proposed in (before, "07:15"):
+            end = later(proposed, before, random.Random(seed))
+            assert end is None or before < end <= "23:59", (seed, end)
+            assert (end is None) is (before >= "23:45"), "no later quarter of an hour is left"
+    assert later("09:00", "08:00", random.Random(0)) == "09:00"
+    assert later("2026-01-01", "2026-01-01", random.Random(0)) > "2026-01-01"

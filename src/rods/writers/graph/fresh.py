@@ -160,12 +160,18 @@ def examples(description: str) -> tuple[Sequence[str], bool]:
     return (values, complete) if plain and (len(values) > 1 or not complete) else ((), False)
 
 
-def later(moment: str, before: str, rng: random.Random) -> str:
-    """A day or a time, after another one of the same kind: nothing ends as it starts."""
+def later(moment: str, before: str, rng: random.Random) -> str | None:
+    """A day or a time, after another one of the same kind: nothing ends as it starts.
+
+    None: no quarter of an hour is left in the day.
+    """
     if len(before) != len(moment) or moment > before:
         return moment
     if ":" in before:
-        return f"{min(int(before[:2]) + rng.randint(1, 3), 23):02d}{before[2:]}"
+        hour = min(int(before[:2]) + rng.randint(1, 3), 23)
+        left = [m for m in ("15", "30", "45") if m > before[3:]]
+        minute = before[3:] if hour > int(before[:2]) else rng.choice(left) if left else ""
+        return f"{hour:02d}:{minute}" if minute else None
     return _day_after(datetime.date.fromisoformat(before), rng.randint(1, 5))
 
 

@@ -161,13 +161,15 @@ class Inventor(Grounder):
         held = [v for v in live.held(name) if isinstance(v, str)]
         last, first = noun(name).split()[-1], noun(tool).split()[0]
         if "YYYY-MM-DD" in description or any(map(_DATE.fullmatch, held)):
-            self._moment = later(self._day(held), self._moment, rng)
-            return self._moment
+            found = later(self._day(held), self._moment, rng)
+            self._moment = found or self._moment
+            return found
         if "HH:MM" in description or any(map(_TIME.fullmatch, held)):
             hours = sorted(int(v[:2]) for v in held if _TIME.fullmatch(v)) or [9, 16]
             hour, minute = rng.randint(hours[0], hours[-1]), rng.choice(("00", "15", "30", "45"))
-            self._moment = later(f"{hour:02d}:{minute}", self._moment, rng)
-            return self._moment
+            found = later(f"{hour:02d}:{minute}", self._moment, rng)
+            self._moment = found or self._moment
+            return found
         new = first in lists()["creates"] or re.match(r"\w+ an? new ", order_of(self._specs[tool]))
         changed = last != "name" and "new " in description.lower()  # nobody moves to a known number
         if (new or changed) and last in lists()["identities"]:
