@@ -177,7 +177,7 @@ def test_an_unknown_profile_lists_all_that_are_valid_and_no_path(name: str) -> N
             "train.mask_env_tokens must be a truth value (true or false), such as true;",
         ),
         ("curriculum=foo", "curriculum must be 'rods', 'static' or 'envtuning'; got 'foo'."),
-        ("replay.retire=3", "replay.retire must be a list, such as [0.2, 0.95]; got 3."),
+        ("replay.retire=3", "replay.retire: expected two numbers, such as [0.2, 0.95]"),
         ("model.name=3", 'model.name must be a text, such as "tiny"; got 3.'),
         ("env.options=x", "env.options must be a table; got 'x'."),
         (
@@ -251,12 +251,16 @@ def test_what_is_read_or_was_a_recipe_s_is_not_refused(tmp_path: Path) -> None:
     load_config(str(own), "", ["rollout.schedule=synchronous"])
 
 
+WINDOWS: list[Any] = [
+    [0.5, 0.5], [0.8, 0.1], [0.1], [0.1, 0.2, 0.3], [0, True], [1, 2], [-1, 0], ["a", "b"],
+    0.5, "abc", None,
+]  # fmt: skip
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"replay": {"retire": [0.9, 0.2]}}, "replay.retire = [0.9, 0.2]: its first number"),
+    *(({"replay": {"retire": w}}, f"or [] to retire none. Got {w!r}") for w in (*WINDOWS, [0, 2])),
     ({"static": {"variants": "a.jsonl"}}, 'curriculum is "rods". Set curriculum = "static"'),
     ({"stages": []}, "at least one stage is needed, got none"),
     ({"envtuning": {"hints": "b"}}, "no stage is called 'b'. Name some of ['all']"),
-    ({"train": {"filtering": {"window": [0.5, 0.5]}}}, "otherwise no group trains. Swap them"),
+    *(({"train": {"filtering": {"window": w}}}, f"lies between them. Got {w!r}") for w in WINDOWS),
     ({"train": {"credit": "turn", "advantage": "gae"}}, 'got "gae"'),
     ({"train": {"credit": "turn", "kl_in": "reward"}}, 'Set train.kl_in = "loss"'),
     ({"train": {"advantage": "gae", "mask_env_tokens": False}}, "Set it to true"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticKnownError
@@ -92,6 +92,19 @@ Share = Annotated[float, Field(ge=0, le=1)]
 def one_or_many(value: object) -> object:
     """Read a single text or number as a list of one; an empty text gives an empty list."""
     return [value] * (value != "") if isinstance(value, str | int) else value
+
+
+def span(value: Any, expected: str, inside: bool = False) -> list[float]:
+    """Return two numbers, which hold some of [0, 1] between them; `inside`: and nothing else.
+
+    Raises `ValueError` for anything else, with what is `expected`.
+    """
+    pair = list(cast("Any", value)) if isinstance(value, list | tuple) else []
+    numbers = [n for n in pair if isinstance(n, int | float) and not isinstance(n, bool)]
+    low, high = numbers if len(pair) == len(numbers) == 2 else (1, 0)
+    if max(0, low) >= min(1, high) or (inside and (low < 0 or high > 1)):
+        raise ValueError(f"expected two numbers, {expected}. Got {value!r}")
+    return pair
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(one_or_many)]

@@ -56,12 +56,6 @@ def _pool(config: Sections) -> Iterator[str]:
             f"boundary.low must be below boundary.high, got {low:g} and {high:g}: no task would "
             "lie between. Lower the first or raise the second."
         )
-    bounds = config.replay.retire
-    if bounds and bounds[0] >= bounds[1]:
-        yield (
-            f"replay.retire = {list(bounds)}: its first number must be below its second, or every "
-            "variant would be retired. Swap them, or set [] to retire none."
-        )
     if config.curriculum != "static" and config.static != StaticSettings():
         yield (
             "static.variants belongs to a fixed pool, and curriculum is "
@@ -130,12 +124,6 @@ def _importable(config: Sections) -> Iterator[str]:
 
 def _update(config: Sections) -> Iterator[str]:
     train = config.train
-    low, high = train.filtering.window
-    if low >= high:
-        yield (
-            f"train.filtering.window = [{low:g}, {high:g}]: its first number must be below its "
-            "second, otherwise no group trains. Swap them."
-        )
     if config.rollout.k == 1 and train.advantage not in ALONE:
         yield (
             f'rollout.k = 1 leaves train.advantage = "{train.advantage}" no group to compare with. '

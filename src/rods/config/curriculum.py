@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from rods.config.base import Settings, Share, Texts
+from rods.config.base import Settings, Share, Texts, span
 
 
 class BoundarySettings(Settings):
@@ -38,6 +38,13 @@ class ReplaySettings(Settings):
     """A variant retires when its mean progress is below the first number (too hard) or above the
     second (too easy). A new variant is evicted if its first judged mean is below the first
     number (burn-in). Empty: the ablation without both."""
+
+    @field_validator("retire", mode="before")
+    @classmethod
+    def _some_stay(cls, value: Any) -> Any:
+        expected = "such as [0.2, 0.95]: variants between them stay; or [] to retire none"
+        return span(value, expected, inside=True) if value not in ([], ()) else value
+
     retest: float = Field(default=0.0, ge=0, le=1)
     """Share of an epoch's draws that re-test retired tasks."""
 

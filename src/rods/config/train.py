@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from rods.config.base import Settings
+from rods.config.base import Settings, span
 
 CAP = 2.0
 """Largest importance weight under `train.correction.method = "truncated"`."""
@@ -39,6 +39,12 @@ class FilterSettings(Settings):
     """Largest number of rounds that draw tasks to replace filtered groups, until a step has
     `rollout.tasks_per_step` groups or the epoch has no more tasks. `pipelined` draws them at once:
     an update takes at most (1 + this) x `tasks_per_step` groups."""
+
+    @field_validator("window", mode="before")
+    @classmethod
+    def _lets_some_train(cls, value: Any) -> Any:
+        how = "a group trains if its accuracy, which is from 0 to 1, lies between them"
+        return span(value, f"such as [0.05, 0.8]: {how}")
 
 
 class LocalSettings(Settings):
