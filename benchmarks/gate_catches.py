@@ -11,7 +11,8 @@ originals, variants and human messages are turned down.
 
 `--words` asks the gates that every writer passes, whoever made the task: variants of `resample`,
 `graph` and `llm` (the scripted author of the tests), and human messages, judged by gates on words
-that know no task of their scenario. `+own`: with what `resample` and `graph` promise of themselves.
+that know no task of their scenario: `human` are the training tasks, `unseen` the held-out tasks.
+`+own`: with what `resample` and `graph` promise of themselves.
 The first row counts unbroken tasks that pass all other gates and are rejected by those on words.
 """
 
@@ -180,9 +181,11 @@ def caught_by(gates: Iterable[str], seed: Task, broken: Task) -> list[str]:
     return found
 
 
-ON_WORDS = ("contrast", "order", "scope", "worded")
+ON_WORDS = ("units", "contrast", "order", "scope", "worded")
 """Gates on words that every writer passes."""
 FOLDS = 5
+HUMAN = ("human", "unseen")
+"""Messages of the training tasks, and of the held-out tasks."""
 
 
 @functools.cache
@@ -211,9 +214,9 @@ def worded_wrongly(seed: Task, task: Task, names: Sequence[str], *, strange: boo
 def unbroken(name: str, count: int, seed: int) -> list[mutants.Subject]:
     """Proposals of a writer that pass all gates but those on words."""
     rng = random.Random(seed)
-    if name == "human":
-        originals = rng.sample(list(sides().train), min(count, len(sides().train)))
-        return [human(task) for task in originals]
+    if name in HUMAN:
+        tasks = list(sides().train if name == "human" else sides().held_out)
+        return [human(task) for task in rng.sample(tasks, min(count, len(tasks)))]
     made: list[mutants.Subject] = []
     settings = LlmWriterSettings(planner="graph")
     maker: Writer = {
@@ -237,9 +240,9 @@ def by_words(counts: tuple[int, int], breaks: int, show: int, first: int) -> Non
     """
     found: dict[str, list[mutants.Subject]] = {}
     row: list[str] = []
-    for name in ("resample", "graph", "llm", "human"):
+    for name in ("resample", "graph", "llm", *HUMAN):
         # all originals: one in four of them is the same scenario in another category
-        subjects = unbroken(name, counts[name == "human"], first)
+        subjects = unbroken(name, counts[name in HUMAN], first)
         good = [
             s
             for s in subjects
@@ -249,7 +252,7 @@ def by_words(counts: tuple[int, int], breaks: int, show: int, first: int) -> Non
         wrong = len(subjects) - len(good)
         row.append(f"{wrong}/{len(subjects)} {_rate(wrong, len(subjects))}")
         row += [""] if name in ("resample", "graph") else []
-    heads = ("resample", "+own", "graph", "+own", "llm", "human")
+    heads = ("resample", "+own", "graph", "+own", "llm", *HUMAN)
     print("| kind | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 1) + "|")
     print("| rejected although unbroken | " + " | ".join(row) + " |", flush=True)
@@ -266,7 +269,7 @@ def by_words(counts: tuple[int, int], breaks: int, show: int, first: int) -> Non
                     continue
                 total += 1
                 strange = writer_name == "human"
-                gates = ON_WORDS if strange else [g for g in GATES if g not in ("novelty",)]
+                gates = ON_WORDS if writer_name in HUMAN else [g for g in GATES if g != "novelty"]
                 good = worded_wrongly(subject.seed, broken, gates, strange=strange)
                 caught += good
                 own += good or bool(broken_promises(subject.seed, broken))

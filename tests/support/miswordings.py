@@ -1,7 +1,10 @@
 """Messages made wrong by a word: they run, replay, say their values and ask for another thing.
 
 Each one takes a `Subject` and a source of chance and gives a broken task, or None where it does not
-apply. None of them knows any gate, and their lists are not those of the gates.
+apply. None of them knows any gate, and their lists are not those of the gates. A word of a clause
+that names nothing of a call is none of its words: `the open road` contradicts no call when it
+becomes `the close road`. Words of other tools stand in the form of the words that they replace, as
+a writer that mistakes the tool would write them: `canceling` becomes `placing`, not `place`.
 
     MISWORDED["opposite"](subject, random.Random(3))        # Task | None
 """
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from altered import asked
 from mutants import Break, Subject
 from rods.task import Task
+from rods.types import ToolSpec
 from synthesis_cases import with_turn
 
 MISWORDED: dict[str, Break] = {}
@@ -75,15 +79,25 @@ def _sayings(subject: Subject) -> Iterator[tuple[int, str, list[tuple[int, int]]
         if not mine and not subject.facts.turns[index].asked:
             continue
         values = [str(s.value) for s in mine if isinstance(s.value, str) and len(s.value) > 2]
-        spans = [m.span() for m in re.finditer(r"'[^']{1,300}'|\"[^\"]{1,300}\"|`[^`]*`", text)]
+        spans = [
+            m.span()
+            for m in re.finditer(r"(?<!\w)'[^']{1,300}'(?!\w)|\"[^\"]{1,300}\"|`[^`]*`", text)
+        ]
         spans += [m.span() for v in values for m in re.finditer(re.escape(v), text, re.I)]
         yield index, text, spans
 
 
 def _exchanged(
-    subject: Subject, rng: random.Random, pairs: Sequence[tuple[str, str]], every: bool = True
+    subject: Subject,
+    rng: random.Random,
+    pairs: Sequence[tuple[str, str]],
+    every: bool = True,
+    acts: bool = False,
 ) -> Task | None:
-    """One word by its fellow, wherever a message says it outside of values."""
+    """One word by its fellow, wherever a message says it outside of values.
+
+    `acts`: only in clauses that speak of a call.
+    """
     options: list[tuple[int, str, str]] = []
     for index, text, spans in _sayings(subject):
         for old, new in pairs:
@@ -92,6 +106,7 @@ def _exchanged(
                 m.span()
                 for m in re.finditer(edge.format(re.escape(old)), text, re.I)
                 if not any(a <= m.start() < b for a, b in spans)
+                and (not acts or _is_about_a_call(subject, index, text, m, spans))
             ]
             if found and not re.search(rf"(?<!\w){re.escape(new)}(?!\w)", text, re.I):
                 for a, b in reversed(found if every else found[:1]):
@@ -109,6 +124,33 @@ def _exchanged(
     return with_turn(subject.task, index, dataclasses.replace(subject.task.turns[index], user=user))
 
 
+_CLAUSE_END = re.compile(r"[.!?;:,\n\u2014]|\b(?:and|but|so|then|to|before|after|if|that)\b", re.I)
+_DETERMINED = re.compile(r"\b(?:an?|the|this|that|these|those|my|your|our|its|their)\s+$", re.I)
+
+
+def _is_about_a_call(
+    subject: Subject, index: int, text: str, match: re.Match[str], spans: list[tuple[int, int]]
+) -> bool:
+    """Whether the word is no noun and its clause has a value or another word of a call."""
+    if match[0].lower().endswith("ing") and _DETERMINED.search(text[: match.start()]):
+        return False
+    ends = [m for m in _CLAUSE_END.finditer(text) if not any(a <= m.start() < b for a, b in spans)]
+    start = max((m.end() for m in ends if m.end() <= match.start()), default=0)
+    end = min((m.start() for m in ends if m.start() >= match.end()), default=len(text))
+    if any(start <= a < end for a, _ in spans):
+        return True
+    acts, things = set[str](), set[str]()
+    for call in subject.facts.turns[index].asked:
+        spec = subject.facts.specs[call.name]
+        says = spec.description.rpartition("description:")[2].partition(". ")[0]
+        acts |= {*_parts(call.name), *(word.lower() for word in _WORD.findall(says))}
+        things |= {part for name in spec.properties for part in _parts(name)}
+    others = [m[0] for m in _WORD.finditer(text, start, end) if m.span() != match.span()]
+    named = any(_same_stem(match[0], part) for part in acts if len(part) > 3)
+    known = [part for part in acts | things if len(part) > 3]
+    return named or any(_same_stem(word, part) for word in others for part in known)
+
+
 @miswording("another unit or currency")
 def another_unit(subject: Subject, rng: random.Random) -> Task | None:
     pairs = _pairs(UNITS)
@@ -117,7 +159,7 @@ def another_unit(subject: Subject, rng: random.Random) -> Task | None:
 
 @miswording("opposite")
 def opposite(subject: Subject, rng: random.Random) -> Task | None:
-    return _exchanged(subject, rng, _pairs(OPPOSITES))
+    return _exchanged(subject, rng, _pairs(OPPOSITES), acts=True)
 
 
 def _parts(name: str) -> list[str]:
@@ -129,29 +171,61 @@ def _same_stem(word: str, part: str) -> bool:
     return word == part or (len(part) > 3 and word.startswith(part[: max(4, len(part) - 2)]))
 
 
+_NO_NOUNS = frozenset(["from", "based", "sent", "current", "with", "for", "and", "the"])
+
+
+def _inflected(word: str, old: str, part: str) -> str | None:
+    """A verb or a noun in the form in which a text has another one; None: it is no form of it."""
+    form, stem = old.lower(), part.removesuffix("e")
+    if form == part:
+        return word
+    for ending in ("ing", "ed", "s"):
+        if not form.endswith(ending):
+            continue
+        root = form.removesuffix(ending)
+        if root not in (part, stem, part + part[-1]):
+            return None
+        if ending == "s":
+            return word if word.endswith("s") else word + "s"
+        return word.removesuffix("e").removesuffix("s") + ending
+    return None
+
+
+def _is_verb(spec: ToolSpec) -> bool:
+    """Whether the first word of its name is what its description begins with."""
+    says = _WORD.findall(spec.description.rpartition("description:")[2])
+    parts = _parts(spec.name)  # `ls` has no word
+    return bool(says and parts) and _same_stem(says[0], parts[0])
+
+
 def _renamed(subject: Subject, rng: random.Random, verbs: bool) -> Task | None:
     """A word that names a called tool becomes the word at its place in another tool's name."""
     specs = subject.facts.specs
     options: list[tuple[int, str]] = []
     for index, text, spans in _sayings(subject):
         called = {call.name for call in subject.facts.turns[index].asked}
-        known = {p for name in called for p in _parts(name)}
+        known = {p for name in called for p in _parts(name)} | _NO_NOUNS
+        others = sorted(
+            {
+                part
+                for other, spec in specs.items()
+                for place, part in enumerate(_parts(other))
+                if other not in called and (place == 0) == verbs and part not in known
+                if not verbs or _is_verb(spec)
+            }
+        )
         for name in sorted(called):
             parts = _parts(name)
-            others = sorted(
-                {
-                    part
-                    for other in specs
-                    for place, part in enumerate(_parts(other))
-                    if other not in called and (place == 0) == verbs and part not in known
-                }
-            )
+            if verbs and not _is_verb(specs[name]):
+                continue
             for part in parts[:1] if verbs else parts[1:]:
                 for m in _WORD.finditer(text):
                     inside = any(a <= m.start() < b for a, b in spans)
-                    if others and not inside and _same_stem(m[0], part):
-                        new = rng.choice(others)
-                        options.append((index, text[: m.start()] + new + text[m.end() :]))
+                    noun = verbs and _DETERMINED.search(text[: m.start()])
+                    if not others or inside or noun or _inflected(part, m[0], part) is None:
+                        continue
+                    new = _inflected(rng.choice(others), m[0], part)
+                    options.append((index, text[: m.start()] + str(new) + text[m.end() :]))
     if not options:
         return None
     index, user = rng.choice(options)

@@ -143,6 +143,7 @@ def test_an_unknown_value_in_a_message_is_caught() -> None:
     ("text", "wrong"),
     [
         ("Put 20 gallons in.", False),
+        ("Put 20 additional liters in.", True),
         ("Put 20 liters in.", True),
         ("Put 20 litres in, that is 5 gallons.", True),
         ("Put 20 units in.", False),

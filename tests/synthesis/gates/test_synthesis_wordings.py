@@ -37,7 +37,7 @@ from synthesis_cases import (
     writer,
 )
 
-ON_WORDS = ("contrast", "order", "scope", "worded")
+ON_WORDS = ("units", "contrast", "order", "scope", "worded")
 
 
 def forged(task: Task, recipe: str = "llm:model") -> Task:
@@ -154,17 +154,19 @@ def fold(task: Task, folds: int = 5) -> int:
 
 
 @pytest.mark.slow
-def test_few_human_messages_are_rejected_by_gates_that_never_heard_them() -> None:
+@pytest.mark.parametrize("split", ["train", "held_out"])
+def test_few_human_messages_are_rejected_by_gates_that_never_heard_them(split: str) -> None:
     """As a language model's: no ancestor says the same, the counts are of other scenarios."""
     rejected: list[str] = []
-    originals = sides().train[::10]
+    originals = getattr(sides(), split)[::7]
     for task in originals:
         plain = tuple(
             dataclasses.replace(turn, user=turn.user and "Something is to be done.")
             for turn in task.turns
         )
         seed = dataclasses.replace(task, turns=plain)
-        case = strangers()[fold(task)].case(seed, forged(task))
+        who = strangers()[fold(task)] if split == "train" else keeper()
+        case = who.case(seed, forged(task))
         rejected += [f"{task.provenance.origin} {n}" for n in ON_WORDS if GATES[n](case)]
     assert len(rejected) <= 0.02 * len(originals), rejected
 
@@ -194,13 +196,24 @@ SEAT = ToolSpec(
         "properties": {"place": {"type": "string", "enum": ["aisle", "window", "middle"]}},
     },
 )
-SPECS = {spec.name: spec for spec in (DOORS, RAISE, SEAT)}
+CANCEL = ToolSpec("cancel_seat", "Cancel a reservation.", {"type": "object", "properties": {}})
+FREE = ToolSpec("get_seats", "Get the seats that are free.", CANCEL.parameters)
+NOTE = ToolSpec(
+    "post_note", "Post a note.", {"type": "object", "properties": {"text": {"type": "string"}}}
+)
+LITERS = ToolSpec(
+    "liter_to_gallon",
+    "Converts liters.",
+    {"type": "object", "properties": {"liter": {"type": "number"}}},
+)
+SPECS = {spec.name: spec for spec in (DOORS, RAISE, SEAT, CANCEL, FREE, NOTE, LITERS)}
 
 
 class Yard(Facts):
     """Facts of a task whose world nobody opens."""
 
     specs = SPECS  # pyright: ignore[reportAssignmentType]
+    steps = ()  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 def yard(turns: tuple[Turn, ...]) -> Task:
@@ -223,6 +236,7 @@ def case(*turns: tuple[str, tuple[ToolCall, ...]], heard: tuple[Task, ...] = ())
 
 
 LOCK = ToolCall("set_gate", {"unlock": False, "yard": "north"})
+PLAIN = ToolCall("set_gate", {"yard": "north"})
 UNLOCK = ToolCall("set_gate", {"unlock": True, "yard": "north"})
 WATER = ToolCall("add_water", {"amount": 30.0})
 WINDOW = ToolCall("take_seat", {"place": "window"})
@@ -240,6 +254,24 @@ WINDOW = ToolCall("take_seat", {"place": "window"})
         ("Add 30 litres of water.", WATER, True),
         ("Add 30 gallons of water.", WATER, False),
         ("Remove 30 liters of water.", WATER, False),
+        ("Add 8 gallons of water.", WATER, False),
+        ("Add 8 gallons of water.", ToolCall("add_water", {"amount": 30.28}), True),
+        ("Include the water. Please remove 30 liters now.", WATER, False),
+        ("Include 30 liters of the water that was removed.", WATER, True),
+        ("Confirm my reservation of the seat.", ToolCall("cancel_seat", {}), False),
+        ("Cancel my reservation of the seat.", ToolCall("cancel_seat", {}), True),
+        ("I think of cancelling my reservation.", ToolCall("cancel_seat", {}), True),
+        ("I've seen that the gate was unlocked. Secure it.", LOCK, True),
+        ("Pour 30 liters beside the removed lid.", WATER, True),
+        ("Given a thousand gallons of rain, pour more.", WATER, True),
+        ("Please delete the free seats.", ToolCall("get_seats", {}), False),
+        ("Please list the free seats.", ToolCall("get_seats", {}), True),
+        ("I want to cancel later. Please list the free seats.", ToolCall("get_seats", {}), True),
+        ("Post 'It costs €{price}'.", ToolCall("post_note", {"text": "It costs $5"}), False),
+        ("Post 'It costs ${price}'.", ToolCall("post_note", {"text": "It costs $5"}), True),
+        ("How much are 30 liters in litres?", ToolCall("liter_to_gallon", {"liter": 30}), False),
+        ("How much are 30 liters in gallons?", ToolCall("liter_to_gallon", {"liter": 30}), True),
+        ("Turn 30 liters into the other unit.", ToolCall("liter_to_gallon", {"liter": 30}), True),
         ("Take a seat at the window.", WINDOW, True),
         ("Take a seat at the aisle.", WINDOW, False),
         ("Take a seat at the 'aisle'.", WINDOW, False),
@@ -250,10 +282,13 @@ def test_a_word_is_measured_by_the_tools_own_words(text: str, call: ToolCall, go
     assert (nothing_is_misnamed(case((text, (call,)))) is None) == good
 
 
-@pytest.mark.parametrize(("word", "good"), [("seat", True), ("water", False), ("table", True)])
+@pytest.mark.parametrize(
+    ("word", "good"), [("seat", True), ("water", False), ("table", True), ("water,", True)]
+)
 def test_a_word_of_another_tool_is_wrong_where_people_say_one_of_this(
     word: str, good: bool
 ) -> None:
+    """At the end of a clause, its neighbors are too few to know."""
     guests = ("Ann", "Bo")
     heard = tuple(yard((Turn(f"Reserve my seat tonight, {g}.", (WINDOW,)),)) for g in guests)
     found = nothing_is_misnamed(case((f"Reserve my {word} tonight.", (WINDOW,)), heard=heard))
@@ -272,6 +307,28 @@ def test_a_currency_is_wrong_where_all_the_others_say_another(
     heard = tuple(yard((Turn(text, (LOCK,)),)) for text in texts)
     paid = case(("Take a seat for 5 euros.", (WINDOW,)), heard=heard)
     assert (nothing_is_misnamed(paid) is None) == good
+
+
+def test_a_verb_that_asks_must_be_heard_nearly_as_often_as_its_opposite() -> None:
+    """One person speaks of a gate that is unlocked; nobody asks for that."""
+    texts = [f"Lock the gate of {name}." for name in ("Ann", "Bo", "Cy", "Di", "Ed")]
+    texts.append("Lock the gate, it is unlock or broken.")
+    heard = tuple(yard((Turn(text, (PLAIN,)),)) for text in texts)
+    asking, by_the_way = "Please unlock the gate.", "The gate seems unlock to me."
+    assert nothing_is_misnamed(case((asking, (PLAIN,)), heard=heard)) is not None
+    assert nothing_is_misnamed(case((by_the_way, (PLAIN,)), heard=heard)) is None
+
+
+def test_units_that_were_converted_are_no_usage() -> None:
+    """A tool's unit is not that in which one person said a number that was converted."""
+    paid = ToolCall("take_seat", {"place": "window", "price": 7.5})
+    told = [("Reserve it for $7.5 a seat.", paid), ("Reserve it for 6 euros a seat.", paid)]
+    heard = tuple(yard((Turn(text, (call,)),)) for text, call in told)
+    wrong = case(("Reserve it for €7.5 a seat.", (paid,)), heard=heard)
+    assert nothing_is_misnamed(wrong) is not None
+    usage = TextCounts(heard)
+    assert usage.count({"euros"}) == 0
+    assert usage.count({"$"}) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from importlib.resources import files
 from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
-from rods.synthesis.gates.usage import name_stems, stem_of
+from rods.synthesis.gates.usage import EDGE, NUMBER, QUOTED, name_stems, stem_of, units
 from rods.synthesis.structure.sources import numbers_in, numbers_taken, texts_taken
 from rods.synthesis.structure.trace import PARTS, by_identity
+from rods.synthesis.structure.words import verb_of
 from rods.types import ToolSpec
 
 OFTEN = 4
@@ -38,19 +39,25 @@ class _Contrast(NamedTuple):
 
 
 @functools.cache
-def _saying() -> Mapping[str, Sequence[_Contrast]]:
-    """Each word to the contrasts of the file in which it is the one that should not be said."""
-    listed = files("rods").joinpath("synthesis", "gates", "contrasts.txt")
+def _saying() -> tuple[Mapping[str, Sequence[_Contrast]], Mapping[str, frozenset[str]]]:
+    """Each word to the contrasts in which it is the one that should not be said; the word lists."""
+    text = files("rods").joinpath("synthesis", "gates", "contrasts.txt").read_text(encoding="utf-8")
     found: defaultdict[str, list[_Contrast]] = defaultdict(list)
-    for line in listed.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
+    lists: dict[str, frozenset[str]] = {}
+    for line in text.splitlines():
+        kind = line[0] if line[0] in "*~=:#" else ""
+        sides = [frozenset(side.split()) for side in line.lstrip("*~=: ").split(" | ")]
+        if kind == ":":
+            lists[line.split()[1]] = sides[1]
             continue
-        kind = line[0] if line[0] in "*~=" else ""
-        sides = [frozenset(side.split()) for side in line.lstrip("*~= ").split(" | ")]
-        for meant, opposite in itertools.permutations(sides, 2):
+        for meant, opposite in itertools.permutations(sides if kind != "#" else (), 2):
             for word in opposite - meant:
                 found[word].append(_Contrast(meant - opposite, opposite - meant, kind))
-    return found
+    return found, lists
+
+
+def _list(*names: str) -> frozenset[str]:
+    return frozenset[str]().union(*(_saying()[1][name] for name in names))
 
 
 @of_turns
@@ -72,15 +79,17 @@ class _Message:
         model, tokens = case.model(turn), turn.marked_words
         calls, specs = turn.asked, case.variant.specs
         self._calls, self._specs, self._usage = calls, specs, case.usage
-        self._text, self._tokens = turn.text.lower(), tokens
-        self._words = frozenset(tokens) - (
+        self._text, self._tokens, self._facts = turn.text.lower(), tokens, turn.facts
+        texts = texts_taken(calls)
+        quoted = _words_in(" ".join(QUOTED.findall(turn.text))) & units().keys()
+        quoted -= _words_in(" ".join(texts))
+        self._words = (frozenset(tokens) | quoted) - (
             _words_in(model.text) if model is not None else set[str]()
         )
         """Words that count: those of the message that is reworked do not."""
         self._all = _words_in(turn.text) | frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
-        texts = (text for text in texts_taken(calls) if len(text) < 30)
-        taken = frozenset(word for text in texts for word in _words_in(text))
+        taken = frozenset(word for text in texts if len(text) < 30 for word in _words_in(text))
         about = [_words_about(specs[name]) for name in self._tools]
         self._named = taken.union(*(words.title for words in about))
         """Words of what the calls do."""
@@ -89,23 +98,25 @@ class _Message:
 
     def problem(self) -> str | None:
         """Return what is wrong; None: no word is."""
-        found = next(self._opposites(), None) or next(self._options(), None)
-        return found or next(self._strangers(), None)
+        kinds = self._opposites(), self._undone(), self._converted(), self._options()
+        return next(itertools.chain(*kinds, self._strangers()), None)
 
     def _opposites(self) -> Iterator[str]:
-        found = (c for word in sorted(self._words) for c in _saying().get(word, ()))
+        found = (c for word in sorted(self._words) for c in _saying()[0].get(word, ()))
         for contrast in dict.fromkeys(found):
-            present = self._words & contrast.opposite
+            decided, present = self._decided(contrast), self._words & contrast.opposite
             if self._all & contrast.meant:
+                present &= self._unheard(contrast)
+            if decided is False or (decided is None and self._verbs & contrast.opposite):
                 continue
-            decided = self._decided(contrast)
+            if decided is None:
+                present -= self._usual(contrast)
+            if contrast.kind in ("", "="):
+                sure = contrast.kind == "=" or decided is not None
+                present = {word for word in present if self._asks(word, sure)}
+            if not present or (contrast.kind == "=" and self._converts):
+                continue
             forms = contrast.opposite if contrast.kind == "=" else present  # dollars are $, too
-            # These tools' own texts, or people who ask for nothing else, may say such words.
-            usual = self._own & forms or self._usage.count_only(self._tools, forms)
-            if decided is None and usual:
-                continue
-            if decided is False or (contrast.kind == "=" and self._converts):
-                continue
             own = self._own if contrast.kind == "=" else self._named
             named = bool(own & contrast.meant) and contrast.kind != "~"
             if decided or named or self._is_expected(contrast, forms):
@@ -116,10 +127,84 @@ class _Message:
                     yield f"the message says {word!r} where people say {better!r}"
 
     @functools.cached_property
+    def _verbs(self) -> frozenset[str]:
+        """What the tools do, in a word each."""
+        return frozenset(verb_of(self._specs[name]) for name in self._tools)
+
+    def _asks(self, word: str, sure: bool) -> bool:
+        """Tell whether a word can ask for something where it stands: it is no report.
+
+        `sure`: it does not describe anything, as in `an empty tank`. An order of shares is one.
+        """
+        for place in (place for place, token in enumerate(self._tokens) if token == word):
+            before = [*itertools.takewhile(EDGE.__ne__, self._tokens[place - 1 :: -1])]
+            after = self._tokens[place + 1 : place + 3]
+            described = _list("determiners").intersection(before[:1]) and after[0].isalpha()
+            reports = _list("reports").intersection(before) or after == ("in", "mind")
+            measures = word in units() and NUMBER in (*before[:2], after[0])
+            loose = described and not sure and after[0] not in _list("of")
+            if measures or not (reports or loose):
+                return True
+        return word not in self._tokens  # it is quoted
+
+    def _unheard(self, contrast: _Contrast) -> Set[str]:
+        """Verbs that ask for the opposite of what a tool does, which nobody asks of these tools.
+
+        The message says both sides, as do people who talk of more than the calls.
+        """
+        if contrast.kind or not self._verbs & contrast.meant:
+            return frozenset()
+        found = self._behind(_list("asking", "planning")) & contrast.opposite
+        return {w for w in found if not self._usage.count_asking(self._tools, {w})}
+
+    def _usual(self, contrast: _Contrast) -> Set[str]:
+        """Words that these tools' own texts say, or people who ask for nothing else.
+
+        A form of a unit stands for all of them; of other words, each is looked at by itself. A verb
+        that asks must be heard nearly as often as its opposite: `open` beside `an open ticket`.
+        """
+        unit, usual = contrast.kind == "=", set[str]()
+        asking = self._behind(_list("asking", "planning", "and"))
+        meant = 0 if unit else self._usage.count_only(self._tools, contrast.meant)
+        for forms in [contrast.opposite] if unit else [{word} for word in contrast.opposite]:
+            heard = self._usage.count_only(self._tools, forms)
+            rare = forms <= asking and OFTEN * heard < meant
+            if self._own & forms or (heard and not rare):
+                usual |= forms
+        return usual
+
+    def _behind(self, before: Set[str]) -> frozenset[str]:
+        """Words behind one of these, or at the beginning of a clause."""
+        return frozenset(b for a, b in itertools.pairwise(self._tokens) if a in {EDGE, *before})
+
+    def _undone(self) -> Iterator[str]:
+        """A verb that asks to undo something, of tools that only read."""
+        asked = _list("undoing") & self._behind(_list("asking")) & self._words - self._own
+        for word in sorted(asked) if self._verbs <= _list("reading") else ():
+            if not self._usage.count_asking(self._tools, {word}):
+                yield f"the message asks to {word}, and its calls only read"
+
+    def _converted(self) -> Iterator[str]:
+        """A unit that is asked for, of a tool that makes another one of it."""
+        for name in self._tools:
+            made = [units().get(part.lower()) for part in PARTS.findall(name)]
+            said = {units().get(word) for word in self._all}
+            for word in self._behind(_list("into")) & self._words - {EDGE}:
+                if units().get(word, made[-1]) in made[:-1] and made[-1] not in said:
+                    yield f"the message asks for {word!r}, which {name} does not give"
+
+    @functools.cached_property
     def _converts(self) -> bool:
-        """Tell whether the calls take other numbers than the message says: a unit was converted."""
-        taken = numbers_taken(self._calls)
-        return bool(taken) and not taken & numbers_in(self._text)
+        """Tell whether the calls take other numbers than the message says: a unit was converted.
+
+        Such a number has a fraction, or a call made it of the number that is said.
+        """
+        taken, said = numbers_taken(self._calls), numbers_in(self._text)
+        if taken & said:
+            return False
+        used = [step for step in self._facts.steps if numbers_taken([step.call]) & said]
+        made = numbers_in("\n".join(step.result.content for step in used))
+        return any(not number.is_integer() or number in made for number in taken)
 
     def _decided(self, contrast: _Contrast) -> bool | None:
         """Tell whether an argument says the side that is meant (False: the other); None: neither.
@@ -139,15 +224,16 @@ class _Message:
         return min(found, default=None)
 
     def _is_expected(self, contrast: _Contrast, words: Set[str]) -> bool:
-        """Tell whether people say the opposite to these tools; once is enough if none says this."""
+        """Tell whether people say the opposite to these tools; fewer do if none says this."""
         if contrast.kind in ("*", "~"):
             return False
-        often = self._usage.count_asking(self._tools, contrast.meant)
+        count = self._usage.count_asking if contrast.kind == "=" else self._usage.count_only
+        often = count(self._tools, contrast.meant)
         unknown = not self._usage.count(words)
         if contrast.kind == "=" and not often:
             often = self._usage.count(contrast.meant)
             return often >= CUSTOM and often >= CUSTOM * self._usage.count(contrast.opposite)
-        return often >= (1 if unknown or contrast.kind == "=" else OFTEN)
+        return often >= (1 if contrast.kind == "=" else OFTEN // 2 if unknown else OFTEN)
 
     def _options(self) -> Iterator[str]:
         """Another option of a list than the one that a call takes."""
@@ -195,7 +281,9 @@ class _Message:
             if token != word:
                 continue
             before, after = self._tokens[place - 1], self._tokens[place + 1]
-            if any(self._usage.stands(before, word, after)):
+            if any(self._usage.stands(before, word, after)) or (
+                among is None and EDGE in (before, after)
+            ):
                 return None
             if not self._usage.is_rare(before) and not self._usage.is_rare(after):
                 continue

@@ -5,14 +5,12 @@ What stands in the words of an ancestor is tolerated: a human wrote it.
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
-from typing import NamedTuple
+from typing import TypeAlias
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
+from rods.synthesis.gates.usage import Measure, units
 from rods.synthesis.structure.sources import Argument, Source, texts_taken
 from rods.synthesis.structure.trace import by_identity
 from rods.types import ToolCall, ToolSpec
@@ -140,26 +138,12 @@ def _list(tokens: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{kind} {text!r}" for kind, text in tokens)
 
 
-class _Unit(NamedTuple):
-    family: str
-    name: str
-
-
-@functools.cache
-def _units() -> Mapping[str, _Unit]:
-    listed = files("rods").joinpath("synthesis", "gates", "units.toml").read_text(encoding="utf-8")
-    return {
-        form: _Unit(family, name)
-        for family, names in tomllib.loads(listed).items()
-        for name, forms in names.items()
-        for form in forms.split()
-    }
-
-
 _MEASURE = re.compile(
-    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)[ -]?(?:(?:us|degrees?|°) ?)?([a-z]+)\b", re.I
+    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)[ -]?"
+    r"(?:(?:us|degrees?|°|additional|extra|more|full|whole) ?)?([a-z]+)\b",
+    re.I,
 )
-_SIGNS = {"$": _Unit("money", "dollar"), "€": _Unit("money", "euro"), "£": _Unit("money", "pound")}
+_Measures: TypeAlias = Sequence[tuple[float, Measure]]
 _PRICE = re.compile(r"([$€£]) ?(\d[\d,]*(?:\.\d+)?)")
 
 
@@ -181,13 +165,13 @@ def _unit_problem(turn: TurnFacts) -> str | None:
     return None
 
 
-def _measures(text: str) -> list[tuple[float, _Unit]]:
-    found = [(m[1], _units().get(m[2].lower())) for m in _MEASURE.finditer(text)]
-    found += [(m[2], _SIGNS[m[1]]) for m in _PRICE.finditer(text)]
+def _measures(text: str) -> _Measures:
+    found = [(m[1], units().get(m[2].lower())) for m in _MEASURE.finditer(text)]
+    found += [(m[2], units()[m[1]]) for m in _PRICE.finditer(text)]
     return [(float(n.replace(",", "")), unit) for n, unit in found if unit is not None]
 
 
-def _other_unit(call: ToolCall, spec: ToolSpec, pairs: Sequence[tuple[float, _Unit]]) -> str | None:
+def _other_unit(call: ToolCall, spec: ToolSpec, pairs: _Measures) -> str | None:
     for name, value in call.arguments.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
@@ -200,8 +184,8 @@ def _other_unit(call: ToolCall, spec: ToolSpec, pairs: Sequence[tuple[float, _Un
     return None
 
 
-def _units_of(spec: ToolSpec, name: str) -> frozenset[_Unit]:
+def _units_of(spec: ToolSpec, name: str) -> frozenset[Measure]:
     split = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
     text = f"{split} {spec.properties.get(name, {}).get('description', '')}".lower()
-    known = _units()
+    known = units()
     return frozenset(known[word] for word in re.findall(r"[a-z]+", text) if word in known)

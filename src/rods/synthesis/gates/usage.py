@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import math
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from importlib.resources import files
 from typing import NamedTuple
 
-from rods.synthesis.structure.sources import texts_taken
+from rods.synthesis.structure.sources import numbers_in, numbers_taken, texts_taken
 from rods.synthesis.structure.trace import PARTS
 from rods.task import Task, Turn
 from rods.types import ToolCall
@@ -30,7 +32,26 @@ DOUBT = 4
 SMOOTH = 0.2
 _NEVER = Counter[str]()
 _TOKEN = re.compile(r"\x00|[$€£%]|\d[\d,.]*\d|\d|[a-z']+|[.!?;:,\n]")
-_QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,300}`")
+QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,300}`")
+
+
+class Measure(NamedTuple):
+    """What a unit measures, and its name."""
+
+    family: str
+    name: str
+
+
+@functools.cache
+def units() -> Mapping[str, Measure]:
+    """Return the unit of each form in which people write one, signs of currencies among them."""
+    listed = files("rods").joinpath("synthesis", "gates", "units.toml").read_text(encoding="utf-8")
+    return {
+        form: Measure(family, name)
+        for family, names in tomllib.loads(listed).items()
+        for name, forms in names.items()
+        for form in forms.split()
+    }
 
 
 Mask = Callable[[str], str]
@@ -44,7 +65,7 @@ def mask_of(calls: Iterable[ToolCall]) -> Mask:
     taken = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, long))})(?!\w)", re.I)
 
     def mask(text: str) -> str:
-        text = _QUOTED.sub(VALUE, text.replace("\u2019", "'"))
+        text = QUOTED.sub(VALUE, text.replace("\u2019", "'"))
         return taken.sub(VALUE, text) if long else text
 
     return mask
@@ -156,7 +177,10 @@ def _messages(task: Task) -> Iterator[_Message]:
     for index, turn in enumerate(task.turns):
         tools = frozenset(call.name for call in _asked(task.turns, index))
         if tools and turn.user.strip():
-            yield _Message(tools, tuple(words_of(mask(turn.user))))
+            words, taken = words_of(mask(turn.user)), numbers_taken(_asked(task.turns, index))
+            if taken and not taken & numbers_in(turn.user):
+                words = [VALUE if word in units() else word for word in words]  # it was converted
+            yield _Message(tools, tuple(words))
 
 
 def _asked(turns: Sequence[Turn], index: int) -> Sequence[ToolCall]:
