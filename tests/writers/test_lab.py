@@ -16,10 +16,11 @@ from rods.env import Environment
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import flattened
-from rods.task import Task, write_tasks
+from rods.task import Provenance, Task, Turn, write_tasks
 from rods.types import ToolCall
 from rods.writers import make_writer
 from rods.writers.assembly import keeper_of
+from rods.writers.inference import domains_for
 from verbs import rods
 
 
@@ -46,10 +47,13 @@ NUMBERED = [
 
 
 def accepted(
-    environment: Environment, seeds: Sequence[Task], writer: str, number: int
+    environment: Environment,
+    seeds: Sequence[Task],
+    writer: str,
+    number: int,
+    pool: Sequence[Task] = tasks,
 ) -> list[Task]:
     """The variants of `number` candidates of each seed task that every gate accepts."""
-    pool = NUMBERED if environment is numbered else tasks
     author, keeper = make_writer(writer, pool, environment), keeper_of(environment, pool)
     drafts = [
         (seed, author.propose(seed, random.Random(f"{seed.id}{at}")))
@@ -73,7 +77,7 @@ def test_a_tool_whose_result_speaks_of_a_fault_has_variants(
     environment: Environment, seeds: Sequence[Task]
 ) -> None:
     """`{"fault": note}` was read as a failed call, so that no variant called the tool."""
-    made = accepted(environment, seeds[2:3], "graph", 12)
+    made = accepted(environment, seeds[2:3], "graph", 12, seeds)
     assert len(calls_of(made, "report_fault")) >= 3
 
 
@@ -99,3 +103,75 @@ def test_tools_that_no_variant_calls_are_named_once_there_are_enough_variants() 
     assert never_called(tasks, variants) == ["move_booking"]
     assert never_called(tasks, variants[: EACH * len(ours) - 1]) == []
     assert never_called(tasks, [*variants, tasks[3]]) == []
+
+
+@pytest.mark.parametrize("writer", ["graph", "resample"])
+def test_an_argument_takes_the_values_of_what_its_name_ends_in(writer: str) -> None:
+    """`to_device_id` kept the value of the one example, or the message named another device."""
+    made = calls_of(accepted(lab, tasks[3:4], writer, 30), "move_booking")
+    assert len({call.arguments["to_device_id"] for call in made}) >= 4
+
+
+class Bank:
+    def __init__(
+        self, accounts: dict[str, dict[str, Any]] | None = None, visits: list[Any] | None = None
+    ) -> None:
+        self.accounts = accounts or {}
+        self.visits = visits or []
+
+    def transfer(self, from_account: str, toAccount: str, amount: int) -> dict[str, Any]:
+        """Transfer money from an account to another one."""
+        self.accounts[from_account]["balance"] -= amount
+        self.accounts[toAccount]["balance"] += amount
+        return {"left": self.accounts[from_account]["balance"]}
+
+    def open_account(self, new_account: str) -> dict[str, Any]:
+        """Open a new account."""
+        self.accounts[new_account] = {"balance": 0}
+        return {"account": new_account}
+
+    def move_visit(self, visit_id: str, new_day: str) -> dict[str, Any]:
+        """Move a visit to another day."""
+        next(visit for visit in self.visits if visit["visit_id"] == visit_id)["day"] = new_day
+        return {"visit_id": visit_id}
+
+
+bank = ToolClasses("bank", [Bank])
+BANK = {
+    "accounts": {f"A-{n}": {"balance": 10 * n} for n in range(31, 36)},
+    "visits": [{"visit_id": f"V-{n}", "day": f"2026-05-{n}"} for n in range(11, 15)],
+}
+CALLS = {
+    "Transfer 200 from A-31 to A-33.": ToolCall(
+        "transfer", {"from_account": "A-31", "toAccount": "A-33", "amount": 200}
+    ),
+    "Open account A-90.": ToolCall("open_account", {"new_account": "A-90"}),
+    "Move visit V-12 to 2026-05-20.": ToolCall(
+        "move_visit", {"visit_id": "V-12", "new_day": "2026-05-20"}
+    ),
+}
+BANKING = [
+    Task(
+        "bank",
+        "base",
+        (Turn(text, (call,)),),
+        {"classes": ["Bank"], "initial_config": {"Bank": BANK}},
+        Provenance(origin=call.name, scenario=call.name),
+    )
+    for text, call in CALLS.items()
+]
+
+
+def test_a_new_name_owns_nothing_and_two_names_of_one_owner_stay_apart() -> None:
+    kinds = domains_for(bank, BANKING).parameters
+    assert kinds["from_account"] == kinds["toAccount"] == kinds["visit_id"] == "ident"
+    assert kinds["new_day"] == "date"
+    assert "new_account" not in kinds, "no account has the value that a task gives"
+    for writer in ("graph", "resample"):
+        made = accepted(bank, BANKING, writer, 10, BANKING)
+        pairs = {
+            (c.arguments["from_account"], c.arguments["toAccount"])
+            for c in calls_of(made, "transfer")
+        }
+        assert len(pairs) >= 4 and all(one != other for one, other in pairs)
+        assert len({c.arguments["new_day"] for c in calls_of(made, "move_visit")}) >= 4

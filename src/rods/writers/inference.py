@@ -1,7 +1,7 @@
 """Argument domains of an environment that brings no `domains.toml`: read off its tools and worlds.
 
 A parameter `member_id` takes keys of a mapping `members`, or values of fields that are called
-`member_id`; names of people, days and times are recognized by their form.
+`member_id`; so does `to_member_id`. Names of people, days and times are recognized by their form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rods.env import Environment
 from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
 from rods.synthesis.structure.mentions import iso
 from rods.synthesis.structure.trace import all_tools, field_of, flattened, leaves
-from rods.synthesis.structure.words import word_lists
+from rods.synthesis.structure.words import wholes, word_lists
 from rods.task import Task
 from rods.types import Json, ToolSpec, json_type
 from rods.writers.resample.assign import BORN
@@ -37,6 +37,7 @@ class _Fields(NamedTuple):
     """Keys of each mapping whose values are alike, by the field that holds it."""
     values: dict[str, set[str]]  # Texts of each field
     people: set[str]  # Names of what can be phoned or written to
+    given: dict[str, set[str]]  # Texts that calls give to each argument
 
 
 def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
@@ -44,12 +45,14 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
     if (known := domains_of(environment)) is not NO_DOMAINS:
         return known
     tools: dict[str, ToolSpec] = {}
-    fields, nested = _Fields({}, {}, set()), set[str]()
+    fields, nested = _Fields({}, {}, set(), {}), set[str]()
     for task in pool:
         tools.update(all_tools(environment, task))
         _read(dict(initial_state(environment, task).values), "", fields)
-        for value in (v for call in flattened(task) for v in call.arguments.values()):
-            if isinstance(value, dict):
+        for name, value in (pair for call in flattened(task) for pair in call.arguments.items()):
+            if isinstance(value, str):
+                fields.given.setdefault(name, set()).add(value)
+            elif isinstance(value, dict):
                 _read(cast("Json", value), "", fields)
                 nested.update(field_of(leaf.path) for leaf in leaves(value))
     return infer({*_texts(tools), *nested}, fields)
@@ -57,7 +60,7 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
 
 def infer(names: set[str], fields: _Fields) -> Domains:
     """Kinds of parameters (`names`) and fields, by what initial states hold and calls take."""
-    keys, values, _ = fields
+    keys, values = fields.keys, fields.values
     parameters: dict[str, str] = {}
     configuration: dict[str, str] = {}
     mappings: dict[str, str] = {}
@@ -65,12 +68,15 @@ def infer(names: set[str], fields: _Fields) -> Domains:
     timed = {name: "date" for name, texts in values.items() if all(map(iso, texts))}
     timed |= {n: "moment" for n, texts in values.items() if all(map(_MOMENT.fullmatch, texts))}
     for name in sorted(names - timed.keys()):
-        if holder := holder_of(name, keys):
+        owner = next((whole for whole in wholes(name) if _owns(whole, name, fields)), name)
+        if owner in timed:
+            parameters[name] = timed[owner]
+        elif holder := holder_of(owner, keys):
             parameters[name] = configuration[name] = "ident"
             mappings[holder] = "ident"
-        elif name in people or any(name.endswith("_" + field) for field in people):
+        elif owner in people or any(name.endswith("_" + field) for field in people):
             parameters[name] = "person"
-        elif name in values and all(map(_CODE.fullmatch, values[name])):
+        elif owner in values and all(map(_CODE.fullmatch, values[owner])):
             parameters[name] = configuration[name] = "ident"
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
@@ -102,6 +108,17 @@ def _full(names: set[str]) -> str:
     """How much of a name a field of people has, as `fresh.py` calls it."""
     single = "surname" if names & {*word_lists().surnames} else "person"
     return "full_name" if any(" " in name for name in names) else single
+
+
+def _owns(owner: str, name: str, fields: _Fields) -> bool:
+    """Whether a name, or the whole name that it ends in, has values and calls give it such ones.
+
+    `new_room_id` of a tool that adds a room takes a value that no room has: it owns nothing.
+    """
+    held = fields.keys.get(holder_of(owner, fields.keys), set()) | fields.values.get(owner, set())
+    given = fields.given.get(name, set())
+    timed = any(all(map(form, held | given)) for form in (iso, _MOMENT.fullmatch))
+    return bool(held) and (owner == name or not given or timed or bool(given & held))
 
 
 def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -47,6 +47,13 @@ def noun(parameter: str) -> str:
 def thing(parameter: str) -> str:
     """Return what a parameter stands for: `book` for `book_id`, else its name as words."""
     return _ID.sub("", noun(parameter))
+
+
+def wholes(name: str) -> Iterator[str]:
+    """A name and the names that it ends in: `to_room_id`, `room_id`, `id`."""
+    yield name
+    for match in re.finditer(r"(?<=[a-z0-9])(?:_+(?=.)|(?=[A-Z]))", name):
+        yield name[match.end() :][:1].lower() + name[match.end() + 1 :]
 
 
 def verb_of(spec: ToolSpec) -> str:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves
+from rods.synthesis.structure.words import thing
 from rods.types import Json, Value
 from rods.writers.resample.entities import kind_map
 
@@ -78,7 +79,8 @@ class Live:
         if name in self.places:
             return [v for at in self.places[name] for v in fields.get(at, ())]
         if kind == "ident" or self.inferred:
-            stem = name.removesuffix("_id").rpartition("_")[2]
+            stem = thing(name).rpartition(" ")[2]
+            stem = stem if self.inferred else name.removesuffix("_id").rpartition("_")[2]
             near = [values for at, values in fields.items() if at.rstrip(".") == name]
             near = near or [values for at, values in fields.items() if stem in at]
             if near or not self.inferred:

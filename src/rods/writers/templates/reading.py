@@ -20,7 +20,7 @@ from rods.synthesis.planned import LOOSE, Producer
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.sources import fields_with, has_rival, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep
-from rods.synthesis.structure.words import SLOT
+from rods.synthesis.structure.words import SLOT, wholes
 from rods.types import ToolCall, Value
 from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import Phrases, frame_words, phrases_of
@@ -69,7 +69,8 @@ def clear_producer(
         later = steps[number + 1 :]
         rivals = any(has_rival(s, {name, *fields}, value, alike_in(s.call)) for s in later)
         if domains.inferred:  # "the same rental" may be one that was named before
-            rivals |= any(s.call.arguments.get(name, value) != value for s in steps[:number])
+            given = (pair for s in steps[:number] for pair in s.call.arguments.items())
+            rivals |= any(v != value and name in wholes(n) for n, v in given)
         return producer if number >= began[0] and (alone or producer.place) and not rivals else None
     return None
 
