@@ -30,10 +30,10 @@ TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEAR
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 405),
     "other modules at the top": Budget(TOP, 2_800, 3_056),
-    "config": Budget(("config",), 1_500, 1_603),
+    "config": Budget(("config",), 1_500, 1_617),
     "rollout": Budget(("rollout",), 1_800, 1_949),
     "curriculum": Budget(("curriculum",), 1_200, 1_617),
-    "synthesis": Budget(("synthesis",), 5_300, 7_483),
+    "synthesis": Budget(("synthesis",), 5_300, 7_586),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_748),
     "trainers": Budget(("trainers",), 4_000, 4_565),
     "engines": Budget(("engines",), 3_000, 3_674),
@@ -42,11 +42,11 @@ BUDGETS = {
     "envs": Budget(("envs",), 9_000, 9_739, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_003),
     "view": Budget(("view",), 1_100, 1_178),
-    "offline writers": Budget(("writers",), 5_200, 5_085),
+    "offline writers": Budget(("writers",), 5_200, 5_113),
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_527),
     "suites": Budget(("suites",), 1_900, 1_751),
-    "all of src/rods": Budget((".",), 56_000, 66_283, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 66_428, ("envs/repo/repositories",)),
 }
 
 
