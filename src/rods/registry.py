@@ -152,7 +152,7 @@ def load(setting: str, address: str) -> Any:
             own = {n: value for n, value in vars(found).items() if not n.startswith("_")}
             there = [name for name, value in own.items() if not isinstance(value, ModuleType)]
             near = difflib.get_close_matches(attribute, there, cutoff=0.5) or there[:5]
-            names = ", ".join(near) or "no names"
+            names = ", ".join(map(repr, near)) or "no names"
             raise ConfigError(f"{module} has no {attribute!r}. It has {names}.")
         return getattr(found, attribute)
     except (Exception, SystemExit) as error:  # whatever a user's module raises
@@ -237,6 +237,6 @@ def require(setting: str, name: str, found: object, protocol: type) -> None:
     missing = sorted(part for part in public if not hasattr(found, part))
     if missing:
         raise ConfigError(
-            f"{setting}: {name!r} has no {', '.join(missing)}. Derive it from "
+            f"{setting}: {name!r} has no {', '.join(map(repr, missing))}. Derive it from "
             f"{protocol.__module__}.{protocol.__name__}, which documents what is expected."
         )

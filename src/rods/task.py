@@ -223,7 +223,7 @@ def _require_keys(what: str, row: Mapping[str, Any], known: Sequence[str]) -> No
     for key in row:
         if key not in known and row[key] is not None:
             hint = f" ({meant.strip()})" if (meant := nearest(key, known)) else ""
-            raise ValueError(f"{what} has no key {key!r}, only {', '.join(known)}{hint}")
+            raise ValueError(f"{what} has no key {key!r}, only {', '.join(map(repr, known))}{hint}")
 
 
 def _objects(row: Mapping[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from contextlib import closing
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,10 +16,11 @@ from rods.abilities import result_key
 from rods.env import Environment
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.judge import Judge, replayed
+from rods.envs.mcp.world import Server as ServerMachine
 from rods.envs.remote.processes import ProcessEnvironment
 from rods.envs.tool_classes import ToolClasses
 from rods.evaluation.check import check_tasks
-from rods.infra.text import by_value
+from rods.infra.text import by_value, same_value
 from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.structure import changes, superfluous
@@ -80,6 +82,28 @@ class Shelf:
     def put(self, thing: str) -> str:
         """Put another thing there."""
         self.thing = thing
+        return "done"
+
+    def hold(self, text: str) -> str:
+        """Hold a value."""
+        self.thing = json.loads(text)
+        return "done"
+
+
+@dataclass
+class Box:
+    """An object within a state."""
+
+    held: Any
+
+
+class Boxed(Shelf):
+    """Holds what it is given within an object, a tuple and a mapping."""
+
+    def hold(self, text: str) -> str:
+        """Hold a value."""
+        held = json.loads(text)
+        self.thing = Box((held, {"in": held}))
         return "done"
 
 
@@ -199,3 +223,46 @@ def test_a_walk_takes_no_call_whose_result_is_known_by_value(
         assert walk._execute(show({"a": 1}), kept=True)
         assert not walk._execute(show({"b": 2, "a": 1.0}), kept=True)
         assert walk._execute(ToolCall("put", {"thing": "tea"}), kept=True)
+
+
+STATES: list[tuple[Json, Json, bool]] = [
+    (1, 1.0, True), (0, -0.0, True), (True, True, True), (None, None, True), ({}, {}, True),
+    (1, True, False), (0, False, False), (1.0, True, False), (None, False, False), (1, "1", False),
+    ({"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}, True),
+    *((f(1), f(True), False) for f in (
+        lambda v: [v], lambda v: {"a": v}, lambda v: [[0, v]], lambda v: {"a": {"b": v}},
+        lambda v: [{"a": v}], lambda v: {"a": [v, 2]}, lambda v: {"a": True, "b": v},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "given", "same"), STATES)
+@pytest.mark.parametrize("kind", [Shelf, Boxed])
+def test_states_are_compared_by_value_as_results_are(
+    wanted: Json, given: Json, same: bool, kind: type[Shelf]
+) -> None:
+    """A truth value is not a number, wherever it stands; 1 and 1.0 are one number."""
+    calls = [ToolCall("hold", {"text": json.dumps(value)}) for value in (wanted, given)]
+    for expected, call in ((calls[0], calls[1]), (calls[1], calls[0])):
+        task = shelf_task(expected)
+        task = replace(task, world={"classes": [kind.__name__], "initial_config": {}})
+        with closing(ToolClasses("shelf", [kind]).open(task)) as world:
+            world.begin_turn(0)
+            assert not world.call(call).failed
+            assert world.end_turn().state is same
+    one, other = (by_value(json.dumps(value)) for value in (wanted, given))
+    assert same_value(wanted, given) is same is (one == other), "results have the same rule"
+    shown = cast("Any", SimpleNamespace(copy_state=lambda _: {"state": given}))
+    assert ServerMachine.same(shown, "server", {"state": wanted}) is same
+
+
+def test_keys_of_a_state_are_compared_by_value() -> None:
+    """Python takes `{1: "a", True: "b"}` for one key, so a tool class can hold only one of them."""
+    assert same_value({1: "a"}, {1.0: "a"}) and same_value({True: "a"}, {True: "a"})
+    assert not same_value({1: "a"}, {True: "a"})
+
+
+def test_the_change_from_a_number_to_a_truth_value_is_a_change() -> None:
+    hold = [ToolCall("hold", {"text": text}) for text in ("1", "true")]
+    (*_, turn) = replayed(SHELF.prepare(shelf_task()).machine(), [hold[:1], hold[1:]])
+    assert turn.snapshot["Shelf"]["thing"] is True

@@ -86,7 +86,7 @@ def broken(change: Callable[[dict[str, Any]], Any], name: str = NAMES[0]) -> dic
     [
         ({"text": []}, "Expected a task row of RODS, an entry of the benchmark"),
         ({"prompt": []}, "the file has prompts, not tasks"),
-        ({"extra_info": {"index": 1}}, "interaction_kwargs is missing"),
+        ({"extra_info": {"index": 1}}, "'interaction_kwargs' is missing"),
         ({"task": '{"env": '}, "its task is not JSON"),
         ({"task": '{"turns": 1, "world": 1}'}, "not a task row: turns must be a list, got 1"),
         ({"id": "multi_turn_base_7", "question": []}, "no such file of answers"),

@@ -105,8 +105,8 @@ def test_trls_completions_are_read(tmp_path: Path) -> None:
         ({"task_id": "a", "reward": 1.5}, r"log.jsonl:2: the reward 1.5 is outside of \[0, 1\]"),
         ({"task_id": "a", "reward": "x"}, "log.jsonl:2: the reward is 'x'"),
         ({"task_id": "a", "rewards": [0, "x"]}, "log.jsonl:2: the reward is 'x'"),
-        ({"task_id": "a"}, "log.jsonl:2: no column reward or score"),
-        ({"reward": 1}, "log.jsonl:2: no column task_id"),
+        ({"task_id": "a"}, "log.jsonl:2: no column 'reward' or 'score'"),
+        ({"reward": 1}, "log.jsonl:2: no column 'task_id'"),
         ({"task_id": "a", "reward": 1, "step": "x"}, "log.jsonl:2: the step is 'x'"),
     ],
 )
@@ -146,7 +146,7 @@ def test_the_verb(
         (("--out", "all.txt"), "ends in .json or .csv"),
         (("--range", "1,0"), "must be less"),
         (("--range", "x"), "expected two numbers"),
-        (("--task-key", "name"), "log.jsonl:1: no column name"),
+        (("--task-key", "name"), "log.jsonl:1: no column 'name'"),
     ):
         status, _, said = run(*words)
         assert status == 2 and wrong in said, words

@@ -267,7 +267,7 @@ def test_a_folder_in_the_benchmarks_layout_is_read(tmp_path: Path) -> None:
         ({"id": 3}, r"simple_python\.json, row 2: id: expected a text, got 3"),
         ({"id": "other"}, r"row 2: other has no answer in possible_answer/BFCL_v4_simple_python"),
         ({"function": None}, r"row 2: function: expected a list, got None"),
-        ({"function": [{"name": "f"}]}, r"row 2: parameters is missing; expected an object"),
+        ({"function": [{"name": "f"}]}, r"row 2: 'parameters' is missing; expected an object"),
         ({"question": [[], []]}, r"row 2: question: expected one list of messages"),
         ({"question": [[{"role": "tool", "content": "x"}]]}, r"expected messages of system, user"),
         ({"question": [[{"role": "assistant", "content": "x"}]]}, r"the last message is the assis"),

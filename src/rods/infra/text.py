@@ -63,6 +63,21 @@ def by_value(text: str) -> str:
         return text
 
 
+def same_value(one: object, other: object) -> bool:
+    """Whether plain values are equal as in `by_value`: unlike with `==`, True is not 1."""
+    if one != other:
+        return False
+    if isinstance(one, Mapping):
+        ours, theirs = (
+            {(isinstance(key, bool), key): value for key, value in side.items()}
+            for side in cast("tuple[Mapping[object, object], ...]", (one, other))
+        )
+        return ours.keys() == theirs.keys() and all(same_value(ours[k], theirs[k]) for k in ours)
+    if isinstance(one, list):
+        return all(map(same_value, cast("list[object]", one), cast("list[object]", other)))
+    return isinstance(one, bool) == isinstance(other, bool)
+
+
 def require_whole(row: object, where: str, error: type[RodsError]) -> None:
     """Raise `error` for a row, found at `where`, with half a character, NaN or infinity in it."""
     try:

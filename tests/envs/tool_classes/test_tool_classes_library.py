@@ -212,7 +212,7 @@ def test_values_come_from_the_live_state(library: Environment, seeds: list[Task]
         ("bfcle", "there is no environment 'bfcle'. Did you mean 'bfcl'"),
         (__file__, "is a file. Add the name of the environment in it"),
         ("examples.nowhere:library", "No module named"),
-        ("examples.library_loans.service:libary", "has no 'libary'. It has library"),
+        ("examples.library_loans.service:libary", "has no 'libary'. It has 'library"),
         ("examples.library_loans.tasks:MEMBERS", "expected an environment or a function"),
         (
             "examples.library_loans.tasks:seeds",

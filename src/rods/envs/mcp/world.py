@@ -24,7 +24,7 @@ from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, Replay, St
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.infra.install import install_line
-from rods.infra.text import whole
+from rods.infra.text import same_value, whole
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
@@ -225,7 +225,7 @@ class Server:
             raise TaskError(f"{named(prepared.task)}: {reset} failed: {result.content[:300]}")
         if self._environment.state and not initial:
             initial[SERVER] = self.read()
-        elif reset and initial and self.read() != initial[SERVER]:
+        elif reset and initial and not same_value(self.read(), initial[SERVER]):
             raise EnvError(f"env.mcp.reset: {reset} does not bring back the initial state.")
 
     def initial(self) -> Mapping[str, State]:
@@ -254,7 +254,7 @@ class Server:
 
     def same(self, name: str, expected: State) -> bool:
         """Whether the server shows this state."""
-        return self.copy_state(name) == expected
+        return same_value(self.copy_state(name), expected)
 
     unchanged = same
 

@@ -37,6 +37,7 @@ from rods.envs.tool_classes.state import (
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import error_text, shown, unless_ctrl_c
+from rods.infra.text import same_value
 from rods.task import BASE, Task
 from rods.types import Json, ToolCall, ToolResult
 
@@ -140,7 +141,8 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         start = self.make_ready(Task(self.name, BASE, (), bare)).initial
         full = {**bare, CONFIG: cast("Json", start)}
         try:
-            restores = self.make_ready(Task(self.name, BASE, (), full)).initial == start
+            again = self.make_ready(Task(self.name, BASE, (), full)).initial
+            restores = same_value(again, start)
         except TaskError:
             restores = False  # attributes that no configuration takes
         return full if restores else bare
@@ -244,9 +246,9 @@ class Objects:
     def same(self, name: str, expected: State) -> bool:
         """Whether a class has exactly these public attributes and values."""
         if name not in self._live:
-            return self._prepared.initial[name] == expected
+            return same_value(self._prepared.initial[name], expected)
         try:
-            return plain_state(self._live[name]) == expected
+            return same_value(plain_state(self._live[name]), expected)
         except StateError:  # the ground truth's state can be read
             return False
 

@@ -229,7 +229,8 @@ def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: st
         if name in row:
             return row[name]
     raise TaskError(
-        f"{where}: no column {' or '.join(names)}; there are {', '.join(sorted(row)) or 'none'}. "
+        f"{where}: no column {' or '.join(map(repr, names))}; there are "
+        f"{', '.join(map(repr, sorted(row))) or 'none'}. "
         f"Name it with {option}."
     )
 
