@@ -162,7 +162,7 @@ def test_parquet_logs_and_other_columns(tmp_path: Path) -> None:
 
     table = pyarrow.table({"name": [SEEDS[0].id] * 2, "return": [0.5, 0.0], "reward": [9.0, 9.0]})
     pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
-    with pytest.raises(TaskError, match="no column 'task_id' or 'id' or 'uid' or 'origin'; there are 'name"):
+    with pytest.raises(TaskError, match=r"no column 'task_id' or 'id' or .*; there are 'name'"):
         read_rewards(tmp_path / "log.parquet")
     with pytest.raises(TaskError, match=r"row 1: the reward 9.0 is outside"):
         read_rewards(tmp_path / "log.parquet", LogFormat("name"))
@@ -204,7 +204,7 @@ def test_trajectories_of_our_own_runs_are_read(tmp_path: Path) -> None:
         ([{"id": SEEDS[0].id, "reward": 1}, {"id": 3, "reward": 1.5}], "log.jsonl:2: the reward"),
         ([{"id": SEEDS[0].id, "reward": "1"}], "log.jsonl:1: the reward is '1'"),
         ([{"id": SEEDS[0].id, "reward": float("nan")}], "log.jsonl:1: the reward nan"),
-        ([{"id": SEEDS[0].id}], "no column 'reward' or 'score' or 'progress' or 'rewards'; there are 'id"),
+        ([{"id": SEEDS[0].id}], "no column 'reward' or 'score' or .*; there are 'id'"),
         ([], "holds no rollouts"),
     ],
 )

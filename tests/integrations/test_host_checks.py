@@ -26,7 +26,7 @@ from rods.trainers.loading import load_architecture
 from rods.trainers.memory import plan
 from rods.trainers.memory.plan import plan_of, require_fit, trl_memory
 from rods.trainers.memory.shape import GIB, Device, positions_of, shape_of
-from verbs import rods
+from verbs import held, rods
 
 SMOL = LlamaConfig(
     vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
@@ -464,6 +464,40 @@ def test_a_resumed_host_refuses_what_affects_results_and_forgets_it(
     assert said in " ".join(capsys.readouterr().err.split())
     assert host.run("--resume", folder) == 0
     assert host.got[0] == host.got[1]
+
+
+@pytest.mark.parametrize("verb", ["trl", "verl"])
+def test_one_training_at_a_time_writes_a_host_s_folder(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the seam where the host would start, so that it needs neither TRL nor verl."""
+    out, lock = tmp_path / "out", tmp_path / ".out.lock"
+    host, seen = Host(verb, out, monkeypatch), list[bool]()
+    save = host._save
+    monkeypatch.setattr(host, "_save", lambda: (seen.append(lock.exists()), save()))
+    words = ("--profile", "small", "--updates", "9", "--out", str(out))
+    with held(out):
+        assert host.run(*words) == 2
+        assert f"{out}: another process writes it. Wait for it" in capsys.readouterr().err
+        assert not seen and not out.exists(), "neither trained nor wrote its settings"
+    assert host.run(*words) == 0
+    assert seen == [True] and not lock.exists(), "held for as long as it trains"
+    with held(out):
+        assert host.run("--resume", str(out)) == 2
+    assert host.run("--resume", str(out)) == 0
+
+
+def test_other_processes_of_one_training_inside_trl_claim_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`torchrun` starts the same command several times: the first process holds the folder."""
+    out = tmp_path / "out"
+    host = Host("trl", out, monkeypatch)
+    monkeypatch.setenv("RANK", "1")
+    out.mkdir()
+    with held(out):
+        assert host.run("--profile", "small", "--updates", "9", "--out", str(out)) == 0
+    assert not (out / "rods.json").exists()
 
 
 @pytest.mark.parametrize("verb", ["trl", "verl"])
