@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from rods.abilities import ability
+from rods.abilities import ability, in_process
 from rods.errors import ConfigError
 from rods.infra.interrupt import shown, unless_ctrl_c
 from rods.infra.pycall import MAX_DEPTH
@@ -260,8 +260,9 @@ class Environment(ABC):
         """Split original tasks into training tasks and held-out tasks.
 
         Args:
-            tasks: its own tasks, or those of files.
-            held_out: share of the scenarios of files to hold out, 0 to 1. None: tasks of its own.
+            tasks: its own or those of files.
+            held_out: share of the scenarios; None: the tasks are its own, and this method is not
+                the default (`own_split`).
         """
         return split(tasks, held_out_share=held_out or 0.0)
 
@@ -270,6 +271,12 @@ class Environment(ABC):
 
     def close(self) -> None:  # noqa: B027 (most keep nothing running)
         """End what the environment keeps running, such as a sandbox."""
+
+
+def own_split(environment: Environment, tasks: Sequence[Task], held_out: float) -> Split:
+    """The environment's own tasks as its `part` splits them, by default by the share."""
+    splits_itself = type(in_process(environment)).part is not Environment.part
+    return environment.part(tasks, None if splits_itself else held_out)
 
 
 def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -> Environment:

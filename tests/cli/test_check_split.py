@@ -13,7 +13,8 @@ import pytest
 from rods.abilities import unvaried
 from rods.assemble.refusals import require_variants
 from rods.cli.common import say
-from rods.config import load_config
+from rods.config import EnvSettings, load_config
+from rods.envs.originals import split_tasks
 from rods.errors import SynthesisError
 from rods.split import split
 from rods.task import Provenance, Task
@@ -24,6 +25,7 @@ from worlds import NotesEnvironment, notes_task
 
 DESK = """
 from rods.envs.tool_classes import ToolClasses
+from rods.split import given_split
 from rods.task import read_tasks
 class Desk:
     def __init__(self, rooms: dict[str, dict]):
@@ -39,8 +41,12 @@ class Desk:
 class Own(ToolClasses):
     def tasks(self, held_out: float):
         return list(read_tasks("tasks.jsonl"))
+class Whole(Own):
+    def part(self, tasks, held_out: float | None):
+        return given_split(tasks, ())
 desk = ToolClasses("desk", [Desk])
 own = Own("desk", [Desk])
+whole = Whole("desk", [Desk])
 """
 
 
@@ -63,6 +69,8 @@ def write_tasks(count: int, scenario: str | None) -> None:
 
 FILES = ("--env.name", "./desk.py:desk", "--env.tasks", "tasks.jsonl")
 OWN = ("--env.name", "./desk.py:own")
+WHOLE = ("--env.name", "./desk.py:whole")
+DRY = ("--dry-run", "--profile", "smollm2", "--model", "smollm2-bfcl")
 
 
 @pytest.mark.slow
@@ -72,7 +80,7 @@ OWN = ("--env.name", "./desk.py:own")
         pytest.param(1, None, FILES, id="one-task"),
         pytest.param(6, "s", FILES, id="one-scenario"),
         pytest.param(6, None, (*FILES, "--env.held_out", "0.99"), id="all-held-out"),
-        pytest.param(6, None, OWN, id="own-tasks-none-held-out"),
+        pytest.param(6, None, WHOLE, id="own-tasks-none-held-out"),
         pytest.param(1, None, OWN, id="own-task"),
     ],
 )
@@ -88,14 +96,14 @@ def test_check_refuses_what_training_refuses(
     Path("desk.py").write_text(DESK, encoding="utf-8")
     write_tasks(count, scenario)
     said: list[str] = []
-    for verb in ("check", "train"):
-        assert rods(verb, *words, monkeypatch=monkeypatch) == 2
+    for verb in (("check",), ("train",), ("train", *DRY)):
+        assert rods(*verb, *words, monkeypatch=monkeypatch) == 2
         said.append(capsys.readouterr().err.strip().splitlines()[-1])
-    assert said[0] == said[1]
+    assert said[0] == said[1] == said[2]
     number = 1 if scenario else count
     assert f"you have {number} scenario{'s' * (number > 1)}" in said[0]
     few = "at least 2 are needed: one to train on, one held out. Add a task with another"
-    assert (few if number == 1 else "leaves a split empty") in said[0]
+    assert (few if number == 1 else "split empty") in said[0]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +112,7 @@ def test_check_refuses_what_training_refuses(
         pytest.param(2, None, FILES, id="two-tasks"),
         pytest.param(6, None, FILES, id="tasks-without-scenario"),
         pytest.param(1, None, (*FILES[:2], "--tasks", "tasks.jsonl"), id="a-file-to-look-at"),
+        pytest.param(2, None, OWN, id="own-tasks"),
     ],
 )
 def test_check_takes_what_can_be_split(
@@ -367,3 +376,14 @@ def test_an_environment_that_shows_no_initial_states_is_named_with_what_to_add(
     own: dict[str, Any] = {}
     exec(DESK, own)
     assert not unvaried(own["desk"])
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_a_share_of_the_tasks_that_an_environment_brings_is_held_out(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(8, None)
+    parts = split_tasks(EnvSettings(name="./desk.py:own", held_out=share))
+    assert len(parts.held_out) == 8 * share and len(parts.train) == 8 - 8 * share

@@ -272,4 +272,4 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     assert len(made) == 2 and {task.provenance.scenario for task in made} <= named
     asked = [*words, *writer, "--model.name", "no/model", "--dry-run"]
     rods("train", *asked, monkeypatch=monkeypatch)  # there is no such model
-    assert "leaves a split empty" not in capsys.readouterr().err
+    assert "split empty" not in capsys.readouterr().err

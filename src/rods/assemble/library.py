@@ -22,6 +22,7 @@ from rods.engines.threads import set_threads
 from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
+from rods.envs.originals import require_splits
 from rods.envs.remote.processes import environment_of
 from rods.evaluation.suite import Progress
 from rods.synthesis.collect import Collection, not_held_out
@@ -126,6 +127,7 @@ def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
         set_threads(config.model.threads)
     environment = make_environment(config.env.name, config.env.arguments)
     splits = splits_of(config, environment)
+    require_splits(splits.train, splits.held_out, config.env)
     require_tasks(config, environment, splits.originals)
     worker, worlds = partial(worker_of, config, splits), partial(environment_of, config)
     return HostedRun(config, worlds, splits.originals, worker, hints, drift)

@@ -10,11 +10,12 @@ from typing import Any
 
 from rods.assemble import outlook, stage_lines
 from rods.assemble.engines import with_engine, with_room
-from rods.assemble.refusals import require_known_tools, require_named, require_variants
+from rods.assemble.refusals import require_known_tools, require_named, require_tasks
 from rods.assemble.tasks import splits_of
 from rods.config import FULL, RunConfig, Start, load_config
 from rods.config.bundled import BUNDLED
 from rods.envs import make_environment
+from rods.envs.originals import require_splits
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
@@ -67,8 +68,9 @@ class Outline:
             environment = make_environment(config.env.name, config.env.arguments)
             splits = splits_of(config, environment)
             originals = splits.originals
+            require_splits(splits.train, splits.held_out, config.env)
+            require_tasks(config, environment, originals)
             require_known_tools(config, environment, originals)
-            require_variants(config, environment, originals)
             self.add("tasks", outlook(config, splits))
             self.data["tasks"] = {"training": len(originals), "held_out": len(splits.held_out)}
         except PrerequisiteError as error:  # such as BFCL without a network

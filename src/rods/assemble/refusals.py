@@ -123,7 +123,8 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
 def require_interruptible(config: RunConfig, environment: Environment) -> None:
     """Raises `ConfigError` for a deadline that nothing could keep, or a policy miss on purpose."""
     seconds = config.rollout.worlds.call_seconds
-    if seconds and not environment.blocking:
+    apart = config.rollout.worlds.processes or config.ray.worlds  # of which a dry run starts none
+    if seconds and not (environment.blocking or apart):
         raise ConfigError(
             f"rollout.worlds.call_seconds = {seconds:g} has no effect: worlds of env.name = "
             f'"{config.env.name}" only compute, and are not interrupted. Run them in processes, '

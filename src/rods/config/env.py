@@ -24,8 +24,9 @@ class EnvSettings(Extended):
     `python_tool`, `search` and `function_call` also read published data sets (JSON, JSON lines,
     Parquet, Arrow). Empty: the tasks of the benchmark, or generated ones."""
     held_out: float = Field(default=0.25, ge=0, lt=1)
-    """Held-out share of the scenarios in `tasks`, or of generated questions. The benchmark always
-    holds out a half. 0: train on all tasks; what evaluates (`rods train`, `rods eval`) then needs
+    """Held-out share of the scenarios in `tasks` or of your own environment, or of generated
+    questions. The benchmark always holds out a half. 0: train on all tasks; what evaluates
+    (`rods train`, `rods eval`) then needs
     `evaluation.files`."""
     train_tasks: int = Field(default=0, ge=0)
     """Number of original tasks to train on, stratified by category; 0: the whole training split."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rods.config import EnvSettings
 from rods.config.checks import NONE_HELD_OUT
-from rods.env import Environment
+from rods.env import Environment, own_split
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, TaskError
 from rods.split import Split, given_split
@@ -156,11 +156,12 @@ def require_splits(train: Sequence[Task], held_out: Sequence[Task], settings: En
         raise ConfigError(NONE_HELD_OUT)
     n = len({task.provenance.scenario for task in (*train, *held_out)})
     where = "env.tasks" if settings.tasks else f"env.name {settings.name!r}"
-    few = "at least 2 are needed: one to train on, one held out"
-    empty = f"env.held_out = {settings.held_out:g} or `Environment.part` leaves a split empty"
+    few = "at least 2 are needed: one to train on, one held out. Add a task with another"
+    empty = f"env.held_out = {settings.held_out:g} or the environment's `part` leaves the "
+    empty += f"{'held-out' if train else 'training'} split empty. Change the share, or `part`"
     raise ConfigError(
-        f"{where}: you have {n} scenario{'s' * (n != 1)}; {few if n < 2 else empty}. "
-        "Add a task with another provenance.scenario."
+        f"{where}: you have {n} scenario{'s' * (n != 1)}; "
+        f"{f'{few} provenance.scenario' if n < 2 else empty}."
     )
 
 
@@ -168,7 +169,7 @@ def _split(settings: EnvSettings) -> Split:
     environment = make_environment(settings.name, settings.arguments)
     tasks = original_tasks(settings, environment)
     if not settings.tasks:
-        return environment.part(tasks, None)
+        return own_split(environment, tasks, settings.held_out)
     if not settings.held_out:
         return given_split(tasks, ())
     split = environment.part(tasks, settings.held_out)

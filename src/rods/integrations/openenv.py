@@ -25,7 +25,7 @@ from openenv.core.env_server.interfaces import Environment as OpenEnvironment
 from openenv.core.env_server.types import Action, Observation, State
 
 from rods.dialects.base import Dialect
-from rods.env import Environment
+from rods.env import Environment, own_split
 from rods.errors import TaskError
 from rods.infra.guard import LOCAL, Guard
 from rods.integrations.task_rollout import TextEpisode
@@ -76,7 +76,7 @@ def openenv_app(
 
     @cache
     def splits() -> Mapping[str, Sequence[Task]]:
-        split = environment.part(list(environment.tasks(held_out)), None)
+        split = own_split(environment, list(environment.tasks(held_out)), held_out)
         return {"train": split.train, "test": split.held_out}
 
     single = {"REQUIRES_SINGLE_THREAD_EXECUTOR": not environment.blocking}

@@ -29,7 +29,7 @@ from typing import Any, cast
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
-from rods.env import Environment
+from rods.env import Environment, own_split
 from rods.envs.remote.messages import Hosted, Observation, failed
 from rods.errors import RodsError
 from rods.infra.guard import LOCAL, Guard
@@ -154,7 +154,7 @@ class _Routes:
         return made
 
     def _tasks(self, held_out: float) -> str:
-        split = self._environment.part(list(self._environment.tasks(held_out)), None)
+        split = own_split(self._environment, list(self._environment.tasks(held_out)), held_out)
         train, other = ([task.to_json() for task in side] for side in (split.train, split.held_out))
         return json.dumps({"train": train, "held_out": other, "digest": split.digest})
 
