@@ -210,7 +210,7 @@ def test_a_walk_takes_no_call_whose_result_is_known_by_value(
 ) -> None:
     task = shelf_task(ToolCall("look"), ToolCall("look"))
     planner: Any = SimpleNamespace(
-        environment=SHELF, domains=None, graph=None, materials=None,
+        environment=SHELF, domains=None, graph=SimpleNamespace(usual={}), materials=None,
         phrases=SimpleNamespace(can_say=lambda call: True),
     )  # fmt: skip
     monkeypatch.setattr(Walk, "grounder", lambda *_: None)  # no value is invented here

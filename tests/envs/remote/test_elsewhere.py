@@ -376,7 +376,7 @@ def test_no_more_processes_start_at_once_than_may() -> None:
     ("words", "read"),
     [
         (("serve-env", "--train.lr", "1"), "env.*"),
-        (("check", "--rollout.k=2"), "env.*"),
+        (("check", "--rollout.k=2"), "env.*, evaluation.files"),
         (("convert", "--out", "x.jsonl", "--model.name", "tiny"), "env.*"),
         (("observe", "log.jsonl", "--env.name", "bfcl"), "boundary.*"),
     ],
