@@ -29,24 +29,24 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 405),
-    "other modules at the top": Budget(TOP, 2_800, 3_040),
-    "config": Budget(("config",), 1_500, 1_590),
+    "other modules at the top": Budget(TOP, 2_800, 3_033),
+    "config": Budget(("config",), 1_500, 1_589),
     "rollout": Budget(("rollout",), 1_800, 1_949),
     "curriculum": Budget(("curriculum",), 1_200, 1_617),
-    "synthesis": Budget(("synthesis",), 5_300, 7_488),
+    "synthesis": Budget(("synthesis",), 5_300, 7_453),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_748),
     "trainers": Budget(("trainers",), 4_000, 4_573),
     "engines": Budget(("engines",), 3_000, 3_674),
-    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_619),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_298),
-    "envs": Budget(("envs",), 9_000, 9_731, ("envs/repo/repositories",)),
+    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_609),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_273),
+    "envs": Budget(("envs",), 9_000, 9_730, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_003),
     "view": Budget(("view",), 1_100, 1_178),
-    "offline writers": Budget(("writers",), 5_200, 5_105),
+    "offline writers": Budget(("writers",), 5_200, 5_352),
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_512),
     "suites": Budget(("suites",), 1_900, 1_751),
-    "all of src/rods": Budget((".",), 56_000, 66_200, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 66_368, ("envs/repo/repositories",)),
 }
 
 

@@ -31,8 +31,8 @@ from rods.synthesis.structure.trace import flattened
 from rods.task import REVIEWS, Task, Turn, read_tasks, write_tasks
 from rods.types import Json, ToolCall
 from rods.writers.assembly import keeper_of
+from rods.writers.graph.inventor import records_named
 from rods.writers.graph.live import Live
-from rods.writers.graph.scratch import records_named
 from rods.writers.graph.writer import GraphWriter
 from scripted_author import ScriptedAuthor
 from scripted_chat import Reply

@@ -133,7 +133,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
         (
             "Extend a guest's stay by a number of nights.",
             {"booking_id": ("B1", "ID."), "nights": (2, "Number of extra nights.")},
-            "extend a guest's stay by 2 nights (booking B1)",
+            "extend a guest's stay by 2 nights (booking: B1)",
         ),
         (
             "Updates the delivery address of a customer.",
@@ -147,7 +147,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
         (
             "Add an extra charge to a guest's bill.",
             {"booking_id": ("B1", "ID."), "amount": (20, DOLLARS)},
-            "add an extra charge of 20 dollars to a guest's bill (booking B1)",
+            "add an extra charge of 20 dollars (booking: B1)",
         ),
         (
             "Search properties by city and maximum price.",
@@ -169,7 +169,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
                 "boat_id": ("B7", "The insured boat."),
                 "valid_until": ("2027-01-08", "New expiry date of the insurance, YYYY-MM-DD."),
             },
-            "record a renewed insurance certificate for boat B7 (valid until 2027-01-08)",
+            "record a renewed insurance certificate for boat B7 (valid until: 2027-01-08)",
         ),
         (
             "Calculate what a text of a certain length costs with a translator.",

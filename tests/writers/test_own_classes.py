@@ -188,8 +188,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "plate": ("B-CS 1", about(TEXT, "licence plate of the car")),
                 "note": ("Handle with care", TEXT),
             },
-            "report a damage of the car with the plate B-CS 1 (note: 'Handle with care') and take"
-            " the car out of service",
+            "report a damage of the car with the plate B-CS 1 (note: 'Handle with care')",
         ),
         (
             "Book an appointment for a pet.",
@@ -250,7 +249,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "guest": ("Haddad", about(TEXT, "Last name of the guest.")),
                 "table": (4, about(NUMBER, "Number of the table to book.")),
             },
-            "create a new booking under the name Haddad (table 4)",
+            "create a new booking under the name Haddad (table: 4)",
         ),
         (
             "Register a new pet for an owner.",
@@ -284,7 +283,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Prescribe a medicine and bill its owner.",
             {"medicine": ("ibuprofen", TEXT), "tablets": (3, NUMBER)},
-            "prescribe the medicine ibuprofen (3 tablets) and bill its owner",
+            "prescribe the medicine ibuprofen (3 tablets)",
         ),
         (
             "Order a part.",
@@ -294,7 +293,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Take back a game that was lent.",
             {"loan_id": ("L3", about(TEXT, "Number of the loan."))},
-            "take back a game that was lent (loan L3)",
+            "take back a game that was lent (loan: L3)",
         ),
         (
             "Charge a member a fee.",
@@ -316,8 +315,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "players": (3, about(NUMBER, "Number of players.")),
                 "max_minutes": (60, about(NUMBER, "Longest playing time in minutes.")),
             },
-            "search the shelf for games that suit a group of 3 players"
-            " (playing time: at most 60 minutes)",
+            "search the shelf for games (3 players, playing time: at most 60 minutes)",
         ),
         (
             "Racks the wine from one tank to another.",
@@ -331,7 +329,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
                 "song": ("Low Tide", TEXT),
                 "seconds": (210, about(NUMBER, "Duration of the take in seconds.")),
             },
-            "log a take of the song Low Tide for session S4 with a duration of 210 seconds",
+            "log a take of the song Low Tide (session: S4, duration: 210 seconds)",
         ),
         (
             "Search the equipment by kind.",
@@ -361,7 +359,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Add a new costume to the store.",
             {"piece": ("cloak", TEXT), "era": ("modern", about(TEXT, "The era of the costume."))},
-            "add a new costume to the store with the piece cloak and the era modern",
+            "add a new costume to the store (piece: cloak, era: modern)",
         ),
         (
             "Check a season pass.",
@@ -376,7 +374,7 @@ def about(kind: dict[str, str], description: str) -> dict[str, str]:
         (
             "Open a locker whose key was lost.",
             {"locker": (9, about(NUMBER, "locker number"))},
-            "open locker 9 whose key was lost",
+            "open locker 9",
         ),
         (
             "Book places on a tour.",
@@ -474,12 +472,12 @@ def test_what_a_class_leaves_open_has_plain_words() -> None:
     listed = ToolSpec("give", "Give parcels to a courier", {**schema, "required": ["parcel_ids"]})
     call = ToolCall("give", {"parcel_ids": ["P1", "P2"]})
     text = NO_PHRASES.clause(CallRequest(call, listed, blurred="parcel_ids"), random.Random(1))
-    assert text == "give some parcels to a courier"
+    assert text == "give some parcels"  # no argument says which courier
     both: dict[str, Any] = {"name": TEXT, "born": about(TEXT, "Date of birth."), "contact": OBJECT}
     spec = ToolSpec("add", "Register a patient.", {"properties": both, "required": list(both)})
     call = ToolCall("add", {"name": "Ada Li", "born": "1990-01-02", "contact": {"phone": "06"}})
     text = NO_PHRASES.clause(CallRequest(call, spec, blurred="name"), random.Random(1))
-    assert text == "register a patient: date of birth 1990-01-02, phone 06"
+    assert text == "register a patient (date of birth: 1990-01-02, phone 06)"
 
 
 def test_a_phone_is_no_booking() -> None:

@@ -31,11 +31,12 @@ from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.trace import flattened
 from rods.task import Task
-from rods.writers import VARYING, in_words
+from rods.writers import LOCAL, VARYING, in_words, make_writer
 
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
     from rods.synthesis.pipeline import Statistics
+    from rods.synthesis.writer import Writer
 
 REDRAW = 0.5  # seconds between two bars
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
@@ -116,10 +117,20 @@ def synth(
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         if note := unvaried(environment):
             common.say(note)
+        if scratch is not None and config.synthesis.writer in LOCAL:
+            _say_unusable(make_writer(config.synthesis.writer, splits.train, environment), free)
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
+
+
+def _say_unusable(writer: Writer, stages: Sequence[Task]) -> None:
+    """Print a line for each tool of which no seed task is made, with the reason."""
+    tools = writer.unusable(stages)
+    if left := [f"  {tool}: {reason}" for tool, reason in sorted(tools.items()) if reason]:
+        head = f"{len(left)} of {len(tools)} tools are not used; improve their descriptions:"
+        common.say("\n".join((head, *left)))
 
 
 def _not_held_out(chosen: Sequence[Task], splits: Split) -> Sequence[Task]:

@@ -47,6 +47,10 @@ class Writer(Protocol):
         """Return further gates, by name, which its own candidates promise to pass."""
         return {}
 
+    def unusable(self, stages: Sequence[Task]) -> Mapping[str, str]:
+        """Return why no task from nothing can use a tool, for each tool; empty where one can."""
+        return {}
+
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what it asked of a server so far, by stage (figures by name)."""
         return {}

@@ -67,7 +67,8 @@ def order_of(spec: ToolSpec) -> str:
     known = patterns("synthesis", "structure", "words.toml")
     text = known["about_tools"].sub("", re.sub(r"\s*\([^()]*\)|`|\*\*", "", text))
     sentence = known["sentence"].split(text or noun(spec.name))[0].rstrip(".!?")
-    for pattern, order in (("question", "tell me "), ("no_verb", "show ")):
+    lead = "show " if known["article"].match(sentence) else "show the "
+    for pattern, order in (("question", "tell me "), ("no_verb", lead)):
         if known[pattern].match(sentence):  # `Which buses serve a stop?`, `The status of a bus`
             sentence = order + sentence[0].lower() + sentence[1:]
     words = sentence.split() or [noun(spec.name)]
@@ -119,13 +120,14 @@ def word_lists() -> WordLists:
 
 
 @functools.cache
-def patterns(*where: str) -> Mapping[str, re.Pattern[str]]:
+def patterns(*where: str, table: str = "patterns") -> Mapping[str, re.Pattern[str]]:
     """The `[patterns]` of a file; `<name>` in one stands for the text of that name in the file."""
     data = tomllib.loads(files("rods").joinpath(*where).read_text(encoding="utf-8"))
-    found: dict[str, str] = data.pop("patterns")
+    found: dict[str, str] = data.pop(table)
     known = re.compile(f"<({'|'.join(name for name in data if isinstance(data[name], str))})>")
-    filled = {name: known.sub(lambda m: data[m[1]], text) for name, text in found.items()}
-    return {name: re.compile(text) for name, text in filled.items()}
+    for _ in range(4):  # one text may have another one in it
+        found = {name: known.sub(lambda m: data[m[1]], text) for name, text in found.items()}
+    return {name: re.compile(text) for name, text in found.items()}
 
 
 @functools.cache

@@ -153,7 +153,10 @@ def examples(description: str) -> tuple[Sequence[str], bool]:
     """
     known = patterns(*PATTERNS)
     if (found := known["examples"].search(description)) is None:
-        return (), False
+        if known["enumerated"].match(description.strip().rstrip(".")):  # beginner or advanced
+            return known["between"].split(description.strip().rstrip(".")), True
+        quoted = known["quoted"].findall(description)
+        return (quoted, True) if len(quoted) > 1 else ((), False)
     complete = not found[1]
     values = known["quoted"].findall(found[2]) or known["between"].split(found[2].strip())
     plain = all(v and len(v.split()) < 4 for v in values) or known["quoted"].search(found[2])

@@ -88,6 +88,14 @@ class GraphWriter(Writer, Groundwork):
         """Templates explain every message to its last word."""
         return {"templates": templates_say_all}
 
+    def unusable(self, stages: Sequence[Task]) -> Mapping[str, str]:
+        """Why no call of a tool can be worded plainly in any of these worlds, for each tool."""
+        found: dict[str, str] = {}
+        for stage in stages:
+            walk = ScratchWalk(self.planner, Base(self._environment, stage), random.Random(0))
+            found |= walk.unusable({tool for tool, reason in found.items() if not reason})
+        return found
+
     def plan(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> tuple[Task, list[PlannedTurn]] | Rejection:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 from rods.synthesis.structure.words import literal, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
+from rods.writers.templates.plain import flaw
 from rods.writers.templates.wording import Wording
 
 _Phrases: TypeAlias = dict[str, tuple[str, str]]  # by argument: its thing, its noun phrase
@@ -40,7 +41,10 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     for name, schema in spec.properties.items():
         if name in spec.required or name in given:
             draft.add(name, schema)
-    return draft.wording()
+    whole = draft.wording()
+    if not flaw(spec, whole):
+        return whole
+    return next((short for short in draft.shorter() if not flaw(spec, short)), whole)
 
 
 class _Draft:
@@ -67,15 +71,29 @@ class _Draft:
         coded = noun(name) != thing(name) or re.search(rf"\b(?:{_CODE})\b", about)
         place = self._place(what, "an? \\w+'s " if coded else "an? ")  # a donor's appointment
         required = name in self.required and f"the number of {what}" not in base and what[1:]
-        found = place.search(base, 1) if required else None
+        many = _P["counted"].match(about) and re.match(r"\w+ ", base) and f" {what}" in base
+        found = place.search(base, 1) if required or many else None
         form = _form(name, what, unit, schema, found.group() if found else "")
         self.named[name] = (form,)
         if slot in base:
             self.named[name] = ("{}",)
         elif made := self._made(name, about):
             self._put(name, f"{made[0]} called {slot}{base[made.end() :]}")
+        elif found and self.verb in _TO and _P["owner"].search(base[: found.start()]):
+            self._put(
+                name,
+                f"{base[: found.end()]} to {slot}{base[found.end() :]}",
+                f"{{}} {unit}".strip(),
+            )
         elif self._becomes(found, f"{noun(name)} {about}", unit):
             self.amounts, self.named[name] = f"{self.amounts} to {slot}", (f"{{}} {unit}".strip(),)
+        elif (
+            found
+            and self.verb in _BY
+            and _P["counted"].match(about)
+            and found[0] in (what, f"the {what}")
+        ):
+            self.amounts, self.named[name] = f"{self.amounts} by {slot}", ("{}",)
         elif found and what not in _WHEN and (on := _on(what, schema)):  # the first visit on Monday
             self._put(name, f"{base[: found.end()]} {on} {slot}{base[found.end() :]}")
         elif found:
@@ -174,49 +192,72 @@ class _Draft:
         else:
             self.rest[name] = (what, form)
 
-    def _tail(self, rest: _Phrases, aside: bool, unnamed: bool) -> str:
-        """Phrases for arguments that the sentence lacks; in brackets, or several behind a colon."""
-        specs, listed, short, slots = self.properties, False, False, [f"{{{n}}}" for n in rest]
-        aside |= len(rest) > 2
-        codes = [n for n in rest if noun(n) != thing(n) and json_type(specs[n]) == "string"]
-        numbered = {n for n in rest if _P["coded"].match(_about(specs[n]))} - {*codes}
-        aside |= any(rest[n][1].startswith("the ") for n in numbered) or bool(codes and unnamed)
-        if (
-            len(codes) == 1 and len(rest) == 2 and not aside
-        ):  # for session S-4 with a fee of 3 euros
-            parts = ({n: rest[n] for n in rest if (n in codes) == code} for code in (True, False))
-            return "".join(self._tail(part, False, False) for part in parts)
-        for name, (what, form) in rest.items():
-            kind, alone = json_type(specs[name]), len(rest) == 1 and what in (*_REPORTED, "reason")
-            listed = listed or kind in ("dict", "object") or what in _REPORTED
-            number = kind in ("integer", "number") or what.endswith(("size", "code", "id"))
-            short |= form.startswith("the ") and bool(number or json_choices(specs[name]))
-            self.named[name] = ("{}" if alone or kind in ("dict", "object") else form,)
-        if [*rest] == ["reason"] and not aside and not short:
-            return f", giving {slots[0]} as the reason"
-        plain = listed or self.makes or codes
-        aside |= not plain and any(_P["lacks"].match(row[1]) for row in rest.values())
-        if not (listed or short or aside or any(row[1].startswith("{} ") for row in rest.values())):
-            return f" {'for' if codes else 'with'} {literal([*slots], {})}"
-        for name, (what, form) in rest.items():
-            code = noun(name) != thing(name) or name in numbered
-            labelled = form == f"the {what} {{}}" and not code and (aside or not listed)
-            labelled = labelled and not _P["before"].match(what.split()[-1])  # valid until Friday
-            phrase = re.sub(r"^an? (.+?) of (at \w+ )?{}(?= |$)", r"\1: \2{}", self.named[name][0])
-            self.named[name] = (f"{what}: {{}}" if labelled else phrase.removeprefix("the "),)
-        return f": {', '.join(slots)}" if listed and not aside else f" ({', '.join(slots)})"
+    def _tail(self) -> str:
+        """Words for arguments that the sentence lacks: a reason, a report, a note, or a list."""
+        rest, specs = self.rest, self.properties
+        slots, only = [f"{{{name}}}" for name in rest], next(iter(rest))
+        objects = [n for n in rest if json_type(specs[n]) in ("dict", "object")]
+        alone = len(rest) == 1 and (rest[only][0] in (*_REPORTED, "reason") or objects)
+        if alone and not json_choices(specs[only]):
+            self.named[only] = ("{}",)
+            return f": {slots[0]}" if only != "reason" else f", giving {slots[0]} as the reason"
+        if all(_P["noted"].match(form) for _, form in rest.values()):
+            self.named.update({name: (form,) for name, (_, form) in rest.items()})
+            return f" with {literal([*slots], {})}"
+        self.named.update({name: (self._labelled(name),) for name in rest})
+        self.named.update(dict.fromkeys(objects, ("{}",)))
+        return f" ({', '.join(slots)})"
+
+    def shorter(self) -> Iterator[Wording]:
+        """The beginning of the sentence, the longest first, with the rest of it as a list.
+
+        `Record a donation (donor: D7, volume: 450 ml)`.
+        """
+        self._identify()
+        inner = _P["inside"].search(self.base)
+        ends = [found.start() for found in _P["cut"].finditer(self.base)]
+        ends = [e for e in ends if not inner or e <= inner.start() or e == ends[-1]]
+        for end, amounts in product(reversed(ends), dict.fromkeys((self.amounts, ""))):
+            say = self.base[:end] + amounts
+            rest = [name for name in self.named if f"{{{name}}}" not in say]
+            say += f" ({', '.join(f'{{{name}}}' for name in rest)})" if rest else ""
+            named = self.named | {name: (self._labelled(name),) for name in rest}
+            yield self._said(say, named, frozenset(rest))
+
+    def _identify(self) -> None:
+        """Say which one a sentence is about: `track the parcel with the tracking number PX7`."""
+        coded = [n for n in self.rest if re.search(" (?:code|number|key|no|plate)$", noun(n))]
+        one = None if _P["asked"].match(self.base) else _P["whole_of"].match(self.base)
+        if coded and one:
+            name = coded[0]
+            base = f"{one[1]} the {one[2]} with {{{name}}}{self.base[one.end() :]}"
+            self._put(name, base, f"the {re.sub(' no$', ' number', noun(name))} {{}}")
+            del self.rest[name]
+
+    def _labelled(self, name: str) -> str:
+        """A value as an item of a list: `volume: {} ml`, `{} bags`."""
+        what, form = self.rest.get(name, (self.nouns[name], self.named[name][0]))
+        if re.match("(?:at (?:least|most) )?{} ", form):
+            return form
+        if measured := re.search(r"^(?:an? |the )?(.+?) of ((?:at \w+ )?{}(?: .+)?)$", form):
+            return f"{measured[1]}: {measured[2]}"
+        if what == thing(name) and not noun(name).endswith(" id"):  # an inventory number
+            what = re.sub(" (?:no|nr)$", " number", noun(name))
+        return f"{what}: {{}}"
 
     def wording(self) -> Wording:
         """The sentence with all that was added."""
         base, named = self.base, self.named
         base = _P["vague"].sub("", base) if self.rest or self.amounts else base
         then = _P["then"].search(base) if self.followed else None
-        end, aside = then.start() if then else len(base), bool(then or _P["relative"].search(base))
-        unnamed = bool(re.search(r"\ban? \w", base)) and not _P["asked"].match(base)
-        tail = self._tail(self.rest, aside or " for " in self.amounts, unnamed) if self.rest else ""
+        end = then.start() if then else len(base)
+        tail = self._tail() if self.rest else ""
         bare = (name for name, forms in named.items() if forms == ("{}",))
         plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
         say, drop = base[:end] + self.amounts + tail + base[end:], frozenset({*plain, *self.rest})
+        return self._said(say, named, drop)
+
+    def _said(self, say: str, named: _Named, drop: frozenset[str]) -> Wording:
         words: dict[str, dict[str, str]] = {}  # flat tyre for flat_tyre
         for name in named:
             choices = json_choices(self.properties[name]) or ()
@@ -233,7 +274,8 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
     base = order_of(spec)
     for name in ("aside", "based", "by_code", "from_to"):
         base = _P[name].sub("", base)
-    base = re.sub(r"^search (?=an? |(the |all )?\w+s\b)", "search for ", base)
+    base = _P["plain"].sub(lambda m: "an " if m[1][0] in "aeiou" else "a ", base)
+    base = re.sub(r"^search (?=an? |(?:(?:the|all|available|free) )*\w+s\b)", "search for ", base)
     base = _P["by_all"].sub(r"\1", base)
     base = re.sub(r" by name$", " called a name", base)
     if base.partition(" ")[0] in _TO:
@@ -241,9 +283,13 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
     if (by := re.search(r" by (?:its |the |their )?(\w+)$", base)) and by[1] in map(noun, given):
         base = base[: by.start()]
     followed, moved = _P["then"].search(base) is not None, _P["else"].search(base)
-    when = [n for n in _WHEN if n in given and moved and (n in moved[0] or " day" in moved[0])]
+    kinds = {
+        n: noun(n).rpartition(" ")[2] for n in spec.properties if n in {*given, *spec.required}
+    }
+    ordered = [n for w in _WHEN for n in kinds if kinds[n] == w and moved]
+    when = [n for n in ordered if moved and (kinds[n] in moved[0] or " day" in moved[0])]
     if moved and when:
-        says = (f" {_WHEN[n] if n != when[0] else 'to'} {{{n}}}" for n in when)
+        says = (f" {_WHEN[kinds[n]] if n != when[0] else 'to'} {{{n}}}" for n in when)
         base = base[: moved.start()] + "".join(says)
     texts = [n for n in spec.required if json_type(spec.properties[n]) == "string"]
     for one, other in pairwise(texts):  # from T1 to T3, between two days, of classes A and B
@@ -280,6 +326,9 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
         return phrase, ""
     if re.search(rf"\b{noun(name)}\b", base) and not _P["before"].match(noun(name)):
         return noun(name), ""
+    last = noun(name).rpartition(" ")[2]
+    if re.search(rf"\b(?:another|an? (?:different|new|other)) {last}\b", base):
+        return last, ""  # to another fridge
     what = thing(name)
     what += "s" if kind in ("array", "list") and re.search("[a-z]{2}[b-z]$(?<!s)", what) else ""
     if re.search(rf"(?<![\w{{]){re.escape(what)}(?![\w}}])", base, re.I):
@@ -289,7 +338,7 @@ def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
     for other in pairs + re.findall(rf"{one}(\w+)", base) + re.findall(rf"{one}\w+ (\w+)", base):
         code = rf"\b(?:{_CODE}|\w*name) of (the|an?) {other}\b|^the {other}\b"
         code = rf"\b{other} (?:{_CODE})\b|{code}"
-        own = re.search(rf"\b{re.escape(what)}(?: (?:{_CODE}))? of\b", about)
+        own = re.search(rf"\b{re.escape(what)} of\b", about)
         if (re.search(code, about) and not own) or (other == "name" and "name" in about.split()):
             return other, ""
     label = _P["label"].fullmatch(about)

@@ -21,8 +21,9 @@ _LEADS = "using|paid with|paying with|charged to|with|at|of|on|in|from|to|for|un
 _LED = ",|:| and| with| on| at| under the name| called|, giving"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
 _IS_CODE = re.compile(r"(?!\d{4}-\d\d-\d\d)[\w#-]*\d[\w#-]*")
-_ADJECTIVE = patterns("writers", "templates", "described.toml")["adjective"].pattern
-_CERTAIN = re.compile(rf"^the (?!{_ADJECTIVE}\w)(?=.*{{}}$)")
+_P = patterns("writers", "templates", "described.toml")
+_ADJECTIVE, _ATTRIBUTE = _P["adjective"].pattern, _P["attribute"]
+_CERTAIN = re.compile(rf"^the (?!{_ADJECTIVE}\w)(?!.* of {{}})(?=.*{{}}$)")
 _PROPER = re.compile(r"[A-Z][\w.'-]+(?: [A-Z][\w.'-]+)*")  # Rosa, Ada Li
 _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"  # What goes with an argument that is dropped
 
@@ -81,6 +82,8 @@ class Wording(NamedTuple):
             return [_object(form, value) for form in forms]
         if self.described and _IS_CODE.fullmatch(str(value)):  # tank T4, but the station Mill
             forms = tuple(_CERTAIN.sub("", form) for form in forms)
+        if self.described and re.fullmatch("[a-z]+", str(value)):  # the north paddock
+            forms = tuple(_ATTRIBUTE.sub(r"the {} \1", form) for form in forms)
         if name in self.bare and _PROPER.fullmatch(str(value)):
             forms = ("{}",)
         elif self.described and isinstance(value, str) and re.match(r"[a-z]\S* |\S+ [a-z]", value):
