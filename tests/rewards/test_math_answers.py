@@ -27,11 +27,10 @@ from tir_cases import play, question
 def table(text: str) -> dict[str, list[str]]:
     """Rows of `head := answer  |  answer`; a row goes on in lines that are set in."""
     rows = re.sub(r"\n {4}", "  ", text.strip()).split("\n")
-    split = (row.split(" :=") for row in rows)
-    return {
-        head: [one.strip() for one in answers.split("  |  ") if one.strip()]
-        for head, answers in split
-    }
+    found: dict[str, list[str]] = {}
+    for head, answers in (row.split(" :=") for row in rows):
+        found.setdefault(head, []).extend(a.strip() for a in answers.split("  |  ") if a.strip())
+    return found
 
 
 RIGHT = table(r"""
@@ -150,6 +149,32 @@ x :=  x  |  X
 n! :=  n!
 \frac{n(n+1)}{2} :=  \frac{n^2+n}{2}  |  n(n+1)/2  |  \frac{1}{2}n(n+1)  |  \binom{n+1}{2}
 \frac{x}{2}+C :=  0.5x+C  |  C+\frac{x}{2}
+17 :=  seventeen  |  Seventeen.  |  \text{seventeen}  |  8+9=17  |  x=8+9=17  |  $8+9 = 17$
+    |  3 \times 4 + 5 = 17  |  \sqrt{289} = 17
+21 :=  twenty-one  |  twenty one
+100 :=  one hundred
+17\text{ cm} :=  seventeen
+60^\circ :=  60 degrees  |  60 deg  |  60  |  60°
+20^\circ\text{C} :=  20°  |  20 degrees
+\frac{\pi}{3} :=  \frac{\pi}{3}\text{ radians}  |  \frac{\pi}{3}\text{ rad}
+£5 :=  5 pounds  |  5 GBP
+5 lb :=  5 pounds  |  5 lbs  |  5
+5 pounds :=  5 lb  |  £5
+\frac{3}{4} :=  3 \over 4  |  3\over4  |  $3 \over 4$
+-\frac34 :=  -3 \over 4
+(-\infty,2] :=  x\le 2  |  x<=2  |  2\ge x  |  x \leqslant 2  |  y≤2
+(-\infty,2) :=  x<2  |  x\lt 2
+[2,\infty) :=  x\ge 2  |  2\le x
+(-\infty,\sqrt{2}] :=  x\le\sqrt2
+[-2,2] :=  -2\le x\le 2  |  [-2, 2]
+[1,2,3] :=  1, 2, 3
+1<x<2 :=  2>x>1  |  2 > x > 1
+1<x\le2 :=  2\ge x>1
+x>3 :=  3<x
+\begin{pmatrix}1\\2\end{pmatrix} :=  (1,2)  |  (1,2)^T  |  [1,2]^T  |  \left(1,2\right)^{\top}
+    |  \langle 1,2\rangle  |  (1, 2)^{\mathsf{T}}  |  \begin{smallmatrix}1\\2\end{smallmatrix}
+    |  \left[\begin{array}{c}1\\2\end{array}\right]
+\begin{bmatrix}\frac{1}{2}\\\sqrt{2}\end{bmatrix} :=  (1/2,\sqrt2)
 """)  # noqa: RUF001
 COPIES = table(r"""
 What is 6 + 7? => 13 :=  6 + 7  |  6+7  |  7+6  |  26/2  |  \frac{26}{2}  |  13 \cdot 1  |  13+0
@@ -232,8 +257,47 @@ Find $2\begin{pmatrix}1\\2\end{pmatrix}$. => \begin{pmatrix}2\\4\end{pmatrix} :=
     |  \begin{pmatrix}2\\2+2\end{pmatrix}  |  \begin{pmatrix}2\\5-1\end{pmatrix}
 Find $\int_0^1 e^x dx$. => e-1 :=  \int_0^1 e^x dx  |  e-2^0
 Find the sum of the vectors $(1,2)$ and $(3,4)$. => (4,6) :=  (1,2)+(3,4)  |  (1+3,2+4)
+Simplify $\sqrt{8}$, please. => 2\sqrt{2} :=  8^{1/2}  |  8^{\frac12}  |  8^{0.5}  |  8^(1/2)
+    |  8**0.5  |  8**(1/2)  |  1\cdot 8^{1/2}
+Simplify $8^{1/2}$. => 2\sqrt{2} :=  \sqrt{8}  |  8^{0.5}
+Factor the sum $x^2+3x+2$. => (x+1)(x+2) :=  x*x+3x+2  |  x\cdot x+3x+2  |  3x+2+x*x  |  xx+3x+2
+Factor $x^3-1$. => (x-1)(x^2+x+1) :=  xxx-1  |  x*x*x-1
+Expand $(x+1)^2$ now. => x^2+2x+1 :=  (x+1)(x+1)
+Simplify x*x*x*x. => x^4 :=  x*x*x*x
+Write seventeen in digits. => 17 :=  seventeen  |  Seventeen
+Is one or two even? => 2 :=  two
+Write $x \le 2$ in interval notation. => (-\infty,2] :=  x\le 2  |  2\ge x  |  x<=2
+Write $(1,2)$ as a column. => \begin{pmatrix}1\\2\end{pmatrix} :=  (1,2)
+Simplify $6 \over 8$. => \frac{3}{4} :=  6 \over 8
 """)  # noqa: RUF001
 WRONG = table(r"""
+17 :=  1+1=17  |  1+1 = 17  |  2*8=17  |  2^3=17  |  (1+1)=17  |  x = 1+1 = 17  |  1+1=8+9=17
+    |  \frac{4}{3}+1 = 17  |  seventy  |  seventeen or eighteen  |  one seven  |  seventeen hundred
+    |  seventeenth  |  minus seventeen  |  ten plus seven  |  twenty-seven  |  hundred and seventeen
+-17 :=  seventeen
+17.5 :=  seventeen
+17\% :=  seventeen
+\frac{17}{2} :=  seventeen
+20 :=  twenty-one  |  two zero
+60^\circ :=  60 radians  |  60 rad  |  60\text{ rad}  |  60 cm
+60 radians :=  60°  |  60 degrees
+5 lb :=  £5  |  5 kg  |  \$5
+£5 :=  5 lb  |  €5  |  5 dollars
+\frac{3}{4} :=  4 \over 3  |  1+3 \over 4  |  3 \over 44
+34 :=  3 \over 4
+\frac{7}{4} :=  1+3 \over 4
+[-1,1] :=  -1,1  |  1,-1  |  \{-1,1\}  |  \pm 1  |  -1 and 1  |  x=-1,x=1  |  -1<x<1  |  |x|\le 1
+[-\sqrt2,\sqrt2] :=  -\sqrt2,\sqrt2
+(-\infty,2] :=  x<2  |  x\ge 2  |  2\le x  |  x\le 3  |  x\le -2  |  2x\le 4  |  x\le 1+1  |  x\le y
+    |  x\lt2  |  x\le 2, x\ge 3
+(-\infty,2) :=  x\leqslant 2  |  x<2, x>3
+[2,\infty) :=  x>2  |  x\le2
+(1,2) :=  1<x<2
+1<x<2 :=  2<x<1  |  1>x>2  |  2>x<1  |  1<x<3  |  2\ge x>1  |  2>y>1  |  x>1
+x>3 :=  x<3  |  3>x  |  y>3
+\begin{pmatrix}1\\2\end{pmatrix} :=  (2,1)  |  (1,2,3)  |  1,2  |  \{1,2\}  |  [1,2]  |  (2,1)^T
+    |  (1,2)^2  |  \begin{pmatrix}1&2\end{pmatrix}  |  [[1,2]]  |  [[2],[1]]  |  (1+0,2)  |  12
+    |  (1,1+1)  |  (1,2),(3,4)  |  \begin{vmatrix}1\\2\end{vmatrix}  |  \binom{1}{2}
 13 :=  answer 12 or 13  |  14 = x  |  The answer is 12 or 13  |  12, 13  |  13, 12
     |  \{12,13\}  |  12 or 13  |  12 \text{ or } 13  |  x=12, x=13
     |  12; 13  |  [12,14]  |  (12,14)  |  \mathbb{R}  |  12 \le x \le 14  |  13 = 12  |  12=13
@@ -361,6 +425,10 @@ NOT_COPIED = [
     (r"Write 1.2\times10^8 as a decimal.", "120000000", "120,000,000"),
     *(("What is 3*4+5?", "17", a) for a in ("3*4+5 = 17", "5+4×3=17", "3*4+5=12+5=17", "17.")),  # noqa: RUF001
     ("Factor x^2 + 3x + 2.", "(x+1)(x+2)", "(2+x)(1+x)"),
+    ("Factor $x^2+2x+1$.", "(x+1)^2", "(x+1)(x+1)"),
+    ("Simplify $x^2+x^2$.", "2x^2", "2xx"),
+    (r"Simplify $\sqrt{8}$.", r"2\sqrt{2}", r"2\cdot 2^{1/2}"),
+    (r"Write $5^{1/2}$ with a root.", r"\sqrt{5}", r"\sqrt5"),
     ("Expand (x+1)(x+2).", "x^2+3x+2", "2+3x+x^2"),
     ("Negate 2x-3, if 2x - 3 = y.", "3-2x", "-2x+3"),
     ("Double x/2 + y.", "x+2y", "2y+x"),

@@ -76,6 +76,12 @@ def _more(kind: str, answer: str, reference: str) -> bool:
 
 _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
 _NEUTRAL = re.compile(r"[+-] *0(?![\d.])|[*/^] *1(?![\d.])|^ *1 *\*|^ *0 *\+")
+_HALF = (
+    r"\^(?:\{\(?(?:1/2|\\frac\{1\}\{2\}|0?\.5)\)?\}|\((?:1/2|\\frac\{1\}\{2\}|0?\.5)\)|\.5|0\.5)"
+)
+_ROOTED = re.compile(rf"(?:\(([^()]*)\)|\{{([^{{}}]*)\}}|(\d+|[A-Za-z])){_HALF}")
+"""A root that is written as a power."""
+_POWER = re.compile(r"(\([^()]*\)|\\?[A-Za-z]+)\^\{?([2-4])\}?(?![\d.}])")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
 STAND_IN = r"\pi"
@@ -90,15 +96,19 @@ def copied(answer: str, reference: str, question: str) -> bool:
 
     Where the reference is that expression, too, nothing is copied.
     """
-    plain = tidy(answer)
+    plain = _rooted(tidy(answer))
     if not _composed(plain):
         return False
     mine, pieces = _key(plain), _pieces(plain)
-    if pieces == _pieces(tidy(reference)):
+    if pieces == _pieces(_rooted(tidy(reference))):
         return False
     whole = re.compile(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])")
     written = whole.search(_key(_apart(question)))
-    return bool(written) or any(_pieces(side) == pieces for side in _expressions(question))
+    sides = _expressions(question)
+    if written or any(_pieces(side) == pieces for side in sides):
+        return True
+    factors = _factors(plain)
+    return factors != _factors(tidy(reference)) and any(_factors(s) == factors for s in sides)
 
 
 def wrapped(answer: str, reference: str, question: str) -> list[str]:
@@ -106,7 +116,7 @@ def wrapped(answer: str, reference: str, question: str) -> list[str]:
 
     One that equals `STAND_IN` does nothing to that expression. None has what the reference is.
     """
-    plain, known = tidy(answer), _pieces(tidy(reference))
+    plain, known = _rooted(tidy(answer)), _pieces(_rooted(tidy(reference)))
     found: list[str] = []
     for side in _expressions(question):
         before = "A-Za-z\\\\" if side[0].isalpha() else "\\d." if side[0].isdigit() else "\\\\"
@@ -126,7 +136,7 @@ def _expressions(question: str) -> frozenset[str]:
     marked = [spelt(match[match.lastindex or 0]) for match in _MATH.finditer(question)]
     sides = [side for formula in marked for side in (formula, *re.split("[=;]", formula))]
     sides += re.split("[\x00=;]", _apart(question))
-    return frozenset(filter(_composed, (side.strip(".,?!:") for side in sides)))
+    return frozenset(filter(_composed, (_rooted(side.strip(".,?!:")) for side in sides)))
 
 
 def _apart(question: str) -> str:
@@ -138,6 +148,18 @@ def _pieces(text: str) -> list[str]:
     """What an expression is made of, in no order; a first term has no plus."""
     pieces = _PIECE.findall(_grouped(text, " ").replace("\\frac", " "))
     return sorted(piece for piece in pieces if piece not in "+*/ ")
+
+
+def _rooted(plain: str) -> str:
+    """An expression with a root for each power of a half."""
+    plain = plain.replace("**", "^")
+    return _ROOTED.sub(lambda m: f"\\sqrt{{{m[1] or m[2] or m[3]}}}", plain)
+
+
+def _factors(plain: str) -> list[str]:
+    """Pieces with each small power as a product: `x^2` and `x*x` are the same."""
+    whole = _POWER.sub(lambda m: "*".join([m[1]] * int(m[2])), plain)
+    return sorted(p for piece in _pieces(whole) for p in ([piece] if piece[0] == "\\" else piece))
 
 
 def _key(text: str) -> str:

@@ -88,6 +88,7 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\sqrt(\w)", r"\\sqrt{\1}"),
     )
 )
+_OVER = re.compile(r"(\A|\$)\s*(-?\d{1,60})\s*\\over\s*(\d{1,60})\s*(?=\$|\Z)")
 _NAMED = re.compile(
     r"(?:[A-Za-z](?:\([A-Za-z]\))?|\([A-Za-z](?:[,;][A-Za-z])+\))=(?=[^=])|[A-Za-z]\\in(?=[\\(\[])"
 )
@@ -114,6 +115,8 @@ def tidy(text: str) -> str:
 def spelt(text: str) -> str:
     """`tidy` of a text of any length, with all that stands around a value."""
     text = _GROUPED.sub(lambda match: re.sub(r"\D", "", match[0]), as_latex(text).translate(_MONEY))
+    if "\\over" in text:
+        text = _OVER.sub(r"\1\\frac{\2}{\3}", text)
     for old, new in _SPELT:
         text = old.sub(new, text)
     return text
@@ -140,9 +143,12 @@ def is_value(text: str) -> bool:
     return bool(_VALUE.fullmatch(tidy(text)))
 
 
-def read_number(text: str) -> Number | None:
-    """The number that a text is, in one of the usual spellings, perhaps with a unit."""
-    return number_of(tidy(text)) or _with_unit(text)
+def read_number(text: str, plain: str | None = None) -> Number | None:
+    """The number that a text is, in one of the usual spellings, perhaps with a unit.
+
+    `plain` is its tidy form, where that is known.
+    """
+    return number_of(tidy(text) if plain is None else plain) or _with_unit(text)
 
 
 def number_of(plain: str) -> Number | None:

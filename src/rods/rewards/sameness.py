@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
 from rods.rewards.latex import as_latex
+from rods.rewards.notations import alike, worded
 from rods.rewards.numbers import (
     APART,
     Number,
@@ -86,7 +87,9 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         return "length"
     if (bare := without_units(answer, reference)) is None:
         return "wrong"
-    answer, reference = _in_order(*bare)
+    answer, reference = _in_order(*alike(*bare, question))
+    if "=" in answer and not _adds_up(answer):
+        return "wrong"
     if "=" not in reference or read_number(reference):  # else it is an equation
         answer, reference = stated(answer), stated(reference)
     settled = own_verdict(answer, reference, question)
@@ -99,6 +102,19 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         bare = (_written(one) for one in wrapped(answer, reference, question))
         said = "wrong" if any(ask(STAND_IN, one) == "right" for one in bare) else said
     return said
+
+
+_ARITHMETIC = re.compile(r"(?:[\d\s+\-*/^(){}$]|\\(?:cdot|times|div|d?frac|sqrt)(?![A-Za-z]))+")
+
+
+def _adds_up(answer: str) -> bool:
+    """Whether work with whole numbers that leads to an exact number comes to it: `1+1=17` lies."""
+    *sides, last = answer.split("=")
+    number = read_number(last)
+    if number is None or not number.exact:
+        return True
+    work = [s.strip(" $") for s in sides if _ARITHMETIC.fullmatch(s) and read_number(s) is None]
+    return not any(ask(_written(last.strip(" $.")), _written(s)) == "wrong" for s in work if s)
 
 
 _LEAD = re.compile(
@@ -144,9 +160,9 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         return "right"
     if any(tidy(line) == theirs for line in answer.strip().split("\n")):  # and others beside it
         return "wrong"
-    wanted = read_number(reference)
+    wanted = read_number(reference, theirs)
     if wanted is not None:
-        given = read_number(answer)
+        given = read_number(answer, mine) or _in_words(answer, wanted, question)
         return _say(given is not None and _same_number(given, wanted, question))
     if named := re.match(r"\(?([A-Za-z])[).:](?!.*[A-Za-z][).:])", mine):  # (B) 17, as it is asked
         answer = named[1] if mine in spelt(question) else answer
@@ -163,6 +179,15 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         same = _clock(mine) == _clock(theirs)
         return _say(same or (bool(ratio) and _is_quotient(mine, theirs)))
     return _lists(mine, theirs)
+
+
+def _in_words(answer: str, wanted: Number, question: str) -> Number | None:
+    """A whole number in words, which the question does not say."""
+    words = _bare_words(answer)
+    whole = wanted.exact and wanted.form == "decimal" and not wanted.percent
+    digits = worded(words) if whole else None
+    said = digits and re.search(rf"\b{re.escape(words)}\b", question, re.IGNORECASE)
+    return read_number(digits) if digits and not said else None
 
 
 _BASED = re.compile(r"\(?(\d[\dA-F]*|[\dA-Fa-f]+(?=\)?_\{16))\)?_\{?(\d+)\}?")
@@ -327,7 +352,8 @@ def _lists(mine: str, theirs: str) -> Verdict | None:
         return "wrong" if numbers[0] else None
     given, known = [n for n in numbers if n], [n for n in wanted if n]
     whole = len(given) == len(left) and len(known) == len(right)
-    if (whole and len(left) != len(right)) or (a and b and a != b) or (not a and b in ("[)", "(]")):
+    interval = b in ("[)", "(]") or (b == "[]" and len(right) == 2)
+    if (whole and len(left) != len(right)) or (a and b and a != b) or (not a and interval):
         return "wrong"
     ordered = any(kind not in ("", "\\{\\}") for kind in (a, b))
     if ordered and len(left) == len(right):

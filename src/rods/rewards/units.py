@@ -17,8 +17,9 @@ _NAMES = {
         "mm millimeter millimetre", "cm centimeter centimetre", "m meter metre",
         "km kilometer kilometre", "in inch inches",
         "ft foot feet", "yd yard", "mi mile", "mg milligram", "g gram", "kg kilogram", "oz ounce",
-        "lb pound £", "ton", "ms millisecond", "s sec second", "min minute", "h hr hour", "day",
-        "week", "month", "year", "ml milliliter millilitre", "l liter litre", "mph", "km/h kph kmh",
+        "lb", "pound", "£ gbp", "ton", "deg degree \\circ \\degree", "rad radian",
+        "ms millisecond", "s sec second", "min minute", "h hr hour", "day", "week", "month",
+        "year", "ml milliliter millilitre", "l liter litre", "mph", "km/h kph kmh",
         "kwh",
         "am a.m. a.m", "pm p.m. p.m", "dollar usd \\$", "euro €", "cent ¢",
     ]
@@ -39,7 +40,12 @@ _BEHIND = re.compile(
 _INSIDE = re.compile(r"^\s*\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}\s*$")
 _NO_LETTERS = re.compile(r"\\(?:text|mathrm)\s*\{[^{}]*\}|\\[A-Za-z]+|.*=")
 _ONE = re.compile(r"\s*(?:(sq|cu)\w*\.?\s+)?([^\s^]+)(?:\s*\^\s*\{?([23])\}?)?\s*")
-_SIGN = re.compile(r"\\\$|[£¥¢\u20a0-\u20cf]|\\circ\s*\}?\s*(?:\\(?:text|mathrm)\s*\{\s*)?[CF]\b")
+_SIGN = re.compile(
+    r"\\\$|[£¥¢\u20a0-\u20cf]|\\circ\s*\}?\s*(?:\\(?:text|mathrm)\s*\{\s*)?[CF]\b"
+    r"|\\circ(?![A-Za-z])|\\degree"
+)
+_EITHER = ({"pound", "lb"}, {"pound", "£"}, {"deg", "C"}, {"deg", "F"})
+"""Units of which the one may mean the other: a pound of money or of flour, a degree of heat."""
 
 
 class _Answer(NamedTuple):
@@ -56,7 +62,7 @@ class _Answer(NamedTuple):
 def without_units(answer: str, reference: str) -> tuple[str, str] | None:
     """Both texts without known units; None where their units differ."""
     mine, theirs = _read(answer), _read(reference)
-    same = mine.unit == theirs.unit
+    same = mine.unit == theirs.unit or {mine.unit, theirs.unit} in _EITHER
     if mine.unit and theirs.unit and not same:
         return None
     return (
