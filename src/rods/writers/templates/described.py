@@ -222,7 +222,7 @@ class _Draft:
             rest = [name for name in self.named if f"{{{name}}}" not in say]
             say += f" ({', '.join(f'{{{name}}}' for name in rest)})" if rest else ""
             named = self.named | {name: (self._labelled(name),) for name in rest}
-            yield self._said(say, named, frozenset(rest))
+            yield self._said(say, named, frozenset(rest))._replace(bare=self.bare - {*rest})
 
     def _identify(self) -> None:
         """Say which one a sentence is about: `track the parcel with the tracking number PX7`."""
@@ -414,7 +414,7 @@ def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str
 def _on(what: str, schema: Mapping[str, Any]) -> str:
     """What stands before a day or a time alone; empty before all else."""
     text = str(schema.get("description", ""))
-    if "YYYY" in text and _P["day"].match(_about(schema)):
+    if "YYYY" in text and (_P["day"].match(_about(schema)) or what in ("day", "date")):
         return "on"
     return _WHEN.get(what, "at" if "HH:MM" in text else "") if json_type(schema) == "string" else ""
 
