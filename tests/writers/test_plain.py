@@ -149,3 +149,22 @@ def test_a_thing_that_was_sold_is_not_sold_again() -> None:
         "bags": {"B-1": {"status": "sold"}, "B-2": {"status": "sold"}}}}})  # fmt: skip
     found = GraphWriter([stage], shop).unusable([stage])
     assert found["sell_bag"] == "no `bag_id` of the state is left to act on"
+
+
+def test_what_is_new_is_not_said_as_what_is_replaced_or_taken_away() -> None:
+    """`Replace the host Rob` meant that Rob is the new one; `by 28 seconds` a new length of 28."""
+    show, host = {**TEXT, "description": "The show."}, {**TEXT, "description": "The new host."}
+    length = {**NUMBER, "description": "new length in seconds"}
+    for spec, said in (
+        (
+            tool("replace_host", "Replace the host of a show.", show_id=show, host=host),
+            "replace the host of <show #> with <#>",
+        ),
+        (
+            tool("shorten_spot", "Shorten a spot.", spot_id=TEXT, seconds=length),
+            "shorten <spot #> to <# seconds>",
+        ),
+    ):
+        wording = from_description(spec)
+        assert marked(wording, wording.say[0]) == said
+        assert not flaw(spec, wording)

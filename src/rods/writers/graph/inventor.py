@@ -164,7 +164,7 @@ class Inventor(Grounder):
         held = [own] if own else self._held(tool, name, description)
         taken = verb_of(self._specs[tool]) in ("reserve", "book", "order", "sell", "buy", "rent")
         near = [v for v in held if isinstance(v, int | float) and not (counted and taken)]
-        usual = listed("numbers", name)
+        usual = listed("numbers", name.partition("_per_")[0])
         usual = [v for v in usual if not near or min(near) / 2 <= v <= max(near) * 1.5]
         named, _ = examples(description)
         if numbers := [int(v) for v in named if v.isdigit()]:

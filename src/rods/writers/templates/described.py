@@ -85,6 +85,8 @@ class _Draft:
                 f"{base[: found.end()]} to {slot}{base[found.end() :]}",
                 f"{{}} {unit}".strip(),
             )
+        elif found and self.verb in _data["exchanges"] and re.search(r"\bnew\b", about):
+            self.amounts, self.named[name] = f"{self.amounts} with {slot}", ("{}",)
         elif self._becomes(found, f"{noun(name)} {about}", unit):
             self.amounts, self.named[name] = f"{self.amounts} to {slot}", (f"{{}} {unit}".strip(),)
         elif (
@@ -162,7 +164,7 @@ class _Draft:
             return False
         if self.verb in _BY or self.verb in _TO:
             self.named[name] = ("{}",) if f"number of {what}" in self.base else (form,)
-            new = re.match("new ", f"{noun(name)} {_about(self.properties[name])}")
+            new = re.search(r"\bnew\b", f"{noun(name)} {_about(self.properties[name])}")
             self.amounts += f" {'by' if self.verb in _BY and not new else 'to'} {{{name}}}"
         elif re.search(rf"\b(?:{_data['lasting']})$", what):
             base = _P["period"].sub("", self.base)
@@ -209,10 +211,7 @@ class _Draft:
         return f" ({', '.join(slots)})"
 
     def shorter(self) -> Iterator[Wording]:
-        """The beginning of the sentence, the longest first, with the rest of it as a list.
-
-        `Record a donation (donor: D7, volume: 450 ml)`.
-        """
+        """Beginnings of the sentence, the longest first: `Record a donation (donor: D7)`."""
         self._identify()
         inner = _P["inside"].search(self.base)
         ends = [found.start() for found in _P["cut"].finditer(self.base)]
