@@ -269,7 +269,7 @@ def test_a_filter_is_named_by_module_and_attribute():
 
 
 def test_what_is_no_filter_is_refused_before_training():
-    with pytest.raises(ConfigError, match="has no group_fault, group_reasons"):
+    with pytest.raises(ConfigError, match="has no 'group_fault', 'group_reasons'"):
         filter_of(TrainSettings(filter="rods.reward:Score"))
     for name, said in (("zero_tir", "Did you mean 'zerotir'"), ("dappo", "Did you mean 'dapo'")):
         with pytest.raises(ConfigError, match=said):
