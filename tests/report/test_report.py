@@ -30,7 +30,6 @@ from rods.report.heldout import (
     shown,
 )
 from rods.report.panels import (
-    REJECTED,
     boundary_without_variance,
     first_visits,
     held_out_curves,
@@ -46,7 +45,7 @@ from rods.report.results import change, evaluation_table, reach, suite_table, su
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
-from rods.synthesis.rejection import ErrorClass
+from rods.synthesis.rejection import ErrorClass, reasons
 from rods.trajectory_codec import write_parquet
 from verbs import rods
 
@@ -843,4 +842,4 @@ def test_the_held_out_curve_has_a_point_for_each_evaluation(tmp_path: Path) -> N
 
 def test_every_reason_of_a_rejection_has_words() -> None:
     gates = {*GATES, *QUESTION_GATES, *SEED_GATES, "retold", "templates"}
-    assert not {*map(str, ErrorClass), *gates} - REJECTED.keys()
+    assert not {*map(str, ErrorClass), *gates} - reasons().keys()

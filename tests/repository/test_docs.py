@@ -20,6 +20,7 @@ from places import ROOT, SOURCE
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
+from rods.synthesis.rejection import ErrorClass, reasons
 from rods.task import read_tasks
 from verbs import rods
 
@@ -273,3 +274,13 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     asked = [*words, *writer, "--model.name", "no/model", "--dry-run"]
     rods("train", *asked, monkeypatch=monkeypatch)  # there is no such model
     assert "split empty" not in capsys.readouterr().err
+
+
+def test_reasons_of_writing_are_explained_in_the_words_that_commands_print() -> None:
+    page = (ROOT / "docs" / "guides" / "gates.md").read_text(encoding="utf-8")
+    section = page.partition("## Why candidates are rejected")[2]
+    explained = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", section, re.M)))
+    assert len(explained) > 5 and not {*explained} - {*reasons().values()}
+    of_models = {"duplicate_func", "pipeline_exception", "no_prompts"}
+    of_models |= {"query_verify_failed", "query_verify_no_tag"}
+    assert {reasons()[name] for name in {*ErrorClass} - of_models} == {*explained}

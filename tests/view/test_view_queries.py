@@ -22,6 +22,7 @@ from rods.types import StopReason
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 
+from rods.view.frame import _jinja, link
 from rods.view.index import TrajectoryFilter, TrajectoryIndex
 from rods.view.pages import token_spans
 from rods.view.runs import RunView, open_runs
@@ -152,14 +153,20 @@ def test_candidates_and_tasks_of_a_run(tmp_path: Path) -> None:
         db.execute("INSERT INTO seeds VALUES (?, ?)", (seed.id, texts[0]))
         row = "INSERT INTO outcomes VALUES (?, ?, ?, 0.5, 2, ?, 0.1, 0)"
         db.execute(row, (seed.id, 0, texts[1], '[["gate", "worded"]]'))
-        db.execute(row, (seed.id, 1, None, '[["write", "schema"]]'))
+        more = ["gate", "typed", "turn 0: day='x' is not a date", "Lend it on x."]
+        db.execute(row, (seed.id, 1, None, json.dumps([["write", "schema"], more])))
     db.close()
     view, other = open_runs([run, run])
     other.close()
     assert (view.label, other.label) == ("run", "run (2)")
     view.read_tasks()
     rejected, accepted = view.candidates
-    assert rejected.variant is None and rejected.rejections == [["write", "schema"]]
+    assert rejected.variant is None and rejected.rejections == [["write", "schema", "", ""], more]
+    values = {"run": view, "stage": "", "accepted": 1, "rejected": [(("gate", "typed"), 1)]}
+    page = _jinja.get_template("synthesis.html.j2")
+    shown = page.render(**values, rows=view.candidates, total=2, link=link)
+    assert "wrong form of a value (typed)" in shown and "is not a date" in shown
+    assert "Lend it on x." in shown and "write: schema" in shown
     assert accepted.variant == variant and accepted.seed == seed.id
     assert view.name_of(seed.id) == "multi_turn_base_1"
     assert view.name_of(variant.id).startswith("multi_turn_base_1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from lab import WORLD, Lab, lab, tasks
 from rods.cli.synth import EACH, never_called
 from rods.env import Environment
 from rods.envs.tool_classes import ToolClasses
-from rods.synthesis.rejection import Rejection
+from rods.synthesis.rejection import Rejection, reason_words
 from rods.synthesis.structure.trace import flattened
 from rods.task import Provenance, Task, Turn, write_tasks
 from rods.types import ToolCall
@@ -175,3 +176,27 @@ def test_a_new_name_owns_nothing_and_two_names_of_one_owner_stay_apart() -> None
         }
         assert len(pairs) >= 4 and all(one != other for one, other in pairs)
         assert len({c.arguments["new_day"] for c in calls_of(made, "move_visit")}) >= 4
+
+
+def test_a_seed_task_without_a_variant_has_its_reason_with_an_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No owner is known of an argument `elsewhere`: its value is not renamed with the message."""
+    monkeypatch.chdir(tmp_path)
+    source = (Path(__file__).parent.parent / "support" / "lab.py").read_text(encoding="utf-8")
+    Path("lab.py").write_text(source.replace("to_device_id", "elsewhere"), encoding="utf-8")
+    write_tasks(Path("lab.jsonl"), tasks)
+    text = Path("lab.jsonl").read_text(encoding="utf-8")
+    Path("lab.jsonl").write_text(text.replace("to_device_id", "elsewhere"), encoding="utf-8")
+    words = ("--tasks", "lab.jsonl", "--env.name", "./lab.py:lab", "--writer", "resample")
+    words = (*words, "--n", "6")
+    assert rods("synth", *words, "--out", "made.jsonl", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr()
+    told = " ".join(shown.err.split())
+    assert "lab_4, " in told and "candidates: " in told and "(message: " in told
+    assert reason_words("provenance") in shown.out
+    assert "The reasons of all" in told and "made.jsonl.rejected.jsonl" in told
+    text = Path("made.jsonl.rejected.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(row) for row in text.splitlines()]
+    assert {row["seed"] for row in rows} == {"lab_4"} and all(row["detail"] for row in rows)
+    assert any("Move booking" in row["message"] for row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from rods.infra.files import disk
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
+from rods.synthesis.rejection import reason_words
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.trace import flattened
 from rods.task import Task
@@ -43,6 +45,7 @@ QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an un
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
 EACH = 5  # variants for each tool from which one that no variant calls is no chance
+NAMED = 3  # seed tasks without variants whose reasons are printed
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""
 
@@ -303,27 +306,56 @@ def _make(
             finally:
                 keep = bool(collection.accepted)
             common.out().print(_table(collection, what))
-            counted = collection.statistics()
+            counted, rejected = collection.statistics(), worker.rejections()
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
             kept = f"{answers} answers of the server are" if answers else "no file is"
             common.say(f"{kept} kept{f' in {folder / ANSWERS}' if answers else ''}.")
+    made = {name for task in collection.accepted for name in task.provenance.ancestors}
+    tried = collection.tried if made or not keep else []  # one from nothing has no ancestors
+    barren = [task for task in tried if task.id not in made]
+    if keep and (barren or len(collection.accepted) < number):
+        how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
+        none = f"; {len(barren)} of {len(tried)} seed tasks have none: "
+        common.say(how + (none + ", ".join(map(_name, barren))) * bool(barren))
+    _say_reasons(barren, rejected, target)
     if not keep:
         why = "see the table"
         if 2 * counted.rejected["gate", "novelty"] > counted.tried:
             why = "nothing in these tasks varies (docs/guides/tool-classes.md)"
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
-    made = {name for task in collection.accepted for name in task.provenance.ancestors}
-    tried = collection.tried if made else []  # a seed task from nothing has no ancestors
-    barren = [task.provenance.origin or task.id for task in tried if task.id not in made]
-    if barren or len(collection.accepted) < number:
-        how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
-        none = f"; {len(barren)} of {len(tried)} seed tasks have none: {', '.join(barren)}"
-        common.say(f"{how}{none if barren else ''}")
     if uncalled := never_called(tried, collection.accepted):
         common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")
     return collection.accepted, counted
+
+
+def _name(task: Task) -> str:
+    return task.provenance.origin or task.id
+
+
+def _say_reasons(barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path) -> None:
+    """Print why seed tasks have no variant, with an example, and write all reasons to a file."""
+    names = {task.id: _name(task) for task in barren}
+    theirs = [(names[row[0]], *row[1:]) for row in rejected if row[0] in names]
+    for name in [*dict.fromkeys(row[0] for row in theirs)][:NAMED]:
+        mine = [row for row in theirs if row[0] == name]
+        most, count = Counter(row[1:3] for row in mine).most_common(1)[0]
+        detail, message = next(row[3:] for row in mine if row[1:3] == most)
+        said = f' (message: "{message}")' * bool(message)
+        what = f"{count} of {len(mine)} candidates: {reason_words(most[1])}"
+        common.say(f"  {name}, {what}. For example, {detail}{said}")
+    if theirs:
+        keys, file = ("seed", "stage", "reason", "detail", "message"), rejected_file(at)
+        rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in theirs)
+        with disk(file, "writing"):
+            file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        common.say(f"  The reasons of all {len(theirs)} candidates of these seed tasks: {file}")
+
+
+def rejected_file(target: Path) -> Path:
+    """Return the path of the reasons why seed tasks of a data set have no variant."""
+    return target.with_name(f"{target.name}.rejected.jsonl")
 
 
 def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
@@ -381,7 +413,7 @@ def _table(collection: Collection, what: str) -> Table:
     table.add_row("candidates", str(counted.tried), "")
     table.add_row("accepted", str(counted.accepted), f"{counted.accepted / tried:.1%}")
     for (stage, reason), count in counted.rejected.most_common():
-        table.add_row(f"{stage}: {reason}", str(count), f"{count / tried:.1%}")
+        table.add_row(f"{stage}: {reason_words(reason)}", str(count), f"{count / tried:.1%}")
     table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         far = sorted(counted.distances)[len(counted.distances) // 2]

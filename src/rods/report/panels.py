@@ -24,12 +24,11 @@ from rods.report import plots
 from rods.report.heldout import CATEGORIES, METRICS, SETS, held_out_curve
 from rods.report.plots import Axes, Dot, Layer, Plot, Series
 from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
+from rods.synthesis.rejection import reason_words
 
 TABLES = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))
 RETIRED: Mapping[str, str] = TABLES["retired"]
 """Reasons for which variants leave the pool, with color classes."""
-REJECTED: Mapping[str, str] = TABLES["rejected"]
-"""Why candidates are rejected, in words."""
 COLORS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
@@ -317,7 +316,7 @@ def synthesis_figure(run: RunData) -> Figure:
         return Figure(title, "Nothing was synthesized in this run.", None)
     parts = [("accepted", made.accepted, "s-mastered")]
     for reason, n in sorted(made.rejected.items(), key=lambda item: -item[1]):
-        parts.append((REJECTED.get(reason, words(reason)), n, "s-hard"))
+        parts.append((reason_words(reason), n, "s-hard"))
     other = made.tried - sum(n for _, n, _ in parts)
     if other > 0:
         parts.append(("not accounted for", other, "s-grey"))

@@ -5,9 +5,12 @@ A reason is one of the twelve error classes of arXiv 2606.19047 or the name of a
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.resources import files
 
 from rods.types import Json
 
@@ -29,6 +32,18 @@ class ErrorClass(StrEnum):
     PIPELINE_EXCEPTION = "pipeline_exception"
 
 
+@functools.cache
+def reasons() -> Mapping[str, str]:
+    """Every reason in words (`reasons.toml`)."""
+    listed = files("rods").joinpath("synthesis", "reasons.toml")
+    return tomllib.loads(listed.read_text(encoding="utf-8"))
+
+
+def reason_words(reason: str) -> str:
+    """A reason in words; the gate of somebody's own writer by its name."""
+    return reasons().get(reason, reason.replace("_", " "))
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """A rejected candidate."""
@@ -47,6 +62,8 @@ class Rejection:
     """Dotted paths of the initial configuration to new values, for the next attempt."""
     base: int = 0
     """Number of the renamed world of the attempt: a patch fits the next one if it has it too."""
+    message: str = ""
+    """The user's message that a gate speaks of, or the first one."""
 
 
 def blocked_by(history: Sequence[Rejection]) -> frozenset[str]:

@@ -19,6 +19,7 @@ from nicegui import ui
 
 from rods.report.build import TEMPLATES as REPORT
 from rods.report.panels import Figure, words
+from rods.synthesis.rejection import reason_words
 from rods.view.runs import RunView
 
 Content: TypeAlias = Callable[[], Awaitable[None]]
@@ -53,7 +54,7 @@ def link(path: str, **query: object) -> str:
 _jinja = Environment(
     loader=FileSystemLoader(OWN), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
-_jinja.filters["words"] = words
+_jinja.filters |= {"words": words, "reason": reason_words}
 
 
 def html(template: str, **values: object) -> None:

@@ -220,7 +220,7 @@ async def _synthesis(run: RunView, query: Mapping[str, str]) -> None:
 
     async def content() -> None:
         await to_thread(run.read_tasks)
-        rejected = Counter((s, why) for c in run.candidates for s, why in c.rejections)
+        rejected = Counter((r[0], r[1]) for c in run.candidates for r in c.rejections)
         accepted = sum(c.variant is not None for c in run.candidates)
         rows = [c for c in run.candidates if _shown(c, stage)]
         html(
@@ -242,4 +242,4 @@ def _shown(row: CandidateRow, stage: str) -> bool:
         return row.variant is not None
     if stage == "rejected":
         return bool(row.rejections)
-    return not stage or any(f"{s}/{why}" == stage for s, why in row.rejections)
+    return not stage or any(f"{r[0]}/{r[1]}" == stage for r in row.rejections)

@@ -23,6 +23,7 @@ from rods.errors import RodsError, StoreError
 from rods.report.run_data import RunData, load_run
 from rods.report.viewer import FOLDER, Decode, decoder_for
 from rods.store import METRICS
+from rods.synthesis.worker.queue import rejections_of
 from rods.task import Task
 from rods.view.index import TrajectoryIndex
 
@@ -39,7 +40,7 @@ class CandidateRow(NamedTuple):
     variant: Task | None
     """The accepted variant; None: all its candidates were rejected."""
     rejections: Sequence[Sequence[str]]
-    """Stage and reason of each rejected candidate, oldest first."""
+    """Stage, reason, detail and message of each rejected candidate, oldest first."""
     distance: float
     seconds: float
 
@@ -152,6 +153,6 @@ def _outcomes(path: Path) -> tuple[list[Task], list[CandidateRow]]:
     except sqlite3.Error as error:
         raise StoreError(f"{path}: cannot be read: {error}.") from error
     return seeds, [
-        CandidateRow(seed, number, _task(task), json.loads(rejected), distance, seconds)
+        CandidateRow(seed, number, _task(task), rejections_of(rejected), distance, seconds)
         for seed, number, task, rejected, distance, seconds in rows
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -190,7 +191,9 @@ class Gatekeeper:
         case, recipe = self.case(seed, variant, seen), variant.provenance.recipe
         for name, gate in {**gates_for(seed), **(promised or {})}.items():
             if (problem := gate(case)) is not None:
-                return GateVerdict(Rejection("gate", name, problem, recipe), 1.0)
+                place = re.match(r"turn (\d+)", problem)
+                said = variant.turns[int(place[1]) if place else 0].user
+                return GateVerdict(Rejection("gate", name, problem, recipe, message=said), 1.0)
         if is_question(seed) or seed.is_stage:
             return GateVerdict(None, 0.0)
         return GateVerdict(None, distance(case.seed.profile, case.variant.profile))

@@ -207,7 +207,8 @@ def arguments_can_be_found(case: Case) -> str | None:
         call = case.variant.steps[argument.step].call
         limit = exact[index] if same else allowed.get((call.name, argument.name), DOCUMENTED)
         if _reach(argument) > limit:
-            return f"turn {argument.turn}: {argument.name}={argument.value!r} is {argument.source}"
+            given = f"{argument.name}={argument.value!r}"
+            return f"turn {argument.turn}: {given} {_FOUND[argument.source]}"
     return None
 
 
@@ -219,6 +220,11 @@ def profile_is_near(case: Case) -> str | None:
 
 DOCUMENTED = 1
 """How far one may look for an argument that no ancestor has: into visible documentation."""
+_FOUND = {
+    Source.DOCUMENTATION: "stands only in the tool's description",
+    Source.CONFIGURATION: "stands only in the initial state, which nothing has shown",
+    Source.DERIVED: "stands nowhere: it must be computed or guessed",
+}
 _REACH = {
     **dict.fromkeys((Source.TURN, Source.EARLIER_TURN, Source.RESULT), 0),
     Source.DOCUMENTATION: DOCUMENTED, Source.CONFIGURATION: 2, Source.DERIVED: 3,

@@ -111,6 +111,10 @@ class SynthesisWorker:
         """Return what came of all outcomes so far."""
         return self._queue.statistics()
 
+    def rejections(self) -> list[tuple[str, ...]]:
+        """Return what was rejected so far, as `SqliteQueue.rejections` gives it."""
+        return self._queue.rejections()
+
     def state(self) -> Mapping[str, Json]:
         """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage. A worker
         that died is started again; raises as `submit`.

@@ -37,6 +37,13 @@ SCHEMA = (
     "CREATE INDEX waiting ON outcomes (seed) WHERE taken = 0 AND task IS NOT NULL",
 )
 VERSION = 3
+LONGEST = 300
+"""Characters of a rejected candidate's detail, and of its message, that are kept."""
+
+
+def rejections_of(column: str) -> list[list[str]]:
+    """Stage, reason, detail and message of the rejected candidates of an outcome."""
+    return [[*row, "", ""][:4] for row in json.loads(column)]  # older files have the first two
 
 
 class NextOutcome(NamedTuple):
@@ -108,7 +115,13 @@ class SqliteQueue:
         """Store one outcome, and what the writer has asked so far. A second time is ignored."""
         variant = outcome.variant
         task = None if variant is None else json.dumps(variant.to_json(), ensure_ascii=False)
-        rejected = json.dumps([[r.stage, str(r.reason)] for r in outcome.rejections])
+        rejected = json.dumps(
+            [
+                [r.stage, str(r.reason), r.detail[:LONGEST], r.message[:LONGEST]]
+                for r in outcome.rejections
+            ],
+            ensure_ascii=False,
+        )
         with self._db.atomic():
             self._db.run(
                 "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
@@ -177,11 +190,16 @@ class SqliteQueue:
         ):
             counted.tried += int(tried or 0)
             counted.seconds += float(seconds or 0.0)
-            counted.rejected.update((stage, why) for stage, why in json.loads(str(rejected)))
+            counted.rejected.update((row[0], row[1]) for row in json.loads(str(rejected)))
             if task:
                 counted.accepted += 1
                 counted.distances.append(float(distance or 0.0))
         return counted
+
+    def rejections(self) -> list[tuple[str, ...]]:
+        """Id of the seed, stage, reason, detail and message of each rejected candidate."""
+        found = self._db.rows("SELECT seed, rejected FROM outcomes ORDER BY seed, number")
+        return [(str(seed), *row) for seed, rows in found for row in rejections_of(str(rows))]
 
     def put(self, key: str, value: str) -> None:
         """Keep a note (settings, the word to stop)."""
