@@ -260,6 +260,10 @@ PPO = (
         (["train", "--variants", "4"], "--variants. Did you mean '--evaluation.variants'?"),
         (["verl", "--profil", "x", "a=b"], "there is no setting or option --profil. Did you mean"),
         (["check", "--evry"], "Did you mean '--every'?"),
+        *(
+            (["check", f"--{word}"], f"option --{word}.\n")
+            for word in ("nonsense", "nonsens", "nn")
+        ),
         (["eval", "--out", "x"], "option --out. The results are printed; `--json > FILE`"),
         (["view", "--out", "x"], "there is no setting or option --out.\n"),
         (["observe", "--forms", "x"], "there is no setting or option --forms."),

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
+from difflib import get_close_matches
 from functools import partial
 from inspect import signature
 from itertools import chain, pairwise
@@ -45,7 +46,7 @@ from rods.cli.train import train
 from rods.config import FULL, SMALL, RunConfig, keys
 from rods.config.load import explained
 from rods.errors import ConfigError, Interrupted, RodsError
-from rods.infra.dotted import ALGORITHMS, nearest
+from rods.infra.dotted import ALGORITHMS, SYNONYMS, nearest
 from rods.infra.install import VERSION
 from rods.registry import recipe_names
 
@@ -110,6 +111,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+SURE = 0.8  # likeness from which an unknown option may be the value of another one
 _OF_MODELS = ("--model", "--model.name")
 SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 """Settings without a section, and the sections."""
@@ -200,7 +202,9 @@ class _Verb(TyperCommand):
                 value = word.partition("=")[2] or next(iter(words), "")
                 asked = value if value.lower() in ALGORITHMS else name[2:]
                 theirs = f" Did you mean '--trl.{key}'?" if ctx.info_name == "trl" else ""
-                hint = _hint(asked, values | exact, "--") or theirs
+                near = [*get_close_matches(asked, values, cutoff=SURE), SYNONYMS.get(asked, "")]
+                close = {value: values[value] for value in near if value in values}
+                hint = _hint(asked, close | exact, "--") or theirs
                 if key == "out" and "--json" in own:
                     hint = " The results are printed; `--json > FILE` keeps them."
                 raise ConfigError(f"there is no setting or option {name}.{hint}")
