@@ -200,3 +200,18 @@ def test_a_seed_task_without_a_variant_has_its_reason_with_an_example(
     rows = [json.loads(row) for row in text.splitlines()]
     assert {row["seed"] for row in rows} == {"lab_4"} and all(row["detail"] for row in rows)
     assert any("Move booking" in row["message"] for row in rows)
+
+
+@pytest.mark.parametrize(("text", "accepts"), [("2 hours", True), ("two hours", False)])
+def test_a_number_must_stand_in_a_message_as_digits(text: str, accepts: bool) -> None:
+    """The guide states it: `resample` makes no variant of a message with a number word."""
+    call = ToolCall("book_device", {"device_id": "D-2", "hours": 2})
+    seed = replace(tasks[0], turns=(Turn(f"Book device D-2 for {text}.", (call,)),))
+    pool = (seed, *tasks[1:])
+    draft = make_writer("resample", pool, lab).propose(seed, random.Random(3))
+    assert not isinstance(draft, Rejection)
+    rejection = keeper_of(lab, pool).check(seed, draft).rejection
+    assert (rejection is None) is accepts
+    assert accepts or (
+        rejection and rejection.detail.endswith("in no message and no result before")
+    )

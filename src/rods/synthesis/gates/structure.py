@@ -207,8 +207,10 @@ def arguments_can_be_found(case: Case) -> str | None:
         call = case.variant.steps[argument.step].call
         limit = exact[index] if same else allowed.get((call.name, argument.name), DOCUMENTED)
         if _reach(argument) > limit:
-            given = f"{argument.name}={argument.value!r}"
-            return f"turn {argument.turn}: {given} {_FOUND[argument.source]}"
+            where = _FOUND[argument.source]
+            if isinstance(argument.value, int | float) and argument.source in _UNSEEN:
+                where = "stands as digits in no message and no result before"
+            return f"turn {argument.turn}: {argument.name}={argument.value!r} {where}"
     return None
 
 
@@ -225,6 +227,7 @@ _FOUND = {
     Source.CONFIGURATION: "stands only in the initial state, which nothing has shown",
     Source.DERIVED: "stands nowhere: it must be computed or guessed",
 }
+_UNSEEN = (Source.CONFIGURATION, Source.DERIVED)
 _REACH = {
     **dict.fromkeys((Source.TURN, Source.EARLIER_TURN, Source.RESULT), 0),
     Source.DOCUMENTATION: DOCUMENTED, Source.CONFIGURATION: 2, Source.DERIVED: 3,
