@@ -261,8 +261,8 @@ class Environment(ABC):
 
         Args:
             tasks: its own or those of files.
-            held_out: share of the scenarios; None: the tasks are its own, and this method is not
-                the default (`own_split`).
+            held_out: share of the scenarios, 0 to 1. None: the tasks are its own, and the
+                environment has a `part` of its own.
         """
         return split(tasks, held_out_share=held_out or 0.0)
 

@@ -232,7 +232,7 @@ def test_talks_need_somebody_who_plays_the_user(tmp_path: Path) -> None:
         ({"id": "x"}, {}, r"row 1: x has no answer in .*possible_answer"),
         ({"involved_classes": ["Bank"]}, {}, r"there is no class 'Bank'; expected some of BaseApi"),
         ({"initial_config": []}, {}, r"row 1: initial_config: expected an object, got \[\]"),
-        ({"function": [{"name": "f"}]}, {}, r"row 1: description is missing"),
+        ({"function": [{"name": "f"}]}, {}, r"row 1: 'description' is missing"),
         ({}, {"ground_truth": "x"}, r"possible_answer.*row 1: ground_truth: expected a list"),
         ({}, {"ground_truth": [{"A": {}, "B": {}}]}, r"expected objects of one class each"),
         ({}, {"mile_stone": None}, r"row 1: mile_stone: expected a list, got None"),
