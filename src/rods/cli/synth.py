@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from rods.abilities import unvaried
 from rods.cli import common
+from rods.cli.outcomes import name_of, never_called, say_reasons, shown, table
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import structured
 from rods.env import Environment
@@ -29,9 +27,7 @@ from rods.infra.files import disk
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
-from rods.synthesis.rejection import reason_words
 from rods.synthesis.stages import stages_of
-from rods.synthesis.structure.trace import flattened
 from rods.task import Task
 from rods.writers import LOCAL, VARYING, in_words, make_writer
 
@@ -40,14 +36,9 @@ if TYPE_CHECKING:
     from rods.synthesis.pipeline import Statistics
     from rods.synthesis.writer import Writer
 
-REDRAW = 0.5  # seconds between two bars
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
-EACH = 5  # variants for each tool from which one that no variant calls is no chance
-NAMED = 3  # seed tasks without variants whose reasons are printed
-FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
-"""Metrics in the table for each stage of a writer with a server."""
 
 
 def synth(
@@ -305,7 +296,7 @@ def _make(
                 _run(collection, target, what)
             finally:
                 keep = bool(collection.accepted)
-            common.out().print(_table(collection, what))
+            common.out().print(table(collection, what))
             counted, rejected = collection.statistics(), worker.rejections()
     finally:
         if not keep:  # a failed start must not block the next one
@@ -318,8 +309,8 @@ def _make(
     if keep and (barren or len(collection.accepted) < number):
         how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
         none = f"; {len(barren)} of {len(tried)} seed tasks have none: "
-        common.say(how + (none + ", ".join(map(_name, barren))) * bool(barren))
-    _say_reasons(barren, rejected, target)
+        common.say(how + (none + ", ".join(map(name_of, barren))) * bool(barren))
+    say_reasons(barren, rejected, target)
     if not keep:
         why = "see the table"
         if 2 * counted.rejected["gate", "novelty"] > counted.tried:
@@ -330,42 +321,6 @@ def _make(
     return collection.accepted, counted
 
 
-def _name(task: Task) -> str:
-    return task.provenance.origin or task.id
-
-
-def _say_reasons(barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path) -> None:
-    """Print why seed tasks have no variant, with an example, and write all reasons to a file."""
-    names = {task.id: _name(task) for task in barren}
-    theirs = [(names[row[0]], *row[1:]) for row in rejected if row[0] in names]
-    for name in [*dict.fromkeys(row[0] for row in theirs)][:NAMED]:
-        mine = [row for row in theirs if row[0] == name]
-        most, count = Counter(row[1:3] for row in mine).most_common(1)[0]
-        detail, message = next(row[3:] for row in mine if row[1:3] == most)
-        said = f' (message: "{message}")' * bool(message)
-        what = f"{count} of {len(mine)} candidates: {reason_words(most[1])}"
-        common.say(f"  {name}, {what}. For example, {detail}{said}")
-    if theirs:
-        keys, file = ("seed", "stage", "reason", "detail", "message"), rejected_file(at)
-        rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in theirs)
-        with disk(file, "writing"):
-            file.write_text("\n".join(rows) + "\n", encoding="utf-8")
-        common.say(f"  The reasons of all {len(theirs)} candidates of these seed tasks: {file}")
-
-
-def rejected_file(target: Path) -> Path:
-    """Return the path of the reasons why seed tasks of a data set have no variant."""
-    return target.with_name(f"{target.name}.rejected.jsonl")
-
-
-def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
-    """Return the tools of seed tasks that no variant calls; none while variants are few."""
-    ours, theirs = (
-        {call.name for t in side for call in flattened(t)} for side in (seeds, variants)
-    )
-    return sorted(ours - theirs) if len(variants) >= EACH * len(ours) else []
-
-
 def _run(collection: Collection, target: Path, what: str) -> None:
     kept = collection.taken_over
     if kept:
@@ -374,7 +329,7 @@ def _run(collection: Collection, target: Path, what: str) -> None:
         raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
         with common.progress(what, collection.n, kept) as show:
-            collection.run(_shown(show))
+            collection.run(shown(show))
     except KeyboardInterrupt as stop:
         raise Interrupted(f"interrupted. {_kept(collection, target, what)}") from stop
     except RodsError:
@@ -385,43 +340,3 @@ def _run(collection: Collection, target: Path, what: str) -> None:
 def _kept(collection: Collection, target: Path, what: str) -> str:
     kept = f"{len(collection.accepted)} {what} are kept. Continue with --resume {quoted(target)}."
     return kept if collection.accepted else f"No {what.removesuffix('s')} was made yet."
-
-
-def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
-    """Return a callback that shows a collection's progress after each outcome and each wait."""
-    from rods.report.live import synthesis_line
-
-    drawn, pause = 0.0, None
-
-    def report(collection: Collection) -> None:
-        nonlocal drawn, pause
-        why = collection.worker.suspension
-        if why is not None and why != pause:
-            common.say(f"synthesis pauses for {why.seconds:g} s: {why.reason}")
-        pause = why
-        if time.monotonic() - drawn >= REDRAW or collection.finished:  # figures are sums over all
-            drawn = time.monotonic()
-            show(len(collection.accepted), synthesis_line(collection.state()))
-
-    return report
-
-
-def _table(collection: Collection, what: str) -> Table:
-    counted = collection.statistics()
-    tried, accepted = max(counted.tried, 1), max(counted.accepted, 1)
-    table = Table("outcome", "count", "share")
-    table.add_row("candidates", str(counted.tried), "")
-    table.add_row("accepted", str(counted.accepted), f"{counted.accepted / tried:.1%}")
-    for (stage, reason), count in counted.rejected.most_common():
-        table.add_row(f"{stage}: {reason_words(reason)}", str(count), f"{count / tried:.1%}")
-    table.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
-    if counted.distances:
-        far = sorted(counted.distances)[len(counted.distances) // 2]
-        table.add_row(
-            "median distance of structure to the seed task (0: as wanted)", f"{far:.3f}", ""
-        )
-    for stage, row in sorted(collection.worker.usage().items()):
-        for figure in FIGURES:
-            what = f"{stage}: {figure.replace('_', ' ')} per accepted"
-            table.add_row(what, f"{row.get(figure, 0) / accepted:.4g}", "")
-    return table

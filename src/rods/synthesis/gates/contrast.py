@@ -106,7 +106,7 @@ class _Message:
         for contrast in dict.fromkeys(found):
             decided, present = self._decided(contrast), self._words & contrast.opposite
             if self._all & contrast.meant:
-                present &= self._unheard(contrast)
+                present &= self._unusual(contrast)
             if decided is False or (decided is None and self._verbs & contrast.opposite):
                 continue
             if decided is None:
@@ -147,7 +147,7 @@ class _Message:
                 return True
         return word not in self._tokens  # it is quoted
 
-    def _unheard(self, contrast: _Contrast) -> Set[str]:
+    def _unusual(self, contrast: _Contrast) -> Set[str]:
         """Verbs that ask for the opposite of what a tool does, which nobody asks of these tools.
 
         The message says both sides, as do people who talk of more than the calls.
@@ -161,15 +161,15 @@ class _Message:
         """Words that these tools' own texts say, or people who ask for nothing else.
 
         A form of a unit stands for all of them; of other words, each is looked at by itself. A verb
-        that asks must be heard nearly as often as its opposite: `open` beside `an open ticket`.
+        that asks must be used nearly as often as its opposite: `open` beside `an open ticket`.
         """
         unit, usual = contrast.kind == "=", set[str]()
         asking = self._behind(_list("asking", "planning", "and"))
         meant = 0 if unit else self._usage.count_only(self._tools, contrast.meant)
         for forms in [contrast.opposite] if unit else [{word} for word in contrast.opposite]:
-            heard = self._usage.count_only(self._tools, forms)
-            rare = forms <= asking and OFTEN * heard < meant
-            if self._own & forms or (heard and not rare):
+            uses = self._usage.count_only(self._tools, forms)
+            rare = forms <= asking and OFTEN * uses < meant
+            if self._own & forms or (uses and not rare):
                 usual |= forms
         return usual
 

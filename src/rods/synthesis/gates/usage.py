@@ -36,7 +36,7 @@ QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,
 
 
 class Measure(NamedTuple):
-    """What a unit measures, and its name."""
+    """A quantity, such as length, and the name of a unit of it."""
 
     family: str
     name: str

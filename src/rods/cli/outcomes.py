@@ -1,0 +1,105 @@
+"""What `rods synth` prints: progress, outcomes, and reasons for rejections."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from rods.cli import common
+from rods.infra.files import disk
+from rods.synthesis.rejection import reason_words
+from rods.synthesis.structure.trace import flattened
+from rods.task import Task
+
+if TYPE_CHECKING:
+    from rods.synthesis.collect import Collection
+
+REDRAW = 0.5  # seconds between two bars
+EACH = 5  # variants for each tool from which one that no variant calls is no chance
+NAMED = 3  # seed tasks without variants whose reasons are printed
+FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
+"""Metrics in the table for each stage of a writer with a server."""
+
+
+def name_of(task: Task) -> str:
+    """Return the name that a task came with; else its id."""
+    return task.provenance.origin or task.id
+
+
+def say_reasons(barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path) -> None:
+    """Print why seed tasks have no variant, with an example, and write all reasons to a file."""
+    names = {task.id: name_of(task) for task in barren}
+    theirs = [(names[row[0]], *row[1:]) for row in rejected if row[0] in names]
+    for name in [*dict.fromkeys(row[0] for row in theirs)][:NAMED]:
+        mine = [row for row in theirs if row[0] == name]
+        most, count = Counter(row[1:3] for row in mine).most_common(1)[0]
+        detail, message = next(row[3:] for row in mine if row[1:3] == most)
+        quoted = f' (message: "{message}")' * bool(message)
+        what = f"{count} of {len(mine)} candidates: {reason_words(most[1])}"
+        common.say(f"  {name}, {what}. For example, {detail}{quoted}")
+    if theirs:
+        keys, file = ("seed", "stage", "reason", "detail", "message"), rejected_file(at)
+        rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in theirs)
+        with disk(file, "writing"):
+            file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        common.say(f"  The reasons of all {len(theirs)} candidates of these seed tasks: {file}")
+
+
+def rejected_file(target: Path) -> Path:
+    """Return the path of the reasons why seed tasks of a data set have no variant."""
+    return target.with_name(f"{target.name}.rejected.jsonl")
+
+
+def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
+    """Return the tools of seed tasks that no variant calls; none while variants are few."""
+    ours, theirs = (
+        {call.name for t in side for call in flattened(t)} for side in (seeds, variants)
+    )
+    return sorted(ours - theirs) if len(variants) >= EACH * len(ours) else []
+
+
+def shown(show: Callable[..., None]) -> Callable[[Collection], None]:
+    """Return a callback that shows a collection's progress after each outcome and each wait."""
+    from rods.report.live import synthesis_line
+
+    drawn, pause = 0.0, None
+
+    def report(collection: Collection) -> None:
+        nonlocal drawn, pause
+        why = collection.worker.suspension
+        if why is not None and why != pause:
+            common.say(f"synthesis pauses for {why.seconds:g} s: {why.reason}")
+        pause = why
+        if time.monotonic() - drawn >= REDRAW or collection.finished:  # figures are sums over all
+            drawn = time.monotonic()
+            show(len(collection.accepted), synthesis_line(collection.state()))
+
+    return report
+
+
+def table(collection: Collection, what: str) -> Table:
+    """Return the number of candidates by outcome, with costs."""
+    counted = collection.statistics()
+    tried, accepted = max(counted.tried, 1), max(counted.accepted, 1)
+    rows = Table("outcome", "count", "share")
+    rows.add_row("candidates", str(counted.tried), "")
+    rows.add_row("accepted", str(counted.accepted), f"{counted.accepted / tried:.1%}")
+    for (stage, reason), count in counted.rejected.most_common():
+        rows.add_row(f"{stage}: {reason_words(reason)}", str(count), f"{count / tried:.1%}")
+    rows.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
+    if counted.distances:
+        far = sorted(counted.distances)[len(counted.distances) // 2]
+        rows.add_row(
+            "median distance of structure to the seed task (0: as wanted)", f"{far:.3f}", ""
+        )
+    for stage, row in sorted(collection.worker.usage().items()):
+        for figure in FIGURES:
+            what = f"{stage}: {figure.replace('_', ' ')} per accepted"
+            rows.add_row(what, f"{row.get(figure, 0) / accepted:.4g}", "")
+    return rows
