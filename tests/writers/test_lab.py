@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab import WORLD, Lab, lab, tasks
-from rods.cli.outcomes import EACH, never_called
+from rods.cli.synth.outcomes import EACH, never_called
 from rods.env import Environment
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.rejection import Rejection, reason_words

@@ -14,7 +14,7 @@ import typer
 
 from rods.abilities import unvaried
 from rods.cli import common
-from rods.cli.outcomes import name_of, never_called, say_reasons, shown, table
+from rods.cli.synth.outcomes import name_of, never_called, say_reasons, shown, table
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import structured
 from rods.env import Environment
