@@ -328,6 +328,7 @@ x>3 :=  x<3  |  3>x  |  y>3
     |  \begin{pmatrix}1\\1\end{pmatrix}+\begin{pmatrix}3\\5\end{pmatrix}
     |  \begin{pmatrix}1&1\\0&3\end{pmatrix}\begin{pmatrix}2\\2\end{pmatrix}
 3\sqrt{2} :=  \sqrt{2}\int_0^3 dx  |  \max(1,3)\sqrt{2}  |  \sqrt{2}\log_2 8
+    |  \sqrt{2}\log_{10} 1000  |  \sqrt{2}\ln(e^3)
     |  6\sin(\frac{\pi}{6})\sqrt{2}  |  \frac{18\arcsin(\frac{1}{2})}{\pi}\sqrt{2}
     |  \binom{3}{1}\sqrt{2}  |  \frac{3!}{2}\sqrt{2}  |  \sqrt{2}\lfloor 3.5\rfloor  |  3^1\sqrt{2}
     |  (1+2)\sqrt{2}  |  \frac{6}{2}\sqrt{2}
