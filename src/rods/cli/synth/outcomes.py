@@ -1,4 +1,4 @@
-"""What `rods synth` prints: progress, outcomes, and reasons for rejections."""
+"""Progress, outcomes and reasons for rejections, as `rods synth` prints them."""
 
 from __future__ import annotations
 

@@ -16,6 +16,14 @@ from typing import Any, TypeAlias
 
 from rods.synthesis.structure.words import literal, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
+from rods.writers.templates.nouns import (
+    about_of,
+    moments,
+    noun_phrase,
+    owner,
+    preposition,
+    value_phrase,
+)
 from rods.writers.templates.plain import flaw
 from rods.writers.templates.wording import Wording
 
@@ -62,8 +70,8 @@ class _Draft:
 
     def add(self, name: str, schema: Mapping[str, Any]) -> None:
         """Find the place of one argument."""
-        base, about, slot = self.base, _about(schema), f"{{{name}}}"
-        what, unit = _noun(name, schema, base)
+        base, about, slot = self.base, about_of(schema), f"{{{name}}}"
+        what, unit = noun_phrase(name, schema, base)
         plain = rf"(?!{_OTHER}|{_P['adjective'].pattern})"
         if kinds := re.search(rf"\ban? {plain}(\w+ {re.escape(what)})\b", base):
             what = kinds[1]  # a repair job
@@ -73,7 +81,7 @@ class _Draft:
         required = name in self.required and f"the number of {what}" not in base and what[1:]
         many = _P["counted"].match(about) and re.match(r"\w+ ", base) and f" {what}" in base
         found = place.search(base, 1) if required or many else None
-        form = _form(name, what, unit, schema, found.group() if found else "")
+        form = value_phrase(name, what, unit, schema, found.group() if found else "")
         self.named[name] = (form,)
         if slot in base:
             self.named[name] = ("{}",)
@@ -96,7 +104,9 @@ class _Draft:
             and found[0] in (what, f"the {what}")
         ):
             self.amounts, self.named[name] = f"{self.amounts} by {slot}", ("{}",)
-        elif found and what not in _WHEN and (on := _on(what, schema)):  # the first visit on Monday
+        elif (
+            found and what not in _WHEN and (on := preposition(what, schema))
+        ):  # the first visit on Monday
             self._put(name, f"{base[: found.end()]} {on} {slot}{base[found.end() :]}")
         elif found:
             self._replace(name, what, about, found, place)
@@ -164,7 +174,7 @@ class _Draft:
             return False
         if self.verb in _BY or self.verb in _TO:
             self.named[name] = ("{}",) if f"number of {what}" in self.base else (form,)
-            new = re.search(r"\bnew\b", f"{noun(name)} {_about(self.properties[name])}")
+            new = re.search(r"\bnew\b", f"{noun(name)} {about_of(self.properties[name])}")
             self.amounts += f" {'by' if self.verb in _BY and not new else 'to'} {{{name}}}"
         elif re.search(rf"\b(?:{_data['lasting']})$", what):
             base = _P["period"].sub("", self.base)
@@ -177,12 +187,12 @@ class _Draft:
 
     def _append(self, name: str, what: str, form: str, schema: Mapping[str, Any]) -> None:
         """Say an argument behind its owner or behind the clause."""
-        base, slot, on = self.base, f"{{{name}}}", _on(what, schema)
-        near = _owner(schema, base) if name in self.required and not on else None
+        base, slot, on = self.base, f"{{{name}}}", preposition(what, schema)
+        near = owner(schema, base) if name in self.required and not on else None
         if near and not (self.makes and near.start() < self.makes.end()):
             new = self.verb in _data["writes"]
             its = near[0] if new else re.sub("^an? ", "the ", near[0])
-            inside = noun(name) == what and "number of" in _about(schema)
+            inside = noun(name) == what and "number of" in about_of(schema)
             whose = f"{near[0]} of" if inside else f"{its} with"
             self.base = f"{base[: near.start()]}{whose} {slot}{base[near.end() :]}"
         elif on and what not in base and f" {on} {{" not in base:
@@ -299,125 +309,7 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
             template = "from {{{}}} to {{{}}}" if moves else "between {{{}}} and {{{}}}"
             template = template if moves or not pair[3] else pair[3] + " {{{}}} and {{{}}}"
             base = base[: pair.start()] + template.format(one, other) + base[pair.end() :]
-        elif first and _moment(spec.properties[one]) & _moment(spec.properties[other]):
+        elif first and moments(spec.properties[one]) & moments(spec.properties[other]):
             base = re.sub(rf" from [\w ]*{noun(one)} to [\w ]*{noun(other)}", "", base)
             base += f" from {{{one}}} to {{{other}}}"
     return base, followed
-
-
-def _moment(schema: Mapping[str, Any]) -> set[str]:
-    """Whether a text is a day or a time of day."""
-    return {*re.findall("YYYY|HH:MM", str(schema.get("description", "")))}
-
-
-def _noun(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
-    """What an argument is called, and its unit: `code` of `Cancel a booking` is a `booking`."""
-    about, kind = _about(schema), json_type(schema)
-    if kind in ("integer", "number") and (measured := _measured(name, schema, base)):
-        most, what = _P["extreme"].match(noun(name)), measured[0]
-        return f"{most[0]}{what}" if most and not _P["extreme"].match(what) else what, measured[1]
-    kinds = {"date": "YYYY", "day": "YYYY", "time": "HH:MM"}
-    for moment in _P["moment"].finditer(base):
-        if kinds[moment[1]] in _moment(schema):
-            return moment[1], ""
-    phrase = _P["around"].sub("", about)  # the new phone number, ID of the duplicate ticket
-    if " " in phrase and re.search(rf"\b{re.escape(phrase)}\b", base):
-        return phrase, ""
-    if re.search(rf"\b{noun(name)}\b", base) and not _P["before"].match(noun(name)):
-        return noun(name), ""
-    last = noun(name).rpartition(" ")[2]
-    if re.search(rf"\b(?:another|an? (?:different|new|other)) {last}\b", base):
-        return last, ""  # to another fridge
-    what = thing(name)
-    what += "s" if kind in ("array", "list") and re.search("[a-z]{2}[b-z]$(?<!s)", what) else ""
-    if re.search(rf"(?<![\w{{]){re.escape(what)}(?![\w}}])", base, re.I):
-        return what, ""
-    one = rf"\b(?:an?|another) {_GIVEN}?(?!new\b)"
-    pairs = re.findall(rf"{one}(\w+ \w+)", base)  # a team member
-    for other in pairs + re.findall(rf"{one}(\w+)", base) + re.findall(rf"{one}\w+ (\w+)", base):
-        code = rf"\b(?:{_CODE}|\w*name) of (the|an?) {other}\b|^the {other}\b"
-        code = rf"\b{other} (?:{_CODE})\b|{code}"
-        own = re.search(rf"\b{re.escape(what)} of\b", about)
-        if (re.search(code, about) and not own) or (other == "name" and "name" in about.split()):
-            return other, ""
-    label = _P["label"].fullmatch(about)
-    own = label and label[2] == noun(name).rpartition(" ")[2]
-    if label and (own or re.match(r"(?:date|place|time|kind|type) of ", label[1])):
-        return label[1], ""
-    coded = re.search(rf" (?:{_CODE})$", noun(name)) and what == noun(name)
-    return noun(name) if coded else what, ""
-
-
-def _measured(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str] | None:
-    """What a number counts, or what it measures in which unit."""
-    if counted := _P["counted"].match(_about(schema)):
-        last = counted[1].split()[-1]  # extra nights
-        return last if f"number of {last}" in base else counted[1], ""
-    stated = re.split(r"[.,;:(]", str(schema.get("description", "")))[0].strip()
-    unit = _P["unit"].search(str(schema.get("description", "")))
-    stated = stated if " in " in f" {stated}" else ""
-    for text in (stated, noun(name), f"{noun(name)} {unit[1]}" if unit else ""):
-        if (measured := _P["measured"].fullmatch(text)) is None:
-            continue
-        what = _P["of_what"].sub("", _P["to_what"].sub("", (measured[1] or "").lower()))
-        what = what if len(what.split()) < 4 else noun(name)
-        short = [] if re.search(r" (?:to|for|from|in|between) ", what) else what.split()[-1:]
-        held = (x for x in (noun(name), *short) if re.search(rf"\b{re.escape(x)}\b", base))
-        what = next(held, what)
-        known = what in base or measured[2] == "seconds" or _P["extreme"].match(what)
-        lasts = _P["lasts"].search(what) and not known
-        if not what or what == measured[2] or lasts or base.partition(" ")[0] in _BY:
-            return measured[2], ""
-        return what, measured[2]
-    return None
-
-
-def _owner(schema: Mapping[str, Any], base: str) -> re.Match[str] | None:
-    """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
-    of = re.search(r" of (?:the|an?) (\w+)$", _about(schema))
-    whole = _P["whole"].pattern
-    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?! with\b| called\b|'){whole}", base) if of else None
-
-
-def _form(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str) -> str:
-    """The noun phrase around a value, whose place in the sentence holds `found`."""
-    kind, about = json_type(schema), _about(schema)
-    number, one = kind in ("integer", "number"), "an" if what[:1] in "aeiou" else "a"
-    mark = rf"\b(?:{_CODE})s?\b|^(?:the|which) {re.escape(what)}\b"
-    if kind in ("dict", "object", "boolean"):
-        return f"{what} set to {{}}" if kind == "boolean" else f"the {what} ({{}})"
-    if number and (most := _P["extreme"].match(what)):
-        some, what = f"at {'least' if most[1] else 'most'} {{}}", what[most.end() :]
-        one = "an" if what[:1] in "aeiou" else "a"
-        if found and not _P["enough"].match(found):  # under a maximum price of 20 euros
-            return f"{found} of {{}} {unit}".strip()
-        return f"{some} {what}" if what.endswith("s") else f"{one} {what} of {some} {unit}".strip()
-    if number and unit and not found.endswith("money"):
-        return f"{found or f'{one} {what}'} of {{}} {unit}"
-    if number and unit:
-        return f"{{}} {unit}"
-    if number and (_P["many"].search(what) or re.fullmatch(_UNITS, what, re.I)):
-        whose = "" if found.endswith((what, "money", "percentage")) else found and f"{found} of "
-        return f"{whose}{{}} {what}"
-    coded = (number and _P["nth"].match(about)) or re.search(rf" (?:{_CODE})$", what)
-    if found and (coded or (what != noun(name) and re.search(mark, f"{noun(name)} {about}"))):
-        return f"{'the ' * bool(_P['adjective'].match(what))}{what} {{}}"
-    if found and number:
-        return f"{found} of {{}}"
-    if found and (kinds := _P["kinds"].match(about)) and what not in kinds[0]:
-        return f"{found} of {kinds[1][:-4]} {{}}"
-    adjective = found and all(str(v).islower() for v in json_choices(schema) or [""])
-    return f"the {{}} {what}" if adjective else f"the {what} {{}}"
-
-
-def _on(what: str, schema: Mapping[str, Any]) -> str:
-    """What stands before a day or a time alone; empty before all else."""
-    text = str(schema.get("description", ""))
-    if "YYYY" in text and (_P["day"].match(_about(schema)) or what in ("day", "date")):
-        return "on"
-    return _WHEN.get(what, "at" if "HH:MM" in text else "") if json_type(schema) == "string" else ""
-
-
-def _about(schema: Mapping[str, Any]) -> str:
-    """The first sentence of a parameter's description, in lower case."""
-    return re.split(r"[.,;:(]", str(schema.get("description", "")))[0].strip().lower()
