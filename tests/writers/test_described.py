@@ -207,6 +207,30 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
             {"job_id": ("J4", "The delivered job.")},
             "send an invoice for the delivered job J4",
         ),
+        (
+            "Move a booking to another device.",
+            {"booking_id": ("B3", "Which booking."), "to_device_id": ("D5", "Where it goes.")},
+            "move booking B3 to device D5",
+        ),
+        (
+            "Move a booking to another device.",
+            {"booking_id": ("B3", "Which booking."), "new_device_id": ("D5", "The new device.")},
+            "move booking B3 to device D5",
+        ),
+        (
+            "Move a booking.",
+            {
+                "booking_id": ("B3", "Which booking."),
+                "from_device_id": ("D4", "The old device."),
+                "to_device_id": ("D5", "The new device."),
+            },
+            "move booking B3 from device D4 to device D5",
+        ),
+        (
+            "Transfer money between accounts.",
+            {"from_account": ("A1", "Who pays."), "to_account": ("A2", "Who receives.")},
+            "transfer money from account A1 to account A2",
+        ),
     ],
 )
 def test_a_call_is_said_as_people_say_it(description: str, arguments: Rows, expected: str) -> None:

@@ -85,6 +85,8 @@ class _Draft:
         self.named[name] = (form,)
         if slot in base:
             self.named[name] = ("{}",)
+        elif (noun(name) != thing(name) or not found) and self._directed(name):  # it has its place
+            pass
         elif made := self._made(name, about):
             self._put(name, f"{made[0]} called {slot}{base[made.end() :]}")
         elif found and self.verb in _TO and _P["owner"].search(base[: found.start()]):
@@ -104,9 +106,7 @@ class _Draft:
             and found[0] in (what, f"the {what}")
         ):
             self.amounts, self.named[name] = f"{self.amounts} by {slot}", ("{}",)
-        elif (
-            found and what not in _WHEN and (on := preposition(what, schema))
-        ):  # the first visit on Monday
+        elif found and what not in _WHEN and (on := preposition(what, schema)):  # visit on Monday
             self._put(name, f"{base[: found.end()]} {on} {slot}{base[found.end() :]}")
         elif found:
             self._replace(name, what, about, found, place)
@@ -114,6 +114,21 @@ class _Draft:
             self._put(name, f"{base} under the name {slot}")
         elif not self._counted(name, what, form):
             self._append(name, what, form, schema)
+
+    def _directed(self, name: str) -> bool:
+        """Say `to device D-5` for `to_device_id`; False if the device has another place."""
+        word, _, what = thing(name).partition(" ")
+        coded = noun(name) != thing(name)
+        if not what or word not in ("to", "from", *("new", "target") * coded):
+            return False
+        side = "from" if word == "from" else "to"
+        ends = rf"(?:{side} (?:an?|the|another)(?: \w+)?|between(?: \w+)?) {re.escape(what)}s?\b"
+        place, unsaid = re.search(f" {ends}", self.base), re.sub(r"\{\w+\}", "", self.base)
+        if place is None and (word != side or re.search(rf"\b{re.escape(what)}", unsaid)):
+            return False
+        begin, end = place.span() if place else (len(self.base), len(self.base))
+        self._put(name, f"{self.base[:begin]} {side} {{{name}}}{self.base[end:]}", f"{what} {{}}")
+        return True
 
     def _put(self, name: str, base: str, form: str = "{}") -> None:
         self.base, self.named[name] = base, (form,)

@@ -35,11 +35,9 @@ def flaw(spec: ToolSpec, wording: Wording) -> str:
     at, bare = _read(clause, verb), _PHRASES["verb"].match(clause)
     if at < len(clause) or (bare and at == bare.end() < len(text)):
         return f"`{_said(text[at:][:40])}` cannot be said like that"
-    if twice := {w for w in words if len(w) > 3 and words.count(w) > 1} - {
-        "called",
-        "with",
-        "from",
-    }:
+    outside = re.findall(r"[a-z'-]+", re.sub("<[^>]*>", "", clause))
+    again = (w for w in {*outside} - {"called", "with", "from"} if len(w) > 3)
+    if twice := [w for w in again if words.count(w) > 1]:  # two devices are two values
         return f"`{min(twice)}` is said twice"
     count = len(re.sub("<[^>]*>", "", clause).split())
     return f"it has {count} words" if count > LONGEST else ""
