@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
 
+from places import ROOT
 from rods.synthesis.planned import CallRequest
 from rods.types import ToolCall, ToolSpec
 from rods.writers.templates.described import from_description
@@ -257,3 +259,18 @@ def test_what_stands_for_a_value_takes_its_adjective_too() -> None:
         wording = from_description(spec)
         filled = wording.say[0].replace(f"{{{name}}}", wording.references(name, None)[-1])
         assert filled == expected
+
+
+def test_the_guide_shows_what_descriptions_become() -> None:
+    text = (ROOT / "docs" / "guides" / "seed-tasks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^|`]+\.)` \| (?:`([^|`]+)`)? *\| `([^|]+)` \|$", text, re.M)
+    assert len(rows) == 6
+    device: Rows = {"device_id": ("D-5", "Which device.")}
+    room: Rows = {"room_id": ("R-3", "Which room.")}
+    for tool, argument, asked in rows:
+        more: Rows = {"note": ("lamp broken", "What is wrong.")}
+        if "room" in tool:
+            more = {"price": (80, argument)}
+        elif argument:
+            more = {"day": ("2026-05-04", argument)}
+        assert said(tool, {**(room if "room" in tool else device), **more}) == asked
