@@ -83,7 +83,7 @@ def test_calls_run_in_a_live_world_that_reset_opens_again(
     assert third.startswith(f"{cancel}{done}"), "a fresh world"
     assert "not read" not in shown
     assert (
-        "The world: bistro, task bistro_5 (--env.name and --task" in said
+        "tools.py:bistro, task bistro_5 (--env.name and --task" in said
         and "There is no /help." in said
     )
 

@@ -217,7 +217,7 @@ EVERY = (*FILES, "--env.held_out", "0")
         "synth --n 1 --out made.jsonl",
         "inspect tasks.jsonl",
         "convert --format jsonl --out other.jsonl --split train",
-        pytest.param(f"trl --dry-run {MODEL}", marks=pytest.mark.slow),
+        pytest.param(f"trl --dry-run --memory 64 {MODEL}", marks=pytest.mark.slow),
         pytest.param(f"demonstrate {MODEL} --n 1 --out cold.parquet", marks=pytest.mark.slow),
     ],
 )

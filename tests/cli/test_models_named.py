@@ -16,7 +16,7 @@ VERBS = [
     "train --dry-run --model",
     "demonstrate --n 1 --out d.parquet --model",
     "sft data.jsonl --out out --model",
-    "trl --dry-run --model",
+    "trl --dry-run --updates 2 --model",
     "verl --dry-run --model",
     "check --model",
     "export --out out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from transformers import GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig, Qwen2Config
 
+from rods.cli.hosts.trl import TASKS
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
 from rods.infra.checkpoints import require_unfinished
@@ -488,9 +490,11 @@ def test_one_training_at_a_time_writes_a_host_s_folder(
 
 
 def test_other_processes_of_one_training_inside_trl_claim_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`torchrun` starts the same command several times: the first process holds the folder."""
+    for name in TASKS:  # they are as before when the test ends
+        caplog.set_level(logging.WARNING, name)
     out = tmp_path / "out"
     host = Host("trl", out, monkeypatch)
     monkeypatch.setenv("RANK", "1")

@@ -139,10 +139,10 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
-    asked = ("trl", "--dry-run", "--memory", "0.1", *words)
+    asked = ("trl", "--dry-run", "--memory", "1", *words)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "0.1 GiB are free" in said, "a plan for that machine, beside the configuration"
+    assert "1.0 GiB are free" in said, "a plan for that machine, beside the configuration"
     assert rods(*asked, "--json", monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "TRL is not installed" in printed.err

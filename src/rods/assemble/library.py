@@ -127,7 +127,7 @@ def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
         set_threads(config.model.threads)
     environment = make_environment(config.env.name, config.env.arguments)
     splits = splits_of(config, environment)
-    require_splits(splits.train, splits.held_out, config.env)
+    require_splits(splits.train, splits.held_out, config.env, evaluates=False)
     require_tasks(config, environment, splits.originals)
     worker, worlds = partial(worker_of, config, splits), partial(environment_of, config)
     return HostedRun(config, worlds, splits.originals, worker, hints, drift)

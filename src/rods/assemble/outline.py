@@ -31,8 +31,12 @@ MOST = 6  # texts of one row
 class Outline:
     """A training that is not started: `data`, and the rows of its summary."""
 
-    def __init__(self, config: RunConfig, start: Start) -> None:
-        """Compare with the recipe and read the tasks; raises what training would raise."""
+    def __init__(self, config: RunConfig, start: Start, evaluates: bool = True) -> None:
+        """Compare with the recipe and read the tasks; raises what training would raise.
+
+        Args:
+            evaluates: the training has held-out tasks; false: it is another trainer's.
+        """
         name, profile = start.recipe, start.profile or FULL
         changed = start.overrides
         with suppress(ConfigError):  # a recipe may need a setting from the command line
@@ -42,7 +46,7 @@ class Outline:
                 changed = load_config(*start[:2], overrides=new).changed(config)
                 changed += [f"env.name: {ours} -> {theirs}"] * len(new)
         changed = sorted(changed, key=lambda one: one.startswith("stages."))
-        self.config, self.rows = config, list[tuple[str, str]]()
+        self.config, self.rows, self.evaluates = config, list[tuple[str, str]](), evaluates
         self.data: dict[str, Any] = {"recipe": name, "profile": profile, "changed": changed}
         self.data["settings"] = config.model_dump(mode="json")
         rank = config.model.lora_rank
@@ -68,7 +72,7 @@ class Outline:
             environment = make_environment(config.env.name, config.env.arguments)
             splits = splits_of(config, environment)
             originals = splits.originals
-            require_splits(splits.train, splits.held_out, config.env)
+            require_splits(splits.train, splits.held_out, config.env, self.evaluates)
             require_tasks(config, environment, originals)
             require_known_tools(config, environment, originals)
             self.add("tasks", outlook(config, splits))

@@ -148,9 +148,11 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     return given_split(train, held_out)
 
 
-def require_splits(train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings) -> None:
+def require_splits(
+    train: Sequence[Task], held_out: Sequence[Task], settings: EnvSettings, evaluates: bool = True
+) -> None:
     """Raises `ConfigError` where there is nothing to train on, or nothing to evaluate on."""
-    if train and held_out:
+    if train and (held_out or not evaluates):
         return
     if train and not settings.held_out:
         raise ConfigError(NONE_HELD_OUT)

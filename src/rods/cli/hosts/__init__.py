@@ -66,7 +66,7 @@ def outlined(
     """Return the summary of a dry run, with what the host is given."""
     from rods.assemble.outline import Outline
 
-    outline = Outline(made.config, made.source)
+    outline = Outline(made.config, made.source, evaluates=False)
     outline.add_host(host, given)
     if memory:
         outline.add("memory", *memory)

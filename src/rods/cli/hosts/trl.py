@@ -61,12 +61,15 @@ def trl(
         override(theirs, text)
     from rods.assemble.library import hosted
     from rods.integrations.trl.args import given_to, require_asked, require_same
+    from rods.trainers.loading import load_architecture
     from rods.trainers.memory.plan import trl_memory
+    from rods.trainers.memory.shape import require_context, shape_of
 
     require_asked(config, theirs)
     given = given_to(config, folder, **theirs) if dry_run else {}
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
     planned, unfit = list[str](), None
+    require_context(config, shape_of(load_architecture(config.model)).positions)
     try:
         planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)))
     except ConfigError as error:
