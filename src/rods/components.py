@@ -100,7 +100,7 @@ class Components:
 
     environment: Environment
     originals: Sequence[Task]
-    """Human-written tasks of the training side."""
+    """Human-written tasks of the training split."""
     policy: Engine
     trainer: Trainer
     dialect: AnyDialect

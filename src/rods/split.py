@@ -1,4 +1,4 @@
-"""Tasks split into a training and a held-out side, by their scenarios.
+"""Training and held-out split of tasks, by their scenarios.
 
 Owns the rule and its seed. Never reads a file, never looks at what a task asks.
 
@@ -18,7 +18,7 @@ from rods.task import Task
 
 SplitKind = Literal["grouped", "paper", "tuning"]
 TUNING_SHARE = 0.2
-"""Share of the training side's scenarios that `tuning` evaluates in the held-out side's place."""
+"""Share of the training split's scenarios that `tuning` evaluates in the held-out split's place."""
 
 
 class Split(NamedTuple):

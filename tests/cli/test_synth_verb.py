@@ -223,7 +223,7 @@ HELLO = Message("user", "Hello.")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_thread: None) -> Path:
-    """The working directory: a pool of few tasks, and the seeds of its training side."""
+    """The working directory: a pool of few tasks, and the seeds of its training split."""
     monkeypatch.chdir(tmp_path)
     pool = [t for t in sides().train if t.category == "base"][:12]
     write_tasks(tmp_path / POOL, pool)

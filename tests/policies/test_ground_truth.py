@@ -1,4 +1,4 @@
-"""Demonstrations of tasks: solved, of the training side alone, worded in several ways."""
+"""Demonstrations of tasks: solved, of the training split alone, worded in several ways."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An author for the loopback server: plans on the API graph, writes from templates, reads prompts.
 
-It knows nothing but the prompt that it is sent and the tools' graph of the training side, so that
+It knows nothing but the prompt that it is sent and the tools' graph of the training split, so that
 the whole path of the language-model writer is driven without a model. Arguments are copied from
 what the prompt shows, as a careful model would: results first, then the state of the world.
 

@@ -1,4 +1,4 @@
-"""What the tests of synthesis share: the benchmark's training side, one writer, one gatekeeper."""
+"""What the tests of synthesis share: the benchmark's training split, one writer, one gatekeeper."""
 
 from __future__ import annotations
 

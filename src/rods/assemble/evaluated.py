@@ -1,4 +1,4 @@
-"""A model, or a run's last checkpoint, on the held-out side or a suite, without any training.
+"""A model, or a run's last checkpoint, on the held-out split or a suite, without any training.
 
 Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s business.
 """

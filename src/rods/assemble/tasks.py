@@ -41,7 +41,7 @@ class Splits(NamedTuple):
     """Original tasks of both splits."""
 
     train: Sequence[Task]
-    """All of the training side: words and turns of variants may come from here."""
+    """All of the training split: words and turns of variants may come from here."""
     originals: Sequence[Task]
     """Those of them that this run trains on, and `static.variants`."""
     held_out: Sequence[Task]
@@ -114,7 +114,7 @@ def splits_of(config: RunConfig, environment: Any = None) -> Splits:
 def held_out_tasks(config: RunConfig, environment: Any, splits: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
-    if not splits.held_out:  # an evaluation needs no training side
+    if not splits.held_out:  # an evaluation needs no training split
         require_splits(splits.train, (), config.env)
     originals = stratified(splits.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:

@@ -70,7 +70,7 @@ class TaskPool:
         self._entries: dict[str, PoolEntry] = {}
 
     def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
-        """Add the tasks that stay for ever: human-written ones of the training side.
+        """Add the tasks that stay for ever: human-written ones of the training split.
 
         `fixed`: the pool never changes, so that variants made before may be among them. Raises
         `TaskError` where a task is a variant or stands twice.

@@ -122,11 +122,11 @@ def _key(task: Task) -> str:
 
 
 def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
-    """Original tasks, split into a training and a held-out side.
+    """Original tasks in a training and a held-out split.
 
     Args:
-        evaluation: files whose tasks are the held-out side (`evaluation.files`); a task of the
-            training side that stands in them is left out, with a warning.
+        evaluation: files whose tasks are the held-out split (`evaluation.files`); a task of the
+            training split that stands in them is left out, with a warning.
 
     Raises:
         ConfigError: so few scenarios (or tasks) that a side would be empty.

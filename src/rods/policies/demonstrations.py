@@ -74,7 +74,7 @@ class ProgramPlan:
     """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""
     mixture: Mixture = Mixture()
     held_out: bool = False
-    """Whether questions of the held-out side are asked."""
+    """Whether questions of the held-out split are asked."""
 
 
 class Demonstration(NamedTuple):

@@ -39,7 +39,7 @@ Results: TypeAlias = Sequence[Sequence[ToolResult]]
 """Results of the ground truth's calls, by turn."""
 
 WITHHELD = 0.1
-"""Share of the conversations that lack a tool at first, where no task of the training side shows
+"""Share of the conversations that lack a tool at first, where no task of the training split shows
 what an agent says then."""
 LIMIT = 10
 """Tries for each wanted demonstration, after which fewer are made."""
@@ -150,7 +150,7 @@ class DemonstrationPlan:
     """Tasks to demonstrate, and the mixture of their forms."""
 
     tasks: Sequence[Task]
-    """Originals of the training side."""
+    """Originals of the training split."""
     dialect: Dialect
     rollout: RolloutSettings
     """Budgets: what does not fit them is left out."""

@@ -58,7 +58,7 @@ def make_writer(
     """A writer by its short name, or by the `module:attribute` of a factory.
 
     Args:
-        pool: tasks that may give words, texts and turns: originals of the training side.
+        pool: tasks that may give words, texts and turns: originals of the training split.
         resample_share: share of the candidates that the resample writer makes beside it, in [0, 1].
         options: all settings of synthesis, for `llm`.
         cache: file of a chat server's answers, for `llm`.

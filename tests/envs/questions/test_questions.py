@@ -149,7 +149,7 @@ def test_small_families_drop_out_and_say_when_nothing_is_left() -> None:
     tasks = question_tasks(("multiply",), (1, 2), 150)
     easy = sum(task.world["difficulty"] == 1 for task in tasks)
     assert easy < 64 and len(tasks) == 150
-    with pytest.raises(ConfigError, match="different questions on the training side, but 65 are"):
+    with pytest.raises(ConfigError, match="different questions in the training split, but 65 are"):
         question_tasks(("multiply",), (1,), 65)
 
 

@@ -215,7 +215,7 @@ def _sources(
 ) -> tuple[Environment, Split, Sequence[Task]]:
     """Return the environment, its sides, and the tasks that may be seeds.
 
-    The training side gives words and turns, and no variant may overlap the held-out one. `stages`:
+    The training split gives words and turns, and no variant may overlap the held-out one. `stages`:
     worlds in the place of tasks, for tasks from nothing.
     """
     environment = make_environment(config.env.name, config.env.arguments)

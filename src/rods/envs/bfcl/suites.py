@@ -193,7 +193,7 @@ def _tool(function: object, where: str) -> Json:
 
 
 class MultiTurn(SuiteRules):
-    """The multi-turn categories, all 800 tasks, training and held-out side alike.
+    """The multi-turn categories, all 800 tasks, training and held-out split alike.
 
     Every call that can be read is executed, also of a withheld function; what cannot be read ends
     the turn; a turn of more than 20 steps ends the conversation, which is then wrong, but for its

@@ -66,7 +66,7 @@ class QuestionEnvironment(Environment):
         return is_generated(task)
 
     def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out side, by its seed."""
+        """Whether a generated question is of the held-out split, by its seed."""
         seed = task.world.get("seed")
         return self.generated(task) and isinstance(seed, int) and seed >= HELD_OUT
 
@@ -104,7 +104,7 @@ class QuestionEnvironment(Environment):
         return self.world(task)
 
     def tasks(self, held_out: float) -> Sequence[Task]:
-        """Generated questions, the training side first."""
+        """Generated questions, the training split first."""
         whole = self._asked.count
         out = min(whole - 1, max(1, round(whole * held_out))) if held_out else 0
         train = self.generate(self._asked, whole - out, held_out=False)

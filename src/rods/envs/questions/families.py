@@ -1,7 +1,7 @@
 """Families of generated questions with a dial of difficulty, and tasks made from them.
 
 Owns which families there are (arithmetic and word problems) and the two splits. A question is fixed
-by (family, difficulty, seed). Seeds from `HELD_OUT` on are the held-out side; the text itself
+by (family, difficulty, seed). Seeds from `HELD_OUT` on are the held-out split; the text itself
 decides which side it may stand on, so no text stands on both, however few questions a family has.
 
     make_question("multiply", 3, seed=7).text       # "What is 609 * 38?"
@@ -25,7 +25,7 @@ from rods.task import Provenance, Task, Turn
 HARDEST = 5
 """Difficulties of our own families are 1 to this."""
 HELD_OUT = 1_000_000_000
-"""First seed of the held-out side."""
+"""First seed of the held-out split."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _story(
 
 
 HELD_OUT_PART = 4
-"""One text in so many belongs to the held-out side."""
+"""One text in so many belongs to the held-out split."""
 TRIES = 256
 """Draws for one seed until a text of its side comes; more means that there is none."""
 REPEATS = 400
@@ -297,8 +297,8 @@ def question_tasks(
     if len(tasks) < count:
         raise ConfigError(
             f"env.questions: families {list(families)} at difficulty {list(difficulties)} have "
-            f"only {len(tasks)} different questions on the "
-            f"{'held-out' if held_out else 'training'} side, but {count} are asked for. Name more, "
-            "or lower env.questions.count."
+            f"only {len(tasks)} different questions in the "
+            f"{'held-out' if held_out else 'training'} split, but {count} are asked for. "
+            "Name more, or lower env.questions.count."
         )
     return tasks

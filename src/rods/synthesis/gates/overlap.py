@@ -110,7 +110,7 @@ class Corpus:
         self.texts = {mine.text for _, mine in theirs}
         """What users say in held-out tasks, word for word."""
         self.scenarios = {scenario for scenario, _ in theirs} - {scenario for scenario, _ in ours}
-        """Scenarios that stand on the held-out side alone."""
+        """Scenarios that stand in the held-out split alone."""
 
     def overlap(self, mine: Prints) -> str | None:
         """Return what these fingerprints share with held-out tasks alone, or None."""

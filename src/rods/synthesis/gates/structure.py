@@ -63,7 +63,7 @@ def nothing_is_foreseen(case: Case, turn: TurnFacts) -> str | None:
 
 
 def no_held_out_scenario(case: Case) -> str | None:
-    """Every scenario that gave a turn is on the training side."""
+    """Every scenario that gave a turn is in the training split."""
     origin = case.variant.task.provenance
     held = {origin.scenario, *origin.scenarios} & case.corpus.scenarios
     return f"scenarios {sorted(held)} are held out" if held else None

@@ -97,7 +97,7 @@ class TextCounts:
     """Counts over messages, each once."""
 
     def __init__(self, tasks: Iterable[Task], templates: Mapping[str, Sequence[str]] | None = None):
-        """Args: tasks of the training side; clauses with `{slots}` by their tool."""
+        """Args: tasks of the training split; clauses with `{slots}` by their tool."""
         asked = {message: None for task in tasks for message in _messages(task)}
         self._tools: list[frozenset[str]] = []
         self._places: dict[str, list[int]] = defaultdict(list)

@@ -36,7 +36,7 @@ class WorkerSettings:
     """Settings and tasks with which the worker makes variants."""
 
     training: Sequence[Task]
-    """Originals of the training side: they may give words and turns."""
+    """Originals of the training split: they may give words and turns."""
     held_out: Sequence[Task] = ()
     """Tasks that no variant may overlap."""
     environment: str = ""

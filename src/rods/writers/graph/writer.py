@@ -45,7 +45,7 @@ def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
 
 
 class GraphWriter(Writer, Groundwork):
-    """Proposes variants with new calls, from a pool of tasks that are all of the training side."""
+    """Proposes variants with new calls, from a pool of tasks that are all of the training split."""
 
     name = "graph"
 

@@ -37,7 +37,7 @@ class Materials:
 
     vocabulary: Vocabulary
     donors: Mapping[str, Sequence[str]]
-    """Written texts of the training side by parameter (`message`, `note`, ...)."""
+    """Written texts of the training split by parameter (`message`, `note`, ...)."""
 
 
 def assign(

@@ -61,7 +61,7 @@ class AnalyzedTask(Base):
 
 
 class ResampleWriter(Writer):
-    """Proposes variants of seeds from a pool of tasks, all of the training side."""
+    """Proposes variants of seeds from a pool of tasks, all of the training split."""
 
     name = "resample"
 
@@ -73,7 +73,7 @@ class ResampleWriter(Writer):
         recombine_share: float = 0.35,
         cut_share: float = 0.2,
     ):
-        """`pool`: tasks that may give words, texts and turns: originals of the training side.
+        """`pool`: tasks that may give words, texts and turns: originals of the training split.
 
         `recombine_share`: how often turns of another task are taken in; `cut_share`: left out.
         """

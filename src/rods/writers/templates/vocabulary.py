@@ -1,4 +1,4 @@
-"""New words, names and codes for variants, of the training side's own texts and of lists."""
+"""New words, names and codes for variants, of the training split's own texts and of lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Vocabulary:
     """Draws words; equal construction and equal random state give equal words."""
 
     def __init__(self, corpus: Sequence[str] = (), *, coins: bool = True) -> None:
-        """`corpus`: nouns of the training side's texts, lower case; `coins`: also new words."""
+        """`corpus`: nouns of the training split's texts, lower case; `coins`: also new words."""
         self._coins = coins
         self._lists = word_lists()
         self._corpus = tuple(corpus) or self._lists.nouns
