@@ -50,6 +50,15 @@ whole = Whole("desk", [Desk])
 """
 
 
+def desk_project(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, count: int, scenario: str | None = None
+) -> None:
+    """Make a folder with the class and so many tasks, and go there."""
+    monkeypatch.chdir(folder)
+    Path("desk.py").write_text(DESK, encoding="utf-8")
+    write_tasks(count, scenario)
+
+
 def write_tasks(count: int, scenario: str | None) -> None:
     with Path("tasks.jsonl").open("w", encoding="utf-8") as file:
         for number in range(count):
@@ -92,9 +101,7 @@ def test_check_refuses_what_training_refuses(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(count, scenario)
+    desk_project(tmp_path, monkeypatch, count, scenario)
     said: list[str] = []
     for verb in (("check",), ("train",), ("train", *DRY)):
         assert rods(*verb, *words, monkeypatch=monkeypatch) == 2
@@ -122,9 +129,7 @@ def test_check_takes_what_can_be_split(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(count, scenario)
+    desk_project(tmp_path, monkeypatch, count, scenario)
     assert rods("check", *words, monkeypatch=monkeypatch) == 0
 
 
@@ -167,9 +172,7 @@ def test_a_tool_that_does_not_exist_is_not_one_to_write_training_tasks_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A faulty task counts on neither side, and is itself named."""
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(6, None)
+    desk_project(tmp_path, monkeypatch, 6)
     rows, _, held_out = split_rows()
     wrong = held_out[0]
     wrong["turns"][0]["ground_truth"][0]["name"] = "boook"
@@ -190,9 +193,7 @@ def test_a_tool_that_a_faulty_training_task_calls_is_not_said_to_be_in_held_out_
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(6, None)
+    desk_project(tmp_path, monkeypatch, 6)
     rows, train, held_out = split_rows()
     for row in (train[0], held_out[0]):
         row["turns"][0]["user"] = row["turns"][0]["user"].replace("Book", "Free")
@@ -224,9 +225,7 @@ EVERY = (*FILES, "--env.held_out", "0")
 def test_all_tasks_may_be_trained_on_where_nothing_is_evaluated(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(6, None)
+    desk_project(tmp_path, monkeypatch, 6)
     assert rods(*verb.split(), *EVERY, monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr()
     assert (f"note: {NOTHING}" in shown.err) is (verb == "check")
@@ -247,9 +246,7 @@ def test_all_tasks_may_be_trained_on_where_nothing_is_evaluated(
 def test_no_held_out_task_is_refused_where_one_is_needed(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(6, None)
+    desk_project(tmp_path, monkeypatch, 6)
     assert rods(*verb.split(), *EVERY, monkeypatch=monkeypatch) == 2
     assert NOTHING in capsys.readouterr().err
     assert not Path("run").exists() and not Path("other.jsonl").exists()
@@ -259,9 +256,7 @@ def test_no_held_out_task_is_refused_where_one_is_needed(
 def test_evaluation_files_are_held_out_beside_all_tasks(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(7, None)
+    desk_project(tmp_path, monkeypatch, 7)
     lines = Path("tasks.jsonl").read_text().splitlines()
     Path("tasks.jsonl").write_text("\n".join(lines[:6]), encoding="utf-8")
     other = json.loads(lines[6].replace('"book"', '"free"').replace("Book", "Free"))
@@ -300,9 +295,7 @@ def test_what_is_left_out_is_stated_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Files are read for the tasks and again for their splits, in `rods train` even more often."""
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(6, None)
+    desk_project(tmp_path, monkeypatch, 6)
     rows, train, held_out = split_rows()
     rows[0]["provenance"]["review"] = "rejected"
     tasks, evaluation = tmp_path / "tasks.jsonl", tmp_path / "evaluation.jsonl"
@@ -322,9 +315,7 @@ def test_a_finding_names_its_task_once(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(6, None)
+    desk_project(tmp_path, monkeypatch, 6)
     rows = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
     rows[0]["world"]["classes"] = ["Bureau"]
     Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -382,8 +373,6 @@ def test_an_environment_that_shows_no_initial_states_is_named_with_what_to_add(
 def test_a_share_of_the_tasks_that_an_environment_brings_is_held_out(
     share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("desk.py").write_text(DESK, encoding="utf-8")
-    write_tasks(8, None)
+    desk_project(tmp_path, monkeypatch, 8)
     parts = split_tasks(EnvSettings(name="./desk.py:own", held_out=share))
     assert len(parts.held_out) == 8 * share and len(parts.train) == 8 - 8 * share

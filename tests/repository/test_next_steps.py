@@ -1,4 +1,4 @@
-"""The last line of a page names the next one, and whoever follows these lines arrives somewhere."""
+"""The last line of a page names the next one, and these lines lead to an end."""
 
 from __future__ import annotations
 

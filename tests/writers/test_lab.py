@@ -90,8 +90,8 @@ def test_check_states_which_field_is_read_as_a_failure(
     write_tasks(Path("numbered.jsonl"), NUMBERED)
     words = ("--env.name", "test_lab:numbered", "--env.tasks", "numbered.jsonl")
     assert rods("check", *words, monkeypatch=monkeypatch) == 0
-    told = " ".join(capsys.readouterr().err.split())
-    assert "field 'fault' of each result of report_fault sounds like a failure" in told
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "field 'fault' of each result of report_fault sounds like a failure" in printed
     write_tasks(Path("lab.jsonl"), tasks)
     words = ("--env.name", "lab:lab", "--env.tasks", "lab.jsonl")
     assert rods("check", *words, monkeypatch=monkeypatch) == 0
@@ -192,10 +192,10 @@ def test_a_seed_task_without_a_variant_has_its_reason_with_an_example(
     words = (*words, "--n", "6")
     assert rods("synth", *words, "--out", "made.jsonl", monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr()
-    told = " ".join(shown.err.split())
-    assert "lab_4, " in told and "candidates: " in told and "(message: " in told
+    printed = " ".join(shown.err.split())
+    assert "lab_4, " in printed and "candidates: " in printed and "(message: " in printed
     assert reason_words("provenance") in shown.out
-    assert "The reasons of all" in told and "made.jsonl.rejected.jsonl" in told
+    assert "The reasons of all" in printed and "made.jsonl.rejected.jsonl" in printed
     text = Path("made.jsonl.rejected.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(row) for row in text.splitlines()]
     assert {row["seed"] for row in rows} == {"lab_4"} and all(row["detail"] for row in rows)

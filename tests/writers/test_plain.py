@@ -1,4 +1,4 @@
-"""Which sentences of descriptions are plain enough for seed tasks, and what the others are told."""
+"""Which sentences of descriptions are plain enough for seed tasks, and why others are not."""
 
 from __future__ import annotations
 

@@ -322,8 +322,8 @@ def test_a_verb_that_asks_must_be_heard_nearly_as_often_as_its_opposite() -> Non
 def test_units_that_were_converted_are_no_usage() -> None:
     """A tool's unit is not that in which one person said a number that was converted."""
     paid = ToolCall("take_seat", {"place": "window", "price": 7.5})
-    told = [("Reserve it for $7.5 a seat.", paid), ("Reserve it for 6 euros a seat.", paid)]
-    heard = tuple(yard((Turn(text, (call,)),)) for text, call in told)
+    texts = [("Reserve it for $7.5 a seat.", paid), ("Reserve it for 6 euros a seat.", paid)]
+    heard = tuple(yard((Turn(text, (call,)),)) for text, call in texts)
     wrong = case(("Reserve it for €7.5 a seat.", (paid,)), heard=heard)
     assert nothing_is_misnamed(wrong) is not None
     usage = TextCounts(heard)

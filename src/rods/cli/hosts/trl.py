@@ -11,7 +11,7 @@ import typer
 
 from rods.cli import common
 from rods.cli.hosts import left_off, outlined, require_meant, show, started
-from rods.config import Start, with_overrides
+from rods.config import RunConfig, Start, with_overrides
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.claims import claimed
@@ -45,9 +45,7 @@ def trl(
 
     Any setting of `rods settings` is an option, such as --seed 1; TRL's own: --trl.key VALUE.
     """
-    first = os.environ.get("RANK", "0") == "0"
-    for name in TASKS if not first else ():
-        logging.getLogger(name).setLevel(logging.ERROR)
+    first = _first()
     folder = str(common.resumed(target, resume, drift) or "runs/trl")
     saved = _saved(folder)
     if not dry_run:
@@ -61,21 +59,13 @@ def trl(
         override(theirs, text)
     from rods.assemble.library import hosted
     from rods.integrations.trl.args import given_to, require_asked, require_same
-    from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.plan import trl_memory
-    from rods.trainers.memory.shape import require_context, shape_of
 
     require_asked(config, theirs)
     given = given_to(config, folder, **theirs) if dry_run else {}
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
-    planned, unfit = list[str](), None
-    require_context(config, shape_of(load_architecture(config.model)).positions)
-    try:
-        planned = trl_memory(sized, int(theirs.get(ROWS, config.rollout.k)))
-    except ConfigError as error:
-        if not dry_run:
-            raise
-        unfit = error  # raised where the summary is printed
+    planned, unfit = _planned(sized, int(theirs.get(ROWS, config.rollout.k)))
+    if unfit and not dry_run:
+        raise unfit
     outline = outlined(made, "TRL", given, planned) if dry_run else None
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
@@ -102,6 +92,31 @@ def trl(
         except KeyboardInterrupt as stop:
             raise left_off("trl", folder, bool(_saved(folder))) from stop
     common.say(f"done. Checkpoints: {folder}")
+
+
+def _first() -> bool:
+    """Tell whether this is the first of several processes; the others log nothing of tasks."""
+    if os.environ.get("RANK", "0") == "0":
+        return True
+    for name in TASKS:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return False
+
+
+def _planned(config: RunConfig, rows: int) -> tuple[list[str], ConfigError | None]:
+    """Return warnings about memory, and the error of a training that does not fit.
+
+    A dry run raises it behind its summary.
+    """
+    from rods.trainers.loading import load_architecture
+    from rods.trainers.memory.plan import trl_memory
+    from rods.trainers.memory.shape import require_context, shape_of
+
+    require_context(config, shape_of(load_architecture(config.model)).positions)
+    try:
+        return trl_memory(config, rows), None
+    except ConfigError as error:
+        return [], error
 
 
 def _saved(folder: str) -> list[int]:

@@ -34,7 +34,6 @@ from rods.writers import LOCAL, VARYING, in_words, make_writer
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
     from rods.synthesis.pipeline import Statistics
-    from rods.synthesis.writer import Writer
 
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
@@ -94,34 +93,33 @@ def synth(
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
     _require_alone(scratch, states, tasks or log)
-    named = writer or any(word.startswith("--synthesis.writer=") for word in context.args)
-    writer = "graph" if scratch is not None and not named else writer
-    asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
-    config = load_config(recipe, profile, asked)
-    _require_writer(config, from_scratch=scratch is not None)
+    own = writer, writer_url, writer_model
+    config = _config(context.args, recipe, profile, own, from_scratch=scratch is not None)
     common.say(f"{what} are written by: {in_words(config.synthesis)}")
     environment, splits, given = _sources(config, tasks, states, stages=scratch is not None)
-    chosen = given
     if log is not None:
-        chosen = _boundary_seeds(log, task_key, reward_key, given, config, seed)
+        given = _boundary_seeds(log, task_key, reward_key, given, config, seed)
     elif tasks is None:  # the benchmark's order is by category: a small data set would miss some
-        chosen = random.Random(f"{seed}/order").sample(given, len(given))
-    free = _not_held_out(chosen, splits)
+        given = random.Random(f"{seed}/order").sample(given, len(given))
+    free = _not_held_out(given, splits)
     with _folder(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
-        if note := unvaried(environment):
-            common.say(note)
-        if scratch is not None and config.synthesis.writer in LOCAL:
-            _say_unusable(make_writer(config.synthesis.writer, splits.train, environment), free)
+        _say_limits(config.synthesis.writer, splits, environment, free, scratch is not None)
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
 
 
-def _say_unusable(writer: Writer, stages: Sequence[Task]) -> None:
-    """Print a line for each tool of which no seed task is made, with the reason."""
-    tools = writer.unusable(stages)
+def _say_limits(
+    writer: str, splits: Split, environment: Environment, stages: Sequence[Task], from_scratch: bool
+) -> None:
+    """Print why nothing can vary, and a line for each tool of which no seed task is made."""
+    if note := unvaried(environment):
+        common.say(note)
+    if not from_scratch or writer not in LOCAL:
+        return
+    tools = make_writer(writer, splits.train, environment).unusable(stages)
     if left := [f"  {tool}: {reason}" for tool, reason in sorted(tools.items()) if reason]:
         head = f"{len(left)} of {len(tools)} tools are not used; improve their descriptions:"
         common.say("\n".join((head, *left)))
@@ -143,6 +141,21 @@ def _require_alone(scratch: int | None, states: Path | None, seeds: Path | None)
         raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
     if scratch is not None and seeds:
         raise ConfigError("--from-scratch: leave out --tasks and --from-trajectories.")
+
+
+def _config(
+    words: Sequence[str],
+    recipe: str,
+    profile: str,
+    writer: tuple[str, str, str],
+    from_scratch: bool,
+) -> RunConfig:
+    """Return the settings; seed tasks from nothing are by `graph` if no writer is named."""
+    named = writer[0] or any(word.startswith("--synthesis.writer=") for word in words)
+    ours = ("graph", *writer[1:]) if from_scratch and not named else writer
+    config = load_config(recipe, profile, common.writer_overrides(words, *ours))
+    _require_writer(config, from_scratch=from_scratch)
+    return config
 
 
 def _require_writer(config: RunConfig, *, from_scratch: bool) -> None:

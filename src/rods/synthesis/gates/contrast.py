@@ -197,7 +197,7 @@ class _Message:
     def _converts(self) -> bool:
         """Tell whether the calls take other numbers than the message says: a unit was converted.
 
-        Such a number has a fraction, or a call made it of the number that is said.
+        Such a number has a fraction, or a call made it of the number in the message.
         """
         taken, said = numbers_taken(self._calls), numbers_in(self._text)
         if taken & said:

@@ -38,7 +38,7 @@ def flaw(spec: ToolSpec, wording: Wording) -> str:
     outside = re.findall(r"[a-z'-]+", re.sub("<[^>]*>", "", clause))
     again = (w for w in {*outside} - {"called", "with", "from"} if len(w) > 3)
     if twice := [w for w in again if words.count(w) > 1]:  # two devices are two values
-        return f"`{min(twice)}` is said twice"
+        return f"`{min(twice)}` occurs twice"
     count = len(re.sub("<[^>]*>", "", clause).split())
     return f"it has {count} words" if count > LONGEST else ""
 
