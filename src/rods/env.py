@@ -261,20 +261,20 @@ class Environment(ABC):
 
         Args:
             tasks: its own or those of files.
-            held_out: share of the scenarios, 0 to 1. None: the tasks are its own, and the
-                environment has a `part` of its own.
+            held_out: share of the scenarios, 0 to 1. None: the tasks are its own, and its
+                own `part` decides.
         """
         return split(tasks, held_out_share=held_out or 0.0)
 
     def warm_up(self) -> None:  # noqa: B027 (most are ready at once)
-        """Do what takes long before the first trajectory, whose time is limited."""
+        """Do slow work before the first trajectory, whose time is limited."""
 
     def close(self) -> None:  # noqa: B027 (most keep nothing running)
         """End what the environment keeps running, such as a sandbox."""
 
 
 def own_split(environment: Environment, tasks: Sequence[Task], held_out: float) -> Split:
-    """The environment's own tasks as its `part` splits them, by default by the share."""
+    """Split the environment's own tasks by its `part`, by default by the share."""
     splits_itself = type(in_process(environment)).part is not Environment.part
     return environment.part(tasks, None if splits_itself else held_out)
 

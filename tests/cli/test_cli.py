@@ -384,7 +384,7 @@ def test_a_model_that_no_hub_gives_is_also_named_as_a_missing_folder(
     with pytest.raises(PolicyError) as error:
         require_found("cold")
     words = str(error.value)
-    first, _, then = words.partition(" As a Hugging Face name it cannot be fetched: ")
+    first, _, then = words.partition(" It cannot be fetched from Hugging Face: ")
     assert "there is no folder cold" in first and "`rods sft DATA --out cold` makes one." in first
     assert then.startswith("no route to host."), "without the name of Python's error"
 

@@ -38,8 +38,11 @@ def tool(name: str, description: str, **arguments: dict[str, Any]) -> ToolSpec:
             tool("take_back", "Take back a game that was lent.", loan_id=TEXT),
             "a game that was lent",
         ),
-        (tool("check", "Check product.", amount=NUMBER), "`product (amount: ...)` cannot be said"),
-        (tool("show", "Show them.", day=TEXT), "`them on ...` cannot be said"),
+        (
+            tool("check", "Check product.", amount=NUMBER),
+            "`product (amount: ...)` is not plain English",
+        ),
+        (tool("show", "Show them.", day=TEXT), "`them on ...` is not plain English"),
         (tool("add", "Add a fee/fine to a bill.", bill_id=TEXT), "`/`"),
     ],
 )
@@ -148,7 +151,7 @@ def test_a_thing_that_was_sold_is_not_sold_again() -> None:
     stage = stage_of("shop", {"classes": ["Shop"], "initial_config": {"Shop": {
         "bags": {"B-1": {"status": "sold"}, "B-2": {"status": "sold"}}}}})  # fmt: skip
     found = GraphWriter([stage], shop).unusable([stage])
-    assert found["sell_bag"] == "no `bag_id` of the state is left to act on"
+    assert found["sell_bag"] == "the state has no usable `bag_id` left"
 
 
 def test_what_is_new_is_not_said_as_what_is_replaced_or_taken_away() -> None:

@@ -109,11 +109,11 @@ def synthesize(
 
 
 def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
-    """Make the run that another trainer drives by plain calls; each of its processes makes one.
+    """Make a run that another trainer drives; call this once in each of its processes.
 
     Args:
-        config: settings of the run. Your trainer decides which settings of `train` it obeys.
-        drift: accept a state with other settings of learning in `open` (`--allow-drift`).
+        config: settings of the run. Your trainer decides which settings of `train` it uses.
+        drift: accept a state with other training settings in `open` (`--allow-drift`).
 
     Returns:
         The run; the end of `with rods.hosted(config) as run:` closes it.

@@ -98,10 +98,10 @@ def check(
 def _read_as(tool: str, field: str, count: int, calls: int) -> str:
     """Return how writers read a field by which a result says that its call failed."""
     if count == calls:
-        what = f"the field {field!r} of each result of {tool} sounds like a failure, but is read as"
-        return f"{what} none, because no call of {tool} in the tasks is without it."
-    what = f"{count} of {calls} calls of {tool} count as failed, by the field {field!r} of their"
-    return f"{what} results. No variant makes such a call (docs/guides/tool-classes.md)."
+        what = f"the field {field!r} of {tool} sounds like a failure, but is ignored"
+        return f"{what}: every call of {tool} in the tasks has it."
+    what = f"in {count} of {calls} calls of {tool}, the field {field!r} sounds like a failure"
+    return f"{what}. No variant makes such a call (docs/guides/tool-classes.md)."
 
 
 def _numbers(tasks: Sequence[Task], files: Sequence[Path]) -> Mapping[str, int]:

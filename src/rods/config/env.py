@@ -25,8 +25,8 @@ class EnvSettings(Extended):
     Parquet, Arrow). Empty: the tasks of the benchmark, or generated ones."""
     held_out: float = Field(default=0.25, ge=0, lt=1)
     """Held-out share of the scenarios in `tasks` or of your own environment, or of generated
-    questions. The benchmark always holds out a half. 0: train on all tasks; what evaluates
-    (`rods train`, `rods eval`) then needs `evaluation.files`."""
+    questions. The benchmark always holds out a half. 0: train on all tasks; `rods train`
+    and `rods eval` then need `evaluation.files`."""
     train_tasks: int = Field(default=0, ge=0)
     """Number of original tasks to train on, stratified by category; 0: the whole training split."""
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])

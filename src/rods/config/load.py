@@ -50,8 +50,8 @@ def load_config(
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: a table `[profile.NAME]` of the recipe. `small` runs on a laptop, and so does the
-            first one if none has this name. `full` or empty: the top level, the paper's settings.
+        profile: a table `[profile.NAME]` of the recipe. `small`, or without it the
+            first profile, runs on a laptop. `full` or empty: the top level, the paper's settings.
         overrides: applied in order; a bare word that is not a TOML value counts as a string.
 
     Raises:

@@ -14,7 +14,7 @@ from rods.infra.dotted import changes, flat
 
 
 class RunConfig(Sections):
-    """Settings of a run, which do not contradict each other; `load_config` makes them."""
+    """Settings of a run, checked for contradictions; `load_config` makes them."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -82,8 +82,8 @@ class CheckReport:
     """Ground-truth calls that were replayed (each task is replayed twice)."""
     seconds: float
     failing: Mapping[tuple[str, str], tuple[int, int]]
-    """Tool and field by which a result says that the call failed, without having failed: in how
-    many calls, and how often the tool was called."""
+    """By tool and field that sounds like a failure of a call that worked: the number of such calls,
+    and of all calls of the tool."""
 
     @property
     def ok(self) -> bool:

@@ -122,7 +122,7 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
         raise error(f"{where}: {key}: {expected}, but the row is not an object: {row!r:.60}.")
     found = cast("dict[str, Any]", row)
     if key not in found:
-        there = f"There are {', '.join(map(repr, found))}" if found else "There are no keys"
+        there = f"Its keys: {', '.join(map(repr, found))}" if found else "It has no keys"
         raise error(f"{where}: {key!r} is missing; {expected}. {there}.")
     value = found[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):

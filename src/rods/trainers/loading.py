@@ -235,7 +235,7 @@ def require_found(name: str) -> None:
             return
         except OSError as error:
             why = getattr(error, "reason", error)
-            fault = f" As a Hugging Face name it cannot be fetched: {why}."
+            fault = f" It cannot be fetched from Hugging Face: {why}."
     made = "" if fault and "/" in name else f"; `rods sft DATA --out {quoted(name)}` makes one"
     raise PolicyError(
         f"model {name!r}: there is no folder {name}, neither a model nor a run{made}."

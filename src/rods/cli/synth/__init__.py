@@ -121,7 +121,7 @@ def _say_limits(
         return
     tools = make_writer(writer, splits.train, environment).unusable(stages)
     if left := [f"  {tool}: {reason}" for tool, reason in sorted(tools.items()) if reason]:
-        head = f"{len(left)} of {len(tools)} tools are not used; improve their descriptions:"
+        head = f"{len(left)} of {len(tools)} tools are not used, for these reasons:"
         common.say("\n".join((head, *left)))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
 
 REDRAW = 0.5  # seconds between two bars
-EACH = 5  # variants for each tool from which one that no variant calls is no chance
+EACH = 5  # with fewer variants per tool, an uncalled tool may be chance
 NAMED = 3  # seed tasks without variants whose reasons are printed
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""

@@ -224,7 +224,7 @@ class _Message:
         return min(found, default=None)
 
     def _is_expected(self, contrast: _Contrast, words: Set[str]) -> bool:
-        """Tell whether people say the opposite to these tools; fewer do if none says this."""
+        """Tell whether people use the meant words often enough, less if nobody says `words`."""
         if contrast.kind in ("*", "~"):
             return False
         count = self._usage.count_asking if contrast.kind == "=" else self._usage.count_only

@@ -153,8 +153,8 @@ def no_held_out_overlap(case: Case) -> str | None:
 def nothing_fails(case: Case) -> str | None:
     """No ground-truth call fails or reports failure, unless the same call does in the seed.
 
-    What only reports failure is tolerated where the call of the reworked turn reports it, too, or
-    every call of the tool in the training tasks does.
+    A reported failure is accepted if the call of the reworked turn reports it, or every call of the
+    tool in the training tasks.
     """
     for index, step in enumerate(case.variant.steps):
         made = step.call, step.result

@@ -292,7 +292,7 @@ def trl_memory(config: RunConfig, rows: int) -> list[str]:
     batch = "--trl.per_device_train_batch_size"
     if not fit:
         way = f"{batch} 1 with {' or '.join(found)}" if found else "a smaller model, or more memory"
-        raise ConfigError(f"{message}Not even one such row fits. What would: {way}.")
+        raise ConfigError(f"{message}Not even one such row fits. Try {way}.")
     found.insert(0, f"{batch} {fit}: {planned(fit).needed / GIB:.1f} GiB")
     shorter = "Shorter rows need less. If they grow so long, the system may end the training."
     return [f"{message}{shorter} What would fit: {'; '.join(found)}."]

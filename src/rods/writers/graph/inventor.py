@@ -23,7 +23,7 @@ from rods.writers.templates.wording import singular
 
 GO_ON = 0.85  # How often an argument takes what an earlier call was about
 KNOWN_DAY = 0.5  # How often a day is one that the state holds
-HOW = "name examples in its description, or hold such a field in the state"
+HOW = "name examples in its description, or add such a field to the state"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"[012]\d:[0-5]\d")
 _PERSON = re.compile(r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)+")
@@ -108,7 +108,7 @@ class Inventor(Grounder):
             if all(self._value(tool, name, schema) in (None, "") for _ in range(TRIES)):
                 there = records_named(name, str(schema.get("description", "")), self._live)
                 none = f"nothing says what `{name}` may be; {HOW}"
-                return f"no `{name}` of the state is left to act on" if there else none
+                return f"the state has no usable `{name}` left" if there else none
         return ""
 
     def _carried(self, tool: str) -> dict[str, Value]:

@@ -1,6 +1,6 @@
 """Whether a sentence made of a description reads plainly; words of what it lacks are for users.
 
-flaw(spec, from_description(spec))          # "`at one` cannot be said like that"
+flaw(spec, from_description(spec))          # "`at one` is not plain English"
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def flaw(spec: ToolSpec, wording: Wording) -> str:
             return reason.format(_said(found[found.lastindex or 0]))
     at, bare = _read(clause, verb), _PHRASES["verb"].match(clause)
     if at < len(clause) or (bare and at == bare.end() < len(text)):
-        return f"`{_said(text[at:][:40])}` cannot be said like that"
+        return f"`{_said(text[at:][:40])}` is not plain English"
     outside = re.findall(r"[a-z'-]+", re.sub("<[^>]*>", "", clause))
     again = (w for w in {*outside} - {"called", "with", "from"} if len(w) > 3)
     if twice := [w for w in again if words.count(w) > 1]:  # two devices are two values
