@@ -26,7 +26,10 @@ LOCAL = {"keeper"}
 def is_known(word: str) -> bool:
     """Whether it or its stem begins a word of the page, or it contains one."""
     stem = re.sub(r"(?:s|es|d)$", "", word.lower())
-    return any(re.search(rf"\b{stem}", known) or known in stem for known in WORDS)
+    return any(
+        re.search(rf"\b{re.escape(stem)}", known) or re.search(rf"\b{re.escape(known)}\b", stem)
+        for known in WORDS
+    )
 
 
 def test_words_that_a_page_defines_are_among_the_concepts() -> None:

@@ -258,6 +258,8 @@ Find $2\begin{pmatrix}1\\2\end{pmatrix}$. => \begin{pmatrix}2\\4\end{pmatrix} :=
 Find $\int_0^1 e^x dx$. => e-1 :=  \int_0^1 e^x dx  |  e-2^0
 Find the sum of the vectors $(1,2)$ and $(3,4)$. => (4,6) :=  (1,2)+(3,4)  |  (1+3,2+4)
 Simplify $\sqrt{8}$, please. => 2\sqrt{2} :=  8^{1/2}  |  8^{\frac12}  |  8^{0.5}  |  8^(1/2)
+    |  8^.5  |  8^{2/4}  |  \sqrt[2]{8}  |  8^{(1/2)}  |  8**(1/2)  |  8^{\frac{2}{4}}
+Simplify $\sqrt[3]{54}$. => 3\sqrt[3]{2} :=  \sqrt[3]{54}  |  54^{1/3}  |  54^{\frac{2}{6}}
     |  8**0.5  |  8**(1/2)  |  1\cdot 8^{1/2}
 Simplify $8^{1/2}$. => 2\sqrt{2} :=  \sqrt{8}  |  8^{0.5}
 Factor the sum $x^2+3x+2$. => (x+1)(x+2) :=  x*x+3x+2  |  x\cdot x+3x+2  |  3x+2+x*x  |  xx+3x+2
@@ -273,6 +275,8 @@ Simplify $6 \over 8$. => \frac{3}{4} :=  6 \over 8
 WRONG = table(r"""
 17 :=  1+1=17  |  1+1 = 17  |  2*8=17  |  2^3=17  |  (1+1)=17  |  x = 1+1 = 17  |  1+1=8+9=17
     |  \frac{4}{3}+1 = 17  |  seventy  |  seventeen or eighteen  |  one seven  |  seventeen hundred
+    |  2**3 = 17  |  (2)(3) = 17  |  \sqrt 16 = 17  |  0.5+1 = 17 cookies  |  17 - 12 = 17 \pmod{30}
+    |  17 plus one  |  17 squared  |  17 minus two  |  17 times  |  17 halves  |  17 over four
     |  seventeenth  |  minus seventeen  |  ten plus seven  |  twenty-seven  |  hundred and seventeen
 -17 :=  seventeen
 17.5 :=  seventeen
@@ -296,6 +300,7 @@ WRONG = table(r"""
 1<x<2 :=  2<x<1  |  1>x>2  |  2>x<1  |  1<x<3  |  2\ge x>1  |  2>y>1  |  x>1
 x>3 :=  x<3  |  3>x  |  y>3
 \begin{pmatrix}1\\2\end{pmatrix} :=  (2,1)  |  (1,2,3)  |  1,2  |  \{1,2\}  |  [1,2]  |  (2,1)^T
+    |  (2/2,2)  |  (1,4/2)
     |  (1,2)^2  |  \begin{pmatrix}1&2\end{pmatrix}  |  [[1,2]]  |  [[2],[1]]  |  (1+0,2)  |  12
     |  (1,1+1)  |  (1,2),(3,4)  |  \begin{vmatrix}1\\2\end{vmatrix}  |  \binom{1}{2}
 13 :=  answer 12 or 13  |  14 = x  |  The answer is 12 or 13  |  12, 13  |  13, 12
@@ -386,6 +391,33 @@ x=\sqrt{2}, y=1 :=  x=1,y=\sqrt{2}
 7 :=  7...  |  7\ldots  |  7…  |  7..
 x^2+x :=  x^2  |  x^2+x+1  |  x^2+x=0, 1  |  x^2+x \text{ or } x
 """)
+
+
+LED_TO = table(r"""
+36 :=  12*3 = 36  |  12*3 = 36 cookies  |  40 - 4 = 36 \text{ apples}  |  6^2 = 36  |  6**2 = 36
+    |  72/2 = 36  |  1.5 \times 24 = 36  |  (12)(3) = 36  |  (9)(8)/2 = 36  |  $12 \cdot 3 = 36$
+    |  20+16 = 12*3 = 36  |  \frac{72}{2} = 36  |  6 \cdot \sqrt 36 = 36  |  3^2+3^3 = 36
+-3 :=  17 - 20 = -3
+4 :=  \sqrt 16 = 4  |  \sqrt{16} = 4  |  x = \sqrt 16 = 4
+5 :=  17 - 12 = 5 \pmod{12}  |  3+2=5 cm  |  -5+10 = 5
+\frac{1}{2} :=  1/4 + 1/4 = 1/2  |  1 - 0.5 = \frac{1}{2}  |  0.2 + 0.3 = 50\%
+1000000 :=  1000 \times 1000 = 1 million  |  1000 \times 1000 = 1,000,000
+""")
+
+
+@pytest.mark.parametrize("reference", LED_TO)
+def test_true_work_before_the_value_is_right(reference: str) -> None:
+    assert [a for a in LED_TO[reference] if math_verdict(a, reference) != "right"] == []
+
+
+@pytest.mark.parametrize(
+    "tower", ["3^{9^{9^9}}", "9**9**9**9", "9^9^9", "((9^99)^99)^99", "9^{999999999}"]
+)
+def test_a_tower_of_powers_takes_no_time(tower: str) -> None:
+    ask("1", "1")
+    started = time.monotonic()
+    assert math_verdict(f"{tower} = {tower}+1 = 17", "17") in ("right", "wrong")
+    assert time.monotonic() - started < 2
 
 
 @pytest.mark.parametrize("reference", RIGHT)

@@ -229,6 +229,11 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
             "move booking B3 from device D4 to device D5",
         ),
         (
+            "Add a sensor to a device group.",
+            {"sensor_id": ("S3", "Which sensor."), "to_device_id": ("D5", "Where it is.")},
+            "add sensor S3 (to device: D5)",
+        ),
+        (
             "Transfer money between accounts.",
             {"from_account": ("A1", "Who pays."), "to_account": ("A2", "Who receives.")},
             "transfer money from account A1 to account A2",

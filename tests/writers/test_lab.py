@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from lab import WORLD, Lab, lab, tasks
-from rods.cli.synth.outcomes import EACH, never_called
+from rods.cli.synth.outcomes import EACH, never_called, rejected_file, say_reasons
 from rods.env import Environment
 from rods.envs.tool_classes import ToolClasses
-from rods.synthesis.rejection import Rejection, reason_words
-from rods.synthesis.structure.trace import flattened
+from rods.synthesis.base import Base, Readable
+from rods.synthesis.llm.execute import execute
+from rods.synthesis.llm.plan import CallPlan
+from rods.synthesis.rejection import ErrorClass, Rejection, reason_words
+from rods.synthesis.structure.trace import Trace, flattened, stage_world
 from rods.task import Provenance, Task, Turn, write_tasks
 from rods.types import ToolCall
 from rods.writers import make_writer
 from rods.writers.assembly import keeper_of
 from rods.writers.inference import domains_for
+from scripted_chat import Chat
 from verbs import rods
 
 
@@ -82,6 +86,25 @@ def test_a_tool_whose_result_speaks_of_a_fault_has_variants(
     assert len(calls_of(made, "report_fault")) >= 3
 
 
+class Reporting(Chat):
+    """A model that calls `report_fault` with good arguments."""
+
+    def answer(self, stage: str, messages: Sequence[Mapping[str, str]], seed: int) -> str:
+        return json.dumps({"arguments": {"device_id": "D-2", "note": "it hums"}})
+
+
+def test_a_model_may_call_what_reports_a_fault_in_the_seed_task() -> None:
+    base = Base.of(numbered, NUMBERED[2])
+    plan = CallPlan("", (("report_fault",),))
+    with stage_world(numbered, base.task) as world:
+        made = execute(Reporting(), base, cast("Readable", world), plan, 1)
+    assert not isinstance(made, Rejection), made
+    with stage_world(numbered, base.task) as world:
+        base.__dict__["trace"] = Trace((), ())  # a seed task that does not call it
+        refused = execute(Reporting(), base, cast("Readable", world), plan, 1)
+    assert isinstance(refused, Rejection) and refused.reason is ErrorClass.VM_EXEC_FAILED
+
+
 def test_check_states_which_field_is_read_as_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +119,19 @@ def test_check_states_which_field_is_read_as_a_failure(
     words = ("--env.name", "lab:lab", "--env.tasks", "lab.jsonl")
     assert rods("check", *words, monkeypatch=monkeypatch) == 0
     assert "failure" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("problem", ["turn 9: no", "turn 0: no", "no"])
+def test_a_writer_s_own_gate_may_name_any_turn(problem: str) -> None:
+    [variant, *_] = accepted(lab, tasks[:1], "resample", 4)
+    said = keeper_of(lab, tasks).check(tasks[0], variant, (), {"own": lambda case: problem})
+    assert said.rejection is not None and said.rejection.message in [t.user for t in variant.turns]
+
+
+def test_reasons_of_an_earlier_synthesis_go_with_it(tmp_path: Path) -> None:
+    rejected_file(tmp_path / "made.jsonl").write_text("{}\n", encoding="utf-8")
+    say_reasons([], [], tmp_path / "made.jsonl")
+    assert not any(tmp_path.iterdir())
 
 
 def test_tools_that_no_variant_calls_are_named_once_there_are_enough_variants() -> None:

@@ -101,7 +101,8 @@ def _read_as(tool: str, field: str, count: int, calls: int) -> str:
         what = f"the field {field!r} of {tool} sounds like a failure, but is ignored"
         return f"{what}: every call of {tool} in the tasks has it."
     what = f"in {count} of {calls} calls of {tool}, the field {field!r} sounds like a failure"
-    return f"{what}. No variant makes such a call (docs/guides/tool-classes.md)."
+    variants = "A variant makes such a call only where its seed task does"
+    return f"{what}. {variants} (docs/guides/tool-classes.md)."
 
 
 def _numbers(tasks: Sequence[Task], files: Sequence[Path]) -> Mapping[str, int]:

@@ -1,10 +1,12 @@
-r"""Answers that were not worked out: copied from the question, or with the work still in them.
+r"""Answers that were not worked out: copied, with the work still in them, or with false work.
 
-Owns what math-verify would call equal and a question does not ask for. Never compares values.
+Owns what math-verify would call equal and a question does not ask for. Never compares an answer
+with a reference.
 
     copied(r"\sqrt{8}", r"2\sqrt{2}", r"Simplify $\sqrt{8}$.")  # True
     holds_work(r"\sin 60^\circ", r"\frac{\sqrt{3}}{2}")         # True: a sine is left
     holds_work(r"\frac{2\pi}{4}", r"\frac{\pi}{2}")             # False
+    adds_up("1+1 = 17")                                         # False
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rods.rewards.numbers import spelt, tidy
+from rods.rewards.numbers import APART, read_number, spelt, tidy
+from rods.rewards.verifier import ask
 
 _ALWAYS = (
     r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d\s*[a-z]\}|\bd/d[a-z]\b",
@@ -36,7 +39,8 @@ _SUM = re.compile(
     re.ASCII,
 )
 _QUOTIENT = re.compile(
-    r"\\frac\{(\d{1,60})\}\{(\d{1,60})\}|(?<![\w.}\\^_!])(\d{1,60})/(\d{1,60})(?![\w.^(\\!])",
+    r"\\frac\{(\d{1,60})\}\{(\d{1,60})\}|(?:(?<![\w.}\\^_!])|(?<=\\\\)|(?<=matrix}))"
+    r"(\d{1,60})/(\d{1,60})(?![\w.^(!]|\\(?!\\|end))",
     re.ASCII,
 )
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-df-hj-zA-Z](?![A-Za-z])")
@@ -59,6 +63,31 @@ def holds_work(answer: str, reference: str) -> bool:
     return any(_more(kind, answer, reference) for kind in kinds)
 
 
+_ARITHMETIC = re.compile(
+    r"(?:\d{1,20}(?:\.\d{1,20})?|[-+*/(){} ]|\^(?:\d\d?|\{\d\d?\})(?![\d^])|"
+    r"\\(?:cdot|times|frac|sqrt)(?![A-Za-z]))+",
+    re.ASCII,
+)
+"""Numbers to be worked out, without towers of powers: nobody would see their end."""
+
+
+def adds_up(answer: str) -> bool:
+    """Whether work with numbers that leads to an exact number comes to it: `1+1=17` lies."""
+    *sides, last = answer.split("=")
+    number = read_number(last)
+    if number is None or not number.exact:
+        return True
+    work = [_work(side) for side in sides[-4:] if read_number(side) is None]
+    return not any(ask(str(number.real), one) == "wrong" for one in work if one)
+
+
+def _work(side: str) -> str:
+    """Arithmetic as math-verify reads it; empty where a text is not only that."""
+    plain = spelt(re.sub(r"\\sqrt\s*(\d+)", r"\\sqrt{\1}", side.replace("**", "^")))
+    plain = plain.replace(")(", ")*(").replace(APART, " ")
+    return plain if _ARITHMETIC.fullmatch(plain) and plain.count("^") < 3 else ""
+
+
 def _sums(plain: str) -> bool:
     """Whether two whole numbers stand there to be added, multiplied or divided without a rest."""
     divided = (match.groups() for match in _QUOTIENT.finditer(plain))
@@ -76,10 +105,10 @@ def _more(kind: str, answer: str, reference: str) -> bool:
 
 _SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
 _NEUTRAL = re.compile(r"[+-] *0(?![\d.])|[*/^] *1(?![\d.])|^ *1 *\*|^ *0 *\+")
-_HALF = (
-    r"\^(?:\{\(?(?:1/2|\\frac\{1\}\{2\}|0?\.5)\)?\}|\((?:1/2|\\frac\{1\}\{2\}|0?\.5)\)|\.5|0\.5)"
+_EXPONENT = re.compile(
+    r"\^(?:\{\(?|\()(?:(\d+)/(\d+)|\\frac\{(\d+)\}\{(\d+)\}|(0?\.5))[)}]+|\^0?(\.5)"
 )
-_ROOTED = re.compile(rf"(?:\(([^()]*)\)|\{{([^{{}}]*)\}}|(\d+|[A-Za-z])){_HALF}")
+_ROOTED = re.compile(r"(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+|[A-Za-z]))\^\{(\d{1,3})/(\d{1,3})\}")
 """A root that is written as a power."""
 _POWER = re.compile(r"(\([^()]*\)|\\?[A-Za-z]+)\^\{?([2-4])\}?(?![\d.}])")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
@@ -151,9 +180,20 @@ def _pieces(text: str) -> list[str]:
 
 
 def _rooted(plain: str) -> str:
-    """An expression with a root for each power of a half."""
-    plain = plain.replace("**", "^")
-    return _ROOTED.sub(lambda m: f"\\sqrt{{{m[1] or m[2] or m[3]}}}", plain)
+    """An expression with a root for each power of one over a whole number: `8^{2/4}` is one."""
+
+    def exponent(match: re.Match[str]) -> str:
+        over, under = match[1] or match[3] or "1", match[2] or match[4] or "2"
+        return f"^{{{over}/{under}}}"
+
+    def root(match: re.Match[str]) -> str:
+        over, under = int(match[4]), int(match[5])
+        if not over or under % over:
+            return match[0]
+        return rf"\sqrt[{under // over}]{{{match[1] or match[2] or match[3]}}}"
+
+    plain = _ROOTED.sub(root, _EXPONENT.sub(exponent, plain.replace("**", "^")))
+    return plain.replace(r"\sqrt[2]", r"\sqrt")
 
 
 def _factors(plain: str) -> list[str]:

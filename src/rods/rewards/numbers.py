@@ -201,8 +201,10 @@ _UNIT = re.compile(
 _INSIDE = re.compile(rf"{_SET}\{{([^{{}}]*)\}}")
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _NO_UNIT = frozenset(
-    ["or", "and", "not", "more", "less", "least", "most", "than", "if", "mod", "base", "to",
-     "dozen"]
+    ["or", "and", "not", "more", "less", "least", "most", "than", "if", "unless", "except", "to",
+     "mod", "base", "plus", "minus", "times", "over", "divided", "squared", "cubed", "factorial",
+     "choose", "negative", "dozen", "dozens", "halves", "thirds", "tenths", "hundredths",
+     "thousandths"]
 )  # fmt: skip
 """Words that say more than a unit."""
 

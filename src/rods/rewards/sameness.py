@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from rods.rewards.copies import STAND_IN, copied, holds_work, wrapped
+from rods.rewards.copies import STAND_IN, adds_up, copied, holds_work, wrapped
 from rods.rewards.latex import as_latex
 from rods.rewards.notations import alike, worded
 from rods.rewards.numbers import (
@@ -88,7 +88,7 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     if (bare := without_units(answer, reference)) is None:
         return "wrong"
     answer, reference = _in_order(*alike(*bare, question))
-    if "=" in answer and not _adds_up(answer):
+    if "=" in answer and not adds_up(answer):
         return "wrong"
     if "=" not in reference or read_number(reference):  # else it is an equation
         answer, reference = stated(answer), stated(reference)
@@ -102,19 +102,6 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         bare = (_written(one) for one in wrapped(answer, reference, question))
         said = "wrong" if any(ask(STAND_IN, one) == "right" for one in bare) else said
     return said
-
-
-_ARITHMETIC = re.compile(r"(?:[\d\s+\-*/^(){}$]|\\(?:cdot|times|div|d?frac|sqrt)(?![A-Za-z]))+")
-
-
-def _adds_up(answer: str) -> bool:
-    """Whether work with whole numbers that leads to an exact number comes to it: `1+1=17` lies."""
-    *sides, last = answer.split("=")
-    number = read_number(last)
-    if number is None or not number.exact:
-        return True
-    work = [s.strip(" $") for s in sides if _ARITHMETIC.fullmatch(s) and read_number(s) is None]
-    return not any(ask(_written(last.strip(" $.")), _written(s)) == "wrong" for s in work if s)
 
 
 _LEAD = re.compile(
@@ -285,13 +272,16 @@ def stated(answer: str) -> str:
     *sides, last = re.split(r"=|\\equiv(?![A-Za-z])", answer)
     if len(sides) == 1 and _is_name(last) and not _is_name(sides[0]):  # 13 = x
         return sides[0]
-    return last if all(map(_leads, sides)) else answer
+    return last if all(_leads(side, last) for side in sides) else answer
 
 
-def _leads(side: str) -> bool:
-    """Whether what stands before a value names it, or is how it was worked out."""
+def _leads(side: str, value: str) -> bool:
+    """Whether what stands before a value names it, is how it was worked out, or is the same."""
+    if (number := read_number(side)) is not None:
+        same = read_number(value)
+        return same is not None and number.real == same.real
     constant = not re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", side))
-    return _is_name(side) or (constant and len(side) > 1 and read_number(side) is None)
+    return _is_name(side) or (constant and len(side) > 1)
 
 
 def _is_name(side: str) -> bool:

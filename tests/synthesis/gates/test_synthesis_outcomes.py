@@ -106,6 +106,13 @@ def test_what_every_call_of_a_tool_reports_is_no_failure_of_it() -> None:
     assert reports_failure(made[0][0], ToolResult("no", failed=True), usual["report"])
 
 
+@pytest.mark.parametrize("result", [{"success": False}, {"status": "denied"}, {"ok": False}])
+def test_a_bad_outcome_is_never_a_tool_s_result(result: dict[str, object]) -> None:
+    call, content = ToolCall("pay", {"id": "x"}), ToolResult(json.dumps(result))
+    steps = [TraceStep(0, call, content, *read_result(content.content))] * 2
+    assert reports_failure(call, content) and usual_failures(steps) == {}
+
+
 def test_a_call_that_reports_failure_is_rejected_unless_its_seeds_does() -> None:
     seed, index, number = next(
         (task, index, number)

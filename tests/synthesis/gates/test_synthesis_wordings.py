@@ -206,7 +206,8 @@ LITERS = ToolSpec(
     "Converts liters.",
     {"type": "object", "properties": {"liter": {"type": "number"}}},
 )
-SPECS = {spec.name: spec for spec in (DOORS, RAISE, SEAT, CANCEL, FREE, NOTE, LITERS)}
+CHANGE = ToolSpec("换钱", "Change money.", LITERS.parameters)
+SPECS = {spec.name: spec for spec in (DOORS, RAISE, SEAT, CANCEL, FREE, NOTE, LITERS, CHANGE)}
 
 
 class Yard(Facts):
@@ -272,6 +273,7 @@ WINDOW = ToolCall("take_seat", {"place": "window"})
         ("How much are 30 liters in litres?", ToolCall("liter_to_gallon", {"liter": 30}), False),
         ("How much are 30 liters in gallons?", ToolCall("liter_to_gallon", {"liter": 30}), True),
         ("Turn 30 liters into the other unit.", ToolCall("liter_to_gallon", {"liter": 30}), True),
+        ("Turn 30 dollars into euros.", ToolCall("换钱", {"liter": 30}), True),
         ("Take a seat at the window.", WINDOW, True),
         ("Take a seat at the aisle.", WINDOW, False),
         ("Take a seat at the 'aisle'.", WINDOW, False),

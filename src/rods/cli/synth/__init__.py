@@ -314,7 +314,7 @@ def _make(
     finally:
         if not keep:  # a failed start must not block the next one
             answers = _clear(folder)
-            kept = f"{answers} answers of the server are" if answers else "no file is"
+            kept = f"{answers} answers of the server are" if answers else "no queue is"
             common.say(f"{kept} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
     tried = collection.tried if made or not keep else []  # one from nothing has no ancestors

@@ -34,6 +34,7 @@ def name_of(task: Task) -> str:
 
 def say_reasons(barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path) -> None:
     """Print why seed tasks have no variant, with an example, and write all reasons to a file."""
+    rejected_file(at).unlink(missing_ok=True)  # of an earlier synthesis
     names = {task.id: name_of(task) for task in barren}
     theirs = [(names[row[0]], *row[1:]) for row in rejected if row[0] in names]
     for name in [*dict.fromkeys(row[0] for row in theirs)][:NAMED]:

@@ -189,7 +189,7 @@ class _Message:
         for name in self._tools:
             made = [units().get(part.lower()) for part in PARTS.findall(name)]
             said = {units().get(word) for word in self._all}
-            for word in self._behind(_list("into")) & self._words - {EDGE}:
+            for word in self._behind(_list("into")) & self._words - {EDGE} if made else ():
                 if units().get(word, made[-1]) in made[:-1] and made[-1] not in said:
                     yield f"the message asks for {word!r}, which {name} does not give"
 

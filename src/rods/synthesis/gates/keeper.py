@@ -192,7 +192,8 @@ class Gatekeeper:
         for name, gate in {**gates_for(seed), **(promised or {})}.items():
             if (problem := gate(case)) is not None:
                 place = re.match(r"turn (\d+)", problem)
-                said = variant.turns[int(place[1]) if place else 0].user
+                index = min(int(place[1]) if place else 0, len(variant.turns) - 1)
+                said = variant.turns[index].user if variant.turns else ""
                 return GateVerdict(Rejection("gate", name, problem, recipe, message=said), 1.0)
         if is_question(seed) or seed.is_stage:
             return GateVerdict(None, 0.0)

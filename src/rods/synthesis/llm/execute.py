@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import cast
 
 from rods.dialects.bounds import value_fault
@@ -14,7 +14,7 @@ from rods.synthesis.llm.prompting import RESULT_CHARS, pointer, render, schema, 
 from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Source, sources
-from rods.synthesis.structure.trace import TraceStep, read_result, reports_failure
+from rods.synthesis.structure.trace import TraceStep, read_result, reports_failure, usual_failures
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -29,13 +29,15 @@ def execute(
 ) -> list[PlannedTurn] | Rejection:
     """Fill in and execute every call of a plan, in a fresh world that offers everything."""
     steps: list[TraceStep] = []
+    usual = usual_failures(base.steps)
     for index, functions in enumerate(plan.turns):
         for name in functions:
-            made = fill(chat, base.specs[name], world, plan.narrative, steps, seed)
+            fields = usual.get(name, frozenset[str]())
+            made = fill(chat, base.specs[name], world, plan.narrative, steps, seed, fields)
             if isinstance(made, Rejection):
                 return made
             call, result = made
-            if reports_failure(call, result):
+            if reports_failure(call, result, fields):
                 failed = f"{call} failed: {result.content[:200]}"
                 return Rejection("execute", ErrorClass.VM_EXEC_FAILED, failed, tool=call.name)
             steps.append(TraceStep(index, call, result, *read_result(result.content)))
@@ -52,9 +54,11 @@ def fill(
     narrative: str,
     steps: Sequence[TraceStep],
     seed: int,
+    usual: Set[str] = frozenset(),
 ) -> tuple[ToolCall, ToolResult] | Rejection:
     """One executed call and its result; the writer reads what was wrong, then tries again.
 
+    `usual`: fields of its result that are no failure. Calls of the seed task show which.
     The result reports failure after the last try; a rejection: no arguments were valid.
     """
     problems: list[str] = []
@@ -82,7 +86,7 @@ def fill(
         if not (problems := faults(spec, cast("Mapping[str, Json]", inner))):
             call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
             last = (call, called(world, call))
-            if not reports_failure(*last):
+            if not reports_failure(*last, usual):
                 return last
             problems = [f"{call} failed: {shortened(last[1].content, RESULT_CHARS)}"]
     if last is not None:

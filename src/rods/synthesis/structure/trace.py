@@ -125,16 +125,27 @@ def failure_fields(call: ToolCall, result: ToolResult) -> frozenset[str]:
 
 
 def usual_failures(steps: Iterable[TraceStep]) -> dict[str, frozenset[str]]:
-    """Fields by tool that say in each of its calls that it failed: it has no other result."""
+    """Fields by tool that are named like a fault in each of its calls: it has no other result.
+
+    A bad outcome, such as `success: false` or `status: denied`, is a failure each time.
+    """
     found: dict[str, frozenset[str]] = {}
     for step in steps:
-        mine = failure_fields(step.call, step.result)
+        mine = frozenset(filter(_names_fault, failure_fields(step.call, step.result)))
         found[step.call.name] = found.get(step.call.name, mine) & mine
     return {tool: fields for tool, fields in found.items() if fields}
 
 
+def _names_fault(name: str) -> bool:
+    return bool(_words_of(name) & _FAULTS)
+
+
+def _words_of(name: str) -> set[str]:
+    return {word.lower() for word in PARTS.findall(name)}
+
+
 def _is_failure(leaf: Leaf) -> bool:
-    words = {word.lower() for word in PARTS.findall(str(leaf.path[0]))}
+    words = _words_of(str(leaf.path[0]))
     if isinstance(leaf.value, bool):
         return leaf.value is bool(words & _FAULTS) if words & (_OUTCOMES | _FAULTS) else False
     if not isinstance(leaf.value, str) or not leaf.value:

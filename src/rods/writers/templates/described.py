@@ -123,6 +123,7 @@ class _Draft:
             return False
         side = "from" if word == "from" else "to"
         ends = rf"(?:{side} (?:an?|the|another)(?: \w+)?|between(?: \w+)?) {re.escape(what)}s?\b"
+        ends += _P["whole"].pattern  # a `device group` is no device
         place, unsaid = re.search(f" {ends}", self.base), re.sub(r"\{\w+\}", "", self.base)
         if place is None and (word != side or re.search(rf"\b{re.escape(what)}", unsaid)):
             return False
