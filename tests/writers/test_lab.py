@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -214,33 +215,99 @@ def test_a_new_name_owns_nothing_and_two_names_of_one_owner_stay_apart() -> None
         assert len({c.arguments["new_day"] for c in calls_of(made, "move_visit")}) >= 4
 
 
+class Shop:
+    def __init__(self, items: dict[str, Any], orders: dict[str, Any]) -> None:
+        self.items, self.orders = items, orders
+
+    def add_item(self, sku: str, title: str) -> dict[str, Any]:
+        """Add an item to the catalog.
+
+        Args:
+            sku: Its stock number.
+            title: What it is called.
+        """
+        if sku in self.items:
+            raise KeyError(sku)
+        self.items[sku] = {"title": title}
+        return {"sku": sku}
+
+    def order(self, order_id: str, sku: str, year: str) -> dict[str, Any]:
+        """Put an item into an order.
+
+        Args:
+            order_id: Which order.
+            sku: Which item.
+            year: Year of the delivery.
+        """
+        self.orders[order_id].append([self.items[sku]["title"], year])
+        return {"lines": len(self.orders[order_id])}
+
+
+shop = ToolClasses("shop", [Shop])
+SHELF = {
+    "items": {"SKU-101": {"title": "lamp"}, "SKU-102": {"title": "rug"}},
+    "orders": {"O-7": [["lamp", "2031"]], "O-8": [["rug", "2032"]]},
+}
+SHOPPING = [
+    replace(
+        tasks[0],
+        env="shop",
+        turns=(
+            Turn(
+                f"Add a {thing} to the catalog as {sku}.",
+                (ToolCall("add_item", {"sku": sku, "title": thing}),),
+            ),
+            Turn(
+                f"Put {known} into {order} for 2031.",
+                (ToolCall("order", {"order_id": order, "sku": known, "year": "2031"}),),
+            ),
+        ),
+        world={"classes": ["Shop"], "initial_config": {"Shop": SHELF}},
+        provenance=Provenance(thing, thing),
+    )
+    for thing, sku, known, order in (
+        ("desk", "SKU-110", "SKU-101", "O-7"),
+        ("vase", "SKU-115", "SKU-102", "O-8"),
+    )
+]
+
+
+@pytest.mark.parametrize("writer", ["graph", "resample"])
+def test_an_id_varies_whatever_its_argument_is_called(writer: str) -> None:
+    """`sku` takes keys of `items`: every variant added SKU-110, or an order as an item."""
+    made = accepted(shop, SHOPPING, writer, 12, SHOPPING)
+    for tool in ("add_item", "order"):
+        ids = {str(call.arguments["sku"]) for call in calls_of(made, tool)}
+        assert len(ids) >= 6 and all(one.startswith("SKU-") for one in ids)
+    assert {call.arguments["year"] for call in calls_of(made, "order")} <= {"2031", "2032"}
+
+
 def test_a_seed_task_without_a_variant_has_its_reason_with_an_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No owner is known of an argument `elsewhere`: its value is not renamed with the message."""
+    """The number word does not count: the seed's 2 stands in `D-2`, that of a variant nowhere."""
     monkeypatch.chdir(tmp_path)
-    source = (Path(__file__).parent.parent / "support" / "lab.py").read_text(encoding="utf-8")
-    Path("lab.py").write_text(source.replace("to_device_id", "elsewhere"), encoding="utf-8")
-    write_tasks(Path("lab.jsonl"), tasks)
-    text = Path("lab.jsonl").read_text(encoding="utf-8")
-    Path("lab.jsonl").write_text(text.replace("to_device_id", "elsewhere"), encoding="utf-8")
+    shutil.copy(Path(__file__).parent.parent / "support" / "lab.py", "lab.py")
+    call = ToolCall("book_device", {"device_id": "D-2", "hours": 2})
+    worded = replace(tasks[0], turns=(Turn("Book device D-2 for two hours.", (call,)),))
+    write_tasks(Path("lab.jsonl"), [worded, *tasks[1:]])
     words = ("--tasks", "lab.jsonl", "--env.name", "./lab.py:lab", "--writer", "resample")
     words = (*words, "--n", "6")
     assert rods("synth", *words, "--out", "made.jsonl", monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr()
     printed = " ".join(shown.err.split())
-    assert "lab_4, " in printed and "candidates: " in printed and "(message: " in printed
+    assert "lab_1, " in printed and "candidates: " in printed and "(message: " in printed
     assert reason_words("provenance") in shown.out
     assert "The reasons of all" in printed and "made.jsonl.rejected.jsonl" in printed
     text = Path("made.jsonl.rejected.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(row) for row in text.splitlines()]
-    assert {row["seed"] for row in rows} == {"lab_4"} and all(row["detail"] for row in rows)
-    assert any("Move booking" in row["message"] for row in rows)
+    assert {row["seed"] for row in rows} == {"lab_1"} and all(row["detail"] for row in rows)
+    assert any("for two hours" in row["message"] for row in rows)
 
 
 @pytest.mark.parametrize(("text", "accepts"), [("2 hours", True), ("two hours", False)])
 def test_a_number_must_stand_in_a_message_as_digits(text: str, accepts: bool) -> None:
-    """The guide states it: `resample` makes no variant of a message with a number word."""
+    """The number word does not count: the seed's 2 stands in `D-2`."""
     call = ToolCall("book_device", {"device_id": "D-2", "hours": 2})
     seed = replace(tasks[0], turns=(Turn(f"Book device D-2 for {text}.", (call,)),))
     pool = (seed, *tasks[1:])

@@ -1,7 +1,8 @@
 """Argument domains of an environment that brings no `domains.toml`: read off its tools and worlds.
 
 A parameter `member_id` takes keys of a mapping `members`, or values of fields that are called
-`member_id`; so does `to_member_id`. Names of people, days and times are recognized by their form.
+`member_id`; so does `to_member_id`, and any parameter to which calls give some of them. Names of
+people, days and times are recognized by their form.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _people = "name author owner customer patient contact holder guest person user d
 _PEOPLE = frozenset(_people.split())  # Last words of fields that may hold people's names
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")  # It has no space, except in a phone number
+_ID = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])\S+")
 _MOMENT = re.compile(r"(?:\d{4}-\d\d-\d\d[T ](?=\d\d))?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
 
 
@@ -71,13 +73,15 @@ def infer(names: set[str], fields: _Fields) -> Domains:
         owner = next((whole for whole in wholes(name) if _owns(whole, name, fields)), name)
         if owner in timed:
             parameters[name] = timed[owner]
-        elif holder := holder_of(owner, keys):
+        elif holder := holder_of(owner, keys) or _taken(fields.given.get(name, set()), keys):
             parameters[name] = configuration[name] = "ident"
             mappings[holder] = "ident"
         elif owner in people or any(name.endswith("_" + field) for field in people):
             parameters[name] = "person"
         elif owner in values and all(map(_CODE.fullmatch, values[owner])):
             parameters[name] = configuration[name] = "ident"
+        elif field := _taken(fields.given.get(name, set()), values):
+            parameters[name] = configuration[name] = configuration[field] = "ident"
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
     born = [n for n, kind in timed.items() if kind == "date" and max(values[n]) < str(BORN)]
@@ -132,6 +136,15 @@ def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
         if field.lower() in forms and found and all(map(_DIGIT.search, found)):
             return field
     return ""
+
+
+def _taken(given: set[str], held: Mapping[str, set[str]]) -> str:
+    """The field of ids of which calls take some, whatever the parameter's name: `items` for `sku`.
+
+    Ids have letters and digits: `SKU-7`, but neither a year nor a day.
+    """
+    found = (f for f, ids in held.items() if given & ids and all(map(_ID.fullmatch, given | ids)))
+    return next(found, "")
 
 
 def _texts(tools: Mapping[str, ToolSpec]) -> Iterator[str]:

@@ -312,10 +312,9 @@ def _make(
             common.out().print(table(collection, what))
             counted, rejected = collection.statistics(), worker.rejections()
     finally:
-        if not keep:  # a failed start must not block the next one
-            answers = _clear(folder)
-            kept = f"{answers} answers of the server are" if answers else "no queue is"
-            common.say(f"{kept} kept{f' in {folder / ANSWERS}' if answers else ''}.")
+        # A failed start must not block the next one.
+        if not keep and (answers := _clear(folder)):
+            common.say(f"{answers} answers of the server are kept in {folder / ANSWERS}.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
     tried = collection.tried if made or not keep else []  # one from nothing has no ancestors
     barren = [task for task in tried if task.id not in made]

@@ -9,6 +9,7 @@ accepts a call.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -221,6 +222,9 @@ class Grounder:
         others = live.taken(name) if kind == "ident" else ()
         there = live.existing(kind, name, self._owners.get(tool, "")) if places != [] else ()
         existing = [v for v in there if typed(v, declared) is not None and v not in others]
+        if kind == "ident" and domains.inferred:  # all ids are of one kind: an order is no item
+            forms = {_form_of(v) for v in self._graph.exemplars.get((tool, name), ())}
+            existing = [v for v in existing if _form_of(v) in forms] or existing
         fresh = self._draws.get(domains.fresh.get(whole) or domains.fresh.get(name, kind))
         if kind == "body" or (places is not None and not existing):
             return None if fresh is None else fresh(rng)
@@ -251,7 +255,12 @@ class Grounder:
                 return round(drawn) if declared == "integer" else round(2 * drawn) / 2
             return near
         there = [value for value in self._live.held(name) if isinstance(value, str)]
-        if isinstance(seen, str) and (texts := listed("texts", name)) and rng.random() < FROM_LIST:
+        if (
+            isinstance(seen, str)
+            and not there
+            and (texts := listed("texts", name))
+            and rng.random() < FROM_LIST
+        ):
             return rng.choice(texts)
         if there and (seen is None or rng.random() < FROM_STATE):
             return rng.choice(there)
@@ -271,3 +280,7 @@ class Grounder:
         if known.whole and self._rng.random() < MOSTLY:
             return float(int(value))
         return round(value, 2)
+
+
+def _form_of(code: object) -> str:
+    return re.sub(r"\d+", "0", str(code))
