@@ -417,7 +417,7 @@ def test_a_tower_of_powers_takes_no_time(tower: str) -> None:
     ask("1", "1")
     started = time.monotonic()
     assert math_verdict(f"{tower} = {tower}+1 = 17", "17") in ("right", "wrong")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("reference", RIGHT)

@@ -5,7 +5,6 @@ Programs of a review that got more than they were given, in every kind of pool.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 from rods.sandbox import readable, scratch
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import PREFIX
-from sandbox_cases import EACH_KIND, LIMITS, neighbor, opened_as, pool_of
+from sandbox_cases import EACH_KIND, LIMITS, left, neighbor, opened_as, pool_of
 
 pool = pool_of(EACH_KIND)
 
@@ -126,21 +125,6 @@ def until(condition: object) -> bool:
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(condition())
-
-
-def left(root: Path) -> bool:
-    """Whether no zygote holds a root; those of pools that are opened beside this test are held."""
-    try:
-        place = os.open(root, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(place)
-    return True
 
 
 @pytest.mark.alone

@@ -23,7 +23,7 @@ from repo_cases import bash, environment_as, repairs, tasks
 from rods.envs.repo.environment import RepoEnvironment
 from rods.sandbox.shell import Shell, ShellLimits, ShellResult
 from rods.types import ToolCall
-from sandbox_cases import EACH_KIND, KINDS, LACKS, SECRET
+from sandbox_cases import EACH_KIND, KINDS, LACKS, SECRET, left
 
 pytestmark = pytest.mark.xfail(bool(LACKS), reason=f"nothing can be locked: {LACKS}", strict=True)
 SOURCE = Path(rods.__file__).parent
@@ -351,8 +351,9 @@ def test_the_editor_is_as_locked_as_the_shell(rooms: Rooms) -> None:
 
 
 def traces() -> tuple[set[str], set[str], int]:
-    """Folders, mounts and open files, as this process sees them."""
-    folders = {str(p) for place in ("/dev/shm", "/tmp") for p in Path(place).glob("rods-boxes-*")}
+    """Folders that no process holds, mounts and open files, as this process sees them."""
+    places = (p for place in ("/dev/shm", "/tmp") for p in Path(place).glob("rods-boxes-*"))
+    folders = {str(p) for p in places if left(p)}
     mounts = {row.split()[1] for row in Path("/proc/self/mounts").read_text().splitlines()}
     return folders, mounts, len(os.listdir("/proc/self/fd"))
 
