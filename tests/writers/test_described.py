@@ -234,6 +234,20 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
             "add sensor S3 (to device: D5)",
         ),
         (
+            "Move an event from a date to a date.",
+            {
+                "event_id": ("E-3", "Which event."),
+                "from_date": ("2031-02-03", "YYYY-MM-DD."),
+                "to_date": ("2031-02-05", "YYYY-MM-DD."),
+            },
+            "move event E-3 from 2031-02-03 to 2031-02-05",
+        ),
+        (
+            "Restock an item.",
+            {"sku": ("SKU-3", "Which item.")},
+            "restock item SKU-3",
+        ),
+        (
             "Transfer money between accounts.",
             {"from_account": ("A1", "Who pays."), "to_account": ("A2", "Who receives.")},
             "transfer money from account A1 to account A2",

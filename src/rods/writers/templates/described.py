@@ -321,9 +321,9 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
         alike = {*noun(one).split()} & {*noun(other).split()} or one[:-1] == other[:-1]
         first, pair = _P["origin"].match(noun(one)), _P["pair"].search(base)
         if pair and (first or (not pair[1] and (alike or len(texts) == 2))):
-            moves = pair[1] or (pair[2] and first and base.partition(" ")[0] in _TOWARD)
+            moves = pair[1] or (pair[3] and first and base.partition(" ")[0] in _TOWARD)
             template = "from {{{}}} to {{{}}}" if moves else "between {{{}}} and {{{}}}"
-            template = template if moves or not pair[3] else pair[3] + " {{{}}} and {{{}}}"
+            template = template if moves or not pair[4] else pair[4] + " {{{}}} and {{{}}}"
             base = base[: pair.start()] + template.format(one, other) + base[pair.end() :]
         elif first and moments(spec.properties[one]) & moments(spec.properties[other]):
             base = re.sub(rf" from [\w ]*{noun(one)} to [\w ]*{noun(other)}", "", base)
