@@ -140,6 +140,9 @@ def declared(place: str, plugin: str | None = None) -> dict[str, Any]:
     return {k: v for m in found for k, v in importlib.import_module(m).SECTIONS.items()}
 
 
+_IMPORTED = (ModuleType, type(annotations))
+
+
 def load(setting: str, address: str) -> Any:
     """Return the object at `module:attribute` or `FILE.py:attribute`.
 
@@ -150,7 +153,7 @@ def load(setting: str, address: str) -> Any:
         found = _of_file(module) if module.endswith(".py") else _of_name(module)
         if not hasattr(found, attribute):
             own = {n: value for n, value in vars(found).items() if not n.startswith("_")}
-            there = [name for name, value in own.items() if not isinstance(value, ModuleType)]
+            there = [name for name, value in own.items() if not isinstance(value, _IMPORTED)]
             near = difflib.get_close_matches(attribute, there, cutoff=0.5) or there[:5]
             names = ", ".join(map(repr, near)) or "no names"
             raise ConfigError(f"{module} has no {attribute!r}. It has {names}.")

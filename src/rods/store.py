@@ -80,8 +80,9 @@ def require_free(path: Path) -> None:
     """
     held = [p.name for p in path.iterdir()] if path.is_dir() else list[str]()
     if (path / MANIFEST).exists():  # looked for last: it is there before anything else is
-        how = f"Choose another name, or continue it: `rods train --resume {quoted(path)}`."
-        raise StoreError(f"{path}: this run exists already. {how}")
+        kind = RunDirectory.open(path).manifest.get("kind", TRAIN)
+        how = f"Choose another name, or continue it: `rods {kind} --resume {quoted(path)}`."
+        raise StoreError(f"{path}: this run of `rods {kind}` exists already. {how}")
     if path.is_file() or not all(name.startswith(BEFORE_MANIFEST) for name in held):
         how = "Choose another name; nothing was written."
         raise StoreError(f"{path}: exists already, and is not a run of rods. {how}")

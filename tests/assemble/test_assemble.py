@@ -97,9 +97,9 @@ def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
 
     stages = (StageSettings(name="a", epochs=2), StageSettings(name="b", expand=True))
     assert of(stages=stages, scenarios=2) == (
-        "Training tasks: 9. Held-out tasks: 2. Variants are made in stages.1, which begins "
-        "after 6 updates. Fewer than 4 held-out scenarios rarely show a difference: write more "
-        "tasks, or raise env.held_out."
+        "Training tasks: 9. Held-out tasks: 2. Variants are made in the stage b (stages.1), "
+        "which begins after 6 updates. Fewer than 4 held-out scenarios rarely show a difference: "
+        "write more tasks, or raise env.held_out."
     )
     assert "So this run makes none: raise updates" in of(stages=stages, updates=6)
     assert of(stages=stages[1:]).endswith("which begins with the first update.")

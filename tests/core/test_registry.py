@@ -176,6 +176,7 @@ x = ToolClasses("desk", [Desk])
         ("import json\njson.loads(3)", r": TypeError in broken.py, line 2: the JSON object"),
         ("raise SystemExit(2)", r": SystemExit in broken.py, line 1: 2\.$"),
         ("import os\nrooms = 3", r": ./broken\.py has no 'x'\. It has 'rooms'\.$"),
+        ("from __future__ import annotations\nx_s = 3", r".*It has 'x_s'\.$"),
         ("xs = 3", r": ./broken\.py has no 'x'\. It has 'xs'\.$"),
         ("", r": ./broken\.py has no 'x'\. It has no names\.$"),
         ("raise ValueError('odd.')", r": ValueError in broken.py, line 1: odd\.$"),

@@ -73,7 +73,7 @@ def test_manifest_says_what_ran_and_names_no_folder(tmp_path):
     assert saved["finished"] is None
     run.finish()
     assert RunDirectory.open(path).manifest["finished"]
-    with pytest.raises(StoreError, match="this run exists already"):
+    with pytest.raises(StoreError, match="this run of `rods train` exists already"):
         RunDirectory.create(path, RunConfig())
 
 
@@ -405,8 +405,9 @@ def test_a_damaged_line_within_the_log_is_named(run):
 def test_a_command_to_continue_quotes_the_folder(tmp_path):
     folder = tmp_path / "my second run"
     folder.mkdir()
-    (folder / "manifest.json").touch()
-    with pytest.raises(StoreError, match=f"`rods train --resume '{folder}'`"):
+    manifest = '{"rods": "0", "digest": "", "config": {}, "kind": "sft"}'
+    (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+    with pytest.raises(StoreError, match=f"`rods sft --resume '{folder}'`"):
         require_free(folder)
 
 

@@ -508,9 +508,13 @@ def test_an_object_of_lists_that_differ_in_length_is_named(
         ({**MESSAGES[0], "messages": ["hi"]}, "an entry of messages is 'hi', expected an object"),
         ({**MESSAGES[0], "tools": ["hi"]}, "an entry of tools is 'hi', expected an object"),
         ({"pieces": ["hi"]}, "an entry of pieces is 'hi', expected a list"),
+        (
+            TASKS[0],
+            "this is a task, not a solved conversation. Make these first: `rods demonstrate",
+        ),
         (STEPS[0], "expected either `pieces` or `messages`; trajectories only as Parquet"),
     ],
-    ids=["messages", "tools", "pieces", "trajectory"],
+    ids=["messages", "tools", "pieces", "task", "trajectory"],
 )
 def test_a_demonstration_of_another_kind_is_named(row: Row, said: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=rf"x\.jsonl, row 1: .*{said}"):

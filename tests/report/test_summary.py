@@ -20,7 +20,8 @@ from rods.errors import StoreError
 from rods.evaluation.grid import Grid, load_grid
 from rods.report.compare import compare_runs
 from rods.report.experiment import Experiment
-from rods.report.run_data import RunData, load_run
+from rods.report.panels import facts as tiles
+from rods.report.run_data import JudgedGroup, RunData, StepRow, load_run
 from rods.report.summary import runs_at
 
 GRID = """
@@ -194,3 +195,28 @@ def test_the_kept_summaries_stay_small() -> None:
     kept = [path for path in (ROOT / "experiments").rglob("*") if path.is_file()]
     data = [path for path in kept if path.suffix in (".json", ".gz")]
     assert len(data) > 20 and sum(path.stat().st_size for path in data) < 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("stage", "region", "curriculum", "said"),
+    [
+        ("all", "hard", "rods", True),
+        ("all", "boundary", "rods", False),
+        ("format", "hard", "rods", False),
+        ("all", "hard", "static", False),
+    ],
+)
+def test_a_run_without_variants_states_why(
+    stage: str, region: str, curriculum: str, said: bool
+) -> None:
+    config = {
+        "curriculum": curriculum,
+        "boundary": {"low": 0.2, "high": 0.85},
+        "stages": [{"name": "format", "expand": False}, {"name": "all", "expand": True}],
+    }
+    judged = JudgedGroup(task_id="a", rbar=0.05, variance=0.01, region=region)
+    step = StepRow(step=0, numbers={}, stage=stage, judgements=(judged,))
+    found = tiles(RunData(Path("run"), {"config": config}, (step,)))
+    details = [tile.detail for tile in found if tile.label == "variants"]
+    assert len(details) == said
+    assert all("(0.2 to 0.85), mean progress 0.05. A weak model" in text for text in details)

@@ -28,16 +28,16 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 405),
-    "other modules at the top": Budget(TOP, 2_800, 3_063),
+    "other modules at the top": Budget(TOP, 2_800, 3_067),
     "config": Budget(("config",), 1_500, 1_617),
     "rollout": Budget(("rollout",), 1_800, 1_949),
     "curriculum": Budget(("curriculum",), 1_200, 1_617),
     "synthesis": Budget(("synthesis",), 5_300, 7_659),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_934),
-    "trainers": Budget(("trainers",), 4_000, 4_565),
+    "trainers": Budget(("trainers",), 4_000, 4_570),
     "engines": Budget(("engines",), 3_000, 3_674),
-    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_656),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_448),
+    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_674),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_450),
     "envs": Budget(("envs",), 9_000, 9_744, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_003),
     "view": Budget(("view",), 1_100, 1_180),
@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_528),
     "suites": Budget(("suites",), 1_900, 1_751),
-    "all of src/rods": Budget((".",), 56_000, 67_168, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 67_197, ("envs/repo/repositories",)),
 }
 
 

@@ -447,7 +447,7 @@ def test_of_two_that_start_at_once_one_learns(
     open_ = sft._open  # pyright: ignore
     monkeypatch.setattr(sft, "_open", slow_open)
     assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 2
-    assert "this run exists already" in capsys.readouterr().err
+    assert "this run of `rods train` exists already" in capsys.readouterr().err
     assert RunDirectory.open(out).config.seed == 5
 
 

@@ -224,7 +224,8 @@ def outlook(config: RunConfig, splits: Splits) -> str:
         growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
         first = sum(steps[:growing])
         text += f"At most {counted(config.updates, 'update')}. " if config.updates else ""
-        text += f"Variants are made in stages.{growing}, which begins "
+        name = config.stages[growing].name
+        text += f"Variants are made in the stage {name} (stages.{growing}), which begins "
         text += f"after {counted(first, 'update')}. " if first else "with the first update. "
         if 0 < config.updates <= first:
             text += "So this run makes none: raise updates, or shorten the stages before. "

@@ -105,7 +105,8 @@ def splits_of(config: RunConfig, environment: Any = None) -> Splits:
         if wrong := next((t for t in variants if t.provenance.scenario in theirs), None):
             raise ConfigError(
                 f"static.variants: task {wrong.id} is of scenario {wrong.provenance.scenario}, "
-                "which is held out. Make variants of the training split: rods synth."
+                "which this run holds out. Make the variants again with the run's own recipe and "
+                "env.held_out: `rods synth`."
             )
         originals = [*originals, *variants]
     return Splits(train, originals, held_out, split.digest, skipped)

@@ -357,6 +357,8 @@ def facts(run: RunData) -> list[Tile]:
     if made.tried:
         counts = f"{made.accepted} accepted of {made.tried} tried"
         found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", counts))
+    elif missed := run.missed:
+        found.append(Tile("0", "variants", missed))
     if run.epochs and (run.injected or made.tried):
         gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())

@@ -192,6 +192,22 @@ class RunData:
         """Variants that left it."""
         return sum(sum(e.retired.values()) for e in self.epochs)
 
+    @property
+    def missed(self) -> str:
+        """Why no task was on the boundary of a stage that makes variants; else empty."""
+        stages = cast("list[dict[str, Any]]", self.setting("stages") or [])
+        growing = {str(stage["name"]) for stage in stages if stage.get("expand")}
+        judged = [j for row in self.steps if row.stage in growing for j in row.judgements]
+        on_boundary = any(judgement.region == "boundary" for judgement in judged)
+        if self.setting("curriculum") != "rods" or not judged or on_boundary:
+            return ""
+        low, high = self.setting("boundary.low"), self.setting("boundary.high")
+        return (
+            f"no task was on the boundary ({low} to {high}), mean progress "
+            f"{fmean(judgement.rbar for judgement in judged):.2f}. A weak model needs more "
+            "demonstrations (docs/guides/cold-start.md), a strong one harder tasks"
+        )
+
     def quarters(self, key: str) -> tuple[float, float] | None:
         """Means of a number over the first and the last quarter of the steps that have it."""
         values = [row.numbers[key] for row in self.steps if key in row.numbers]

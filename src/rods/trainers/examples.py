@@ -174,6 +174,11 @@ def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
     """
     data = cast("dict[str, Any]", row if isinstance(row, dict) else {})
     pieces, chat = data.get("pieces"), data.get("messages")
+    if "turns" in data and "world" in data:
+        raise ValueError(
+            "this is a task, not a solved conversation. Make these first: `rods demonstrate "
+            "--env.tasks FILE --out cold.parquet`."
+        )
     if (pieces is None) == (chat is None) or "spans" in data:  # a trajectory's ids would be lost
         raise ValueError("expected either `pieces` or `messages`; trajectories only as Parquet.")
     if pieces is not None:

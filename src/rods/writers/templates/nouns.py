@@ -39,7 +39,7 @@ def noun_phrase(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, s
     phrase = _P["around"].sub("", about)  # the new phone number, ID of the duplicate ticket
     if " " in phrase and re.search(rf"\b{re.escape(phrase)}\b", base):
         return phrase, ""
-    which = re.match(r"which (\w+)", about)  # `sku` says which item of `Restock an item`
+    which = re.match(r"which (\w+)", about)  # `sku` says which item of `Ship an item`
     if which and re.search(rf"\ban? {which[1]}\b", base):
         return which[1], ""
     if re.search(rf"\b{noun(name)}\b", base) and not _P["before"].match(noun(name)):
