@@ -20,7 +20,8 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 FILES = {"README.md", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
-VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "eval", "chat", "export")
+VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "train", "compare",
+         "eval", "chat", "export")  # fmt: skip
 SMALL = {
     "synth": "--n 4",
     "demonstrate": "--n 60 --model tiny",
