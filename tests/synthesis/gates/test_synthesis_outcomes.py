@@ -73,9 +73,28 @@ def test_an_answer_of_no_is_no_failure(result: object) -> None:
     assert not reports_failure(CALL, ToolResult(json.dumps(result)))
 
 
-def test_a_question_may_be_answered_with_no() -> None:
-    assert not reports_failure(ToolCall("am_i_logged_in"), ToolResult('{"login_status": false}'))
-    assert reports_failure(ToolCall("am_i_logged_in"), ToolResult("no", failed=True))
+@pytest.mark.parametrize(
+    ("result", "failure"),
+    [
+        ({"login_status": False}, False),
+        ({"status": "denied"}, False),
+        ({"valid": False}, False),
+        ({"last_error": "E5"}, False),
+        ({"was_successful": False}, False),
+        ({"success": True}, False),
+        ({"error": ""}, False),
+        ({"success": False}, True),
+        ({"Success": False}, True),
+        ({"succeeded": False}, True),
+        ({"error": "the engine is off"}, True),
+    ],
+)
+def test_a_call_without_arguments_may_be_answered_with_no_but_not_fail(
+    result: dict[str, object], failure: bool
+) -> None:
+    call = ToolCall("log_out")
+    assert reports_failure(call, ToolResult(json.dumps(result))) is failure
+    assert reports_failure(call, ToolResult("no", failed=True))
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ _OUTCOMES = {"ok", "okay", "done", "result", "status", "accepted", "allowed", "a
 }  # fmt: skip
 """Words of fields that state by a boolean whether a call did what it was asked to."""
 _FAULTS = {"error", "errors", "exception", "failed", "failure", "fault"}
+_OF_THE_CALL = {"success", "succeeded", "error", "exception"}
+"""Fields that speak of the call itself, whatever it asked."""
 _MESSAGES = {"message", "status", "result", "detail", "details", "reason", "response"}
 _FAILED = re.compile(
     r"(?:error|fail(?:ed|ure)|invalid|denied|unable|cannot|can't|could not|no such|unauthori[sz]ed"
@@ -109,11 +111,10 @@ def failure_fields(call: ToolCall, result: ToolResult) -> frozenset[str]:
     """Names of the top-level fields of a result that say that the call failed.
 
     `success` is false, `failure` is filled, or `status` begins with a word such as `denied`. A call
-    without arguments is a question, to which `false` is an answer; and a field that repeats an
-    argument says nothing: `report_fault(note="broken")` may return `{"fault": "broken"}`.
+    without arguments may be a question, to which `login_status: false` is an answer, so only
+    `_OF_THE_CALL` counts there. A field that repeats an argument says nothing:
+    `report_fault(note="broken")` may return `{"fault": "broken"}`.
     """
-    if not call.arguments:
-        return frozenset()
     given = leaves(dict(call.arguments))
     known = {leaf.value for leaf in given if isinstance(leaf.value, str)}
     return frozenset(
@@ -121,6 +122,7 @@ def failure_fields(call: ToolCall, result: ToolResult) -> frozenset[str]:
         for leaf in read_result(result.content)[1]
         if len(leaf.path) == 1 and _is_failure(leaf)
         if leaf.value not in known and leaf not in given
+        if call.arguments or str(leaf.path[0]).lower() in _OF_THE_CALL
     )
 
 
