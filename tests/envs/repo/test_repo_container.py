@@ -233,6 +233,12 @@ FOOLING: dict[str, dict[str, str]] = {
                            "[:] = [[f'test_it.py::test_{t}', w, 'passed'] for t in ('half', 'kept')"
                            "\n                for w in ('setup', 'call', 'teardown')]\n            "
                            "type(one).pytest_runtest_logreport = lambda *a, **k: None\n"},
+    "longer names of its tests": {"code_of_it.py": "import gc\ndef half(n):\n    for one in "
+                                 "gc.get_objects():\n        if type(one).__name__ == 'Witness':"
+                                 "\n            one.outcomes[:] = [[f'test_it.py::test_{t} x', w, "
+                                 "'passed'] for t in ('half', 'kept')\n                for w in ("
+                                 "'setup', 'call', 'teardown')]\n            type(one)."
+                                 "pytest_runtest_logreport = lambda *a, **k: None\n"},
     "ended at exit": {"code_of_it.py": CODE + "import atexit, os, threading\natexit.register("
                       "lambda: os._exit(0))\nthreading.Timer(0.1, lambda: os._exit(0)).start()\n"},
     "reading what is expected": {"code_of_it.py": "import re, glob, subprocess\ndef half(n):\n"
@@ -507,6 +513,35 @@ def test_only_a_test_whose_phases_all_passed_counts(outcomes: list[str], fine: b
     rows = [["t.py::test", phase, outcome] for phase, outcome in zip("abc", outcomes, strict=False)]
     report = {"outcomes": rows, "claims": [["t.py::test", 0, "2"]]}
     assert passed(report, withheld) == ({"t.py::test"} if fine else set())
+
+
+NAME = "t.py::test"
+
+
+@pytest.mark.parametrize(
+    ("test", "claim"),
+    [
+        *((f"{NAME}{more}", None) for more in (" x", "\tx", "\u00a0x", "\u2028")),
+        *((f" {NAME}", None), ("", None), ("\ud800", None)),
+        *((NAME, [NAME, number, "2"]) for number in (1, 9, -1, 10**30)),
+        *((NAME, [NAME, 0, text]) for text in ("2\x00", "\ud800", "9**9**9", "(" * 10**5, "")),
+        *((NAME, [NAME, 0, value]) for value in ("1" + "0" * 400, "-1" + "0" * 400)),
+    ],
+)
+@pytest.mark.parametrize("value", ["2", "pytest.approx(2.0)"])
+def test_a_forged_report_proves_nothing(test: str, claim: list[object] | None, value: str) -> None:
+    """Code under test can write all of it but the value, which it does not know."""
+    withheld = withhold({"t.py": f"def test():\n    assert f() == {value}\n"})
+    rows = [[test, phase, "passed"] for phase in ("setup", "call", "teardown")]
+    given = json.dumps({"outcomes": rows, "claims": [claim] if claim else []})
+    report = read_report(f"mbegan\nm{given}", "m")
+    assert report is not None and NAME not in passed(report, withheld)
+
+
+@pytest.mark.parametrize("number", ["null", '"0"', '"x"', "0.5", "NaN", "1e999", "true", "[0]"])
+def test_a_report_whose_claims_have_no_number_is_none(number: str) -> None:
+    given = f'{{"outcomes": [], "claims": [["{NAME}", {number}, "2"]]}}'
+    assert read_report(f"mbegan\nm{given}", "m") is None
 
 
 BROKEN = ("{}", "[1]", '{"outcomes": [[1]], "claims": []}', '{"outcomes": 3, "claims": []}', "x")
