@@ -752,6 +752,12 @@ def test_a_percent_sign_is_read_by_the_reference_and_the_question() -> None:
         ("50%", "50", percent, True),
         ("50%", "0.5", percent, False),
         ("0.5%", "0.5", percent, True),
+        ("50 pct", "50", "", False),
+        ("50 pct", "0.5", "", True),
+        ("50 pct.", "50%", "", True),
+        ("50%", "50", "Write 1/2 as percent.", True),
+        ("50%", "50", "Round it to the nearest tenth of a percent.", True),
+        ("50%", "50", "What is 5 times 10? Not 20% of it.", False),
     ]:
         assert (math_verdict(answer, reference, asked) == "right") is right, (answer, reference)
 

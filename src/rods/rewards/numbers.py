@@ -77,7 +77,7 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\div(?![A-Za-z])|\bdivided by\b", "/"),
         (rf"(?<=\d){_SPACE}+(?=\d+\s*/\s*\d|\\frac)", "&"),  # a mixed number: 1 1/2
         (r"(?<=\d)\s*\\?%", "%"),
-        (r"(?<=\d)\s*per\s?cent\b", "%"),
+        (r"(?<=\d)\s*(?:per\s?cent|pct)\b", "%"),
         (r"(?<=\d)\s*\^\s*\{?\s*(?:th|st|nd|rd)\b\s*\}?", ""),
         (rf"{_UNSEEN}+", " "),
         (r",? (?:and|or) | ?, | ,|;", ";"),  # a comma of lists alone

@@ -304,8 +304,8 @@ def _same_number(mine: Number, theirs: Number, question: str) -> bool:
 
 
 _ASKS_PERCENT = re.compile(
-    r"\b(?:what|which|how many|as an?|in|the|nearest|find|calculate|compute|determine|express)"
-    r"\s+(?:[A-Za-z]+\s+){0,2}(?:percent|\\?%)",
+    r"\b(?:what|which|how many|as(?: an?)?|in|the|nearest|find|calculate|compute|determine|express)"
+    r"\s+(?:[A-Za-z]+\s+){0,2}(?:of an?\s+)?(?:percent|\\?%)",
     re.IGNORECASE,
 )
 
