@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from policy_server import TEMPLATE, SomeAdapters
 from rods.assemble import train
 from rods.config import parse_config
 from rods.config.checks import require
+from rods.config.engine import KEY_VARIABLE
 from rods.engines.options import EngineOptions
 from rods.engines.vllm import HOST, LORA, ROUTES, VllmEngine
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
@@ -85,6 +87,40 @@ def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_p
     ]
     assert asked[2][2] == asked[1][2] and asked[2][2].endswith("-3")
     assert not made._folder.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variable", "options", "key"),
+    [("", {}, None), ("theirs", {}, "theirs"), ("theirs", {"api-key": "own"}, "own")],
+)
+def test_a_server_answers_its_run_alone(
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    options: dict[str, str],
+    key: str | None,
+) -> None:
+    """A web page that is open on this machine could send requests to loopback, too."""
+    monkeypatch.setenv(KEY_VARIABLE, variable)
+    made = engine(command, options=options)
+    assert key in (None, made._key) and len(made._key) > 2
+
+    async def go() -> None:
+        await made.start()
+        async with httpx.AsyncClient(trust_env=False) as stranger:
+            for shown in ({}, {"Authorization": "Bearer none"}):
+                answer = await stranger.get(f"{made.settings.url}/models", headers=shown)
+                assert answer.status_code == 401
+                asked = stranger.post(f"{made.settings.url}/load_lora_adapter", headers=shown)
+                assert (await asked).status_code == 401
+        await made.open(1).generate([1, 2], 4, 1.0)
+        await made.close()
+
+    asyncio.run(go())
+    given = dict(zip(made._command[3::2], made._command[4::2], strict=False))
+    assert given["--allowed-origins"] == "[]"
+    assert options or made._key not in " ".join(made._command)  # others can read it
 
 
 def test_an_engine_that_is_never_closed_leaves_no_folder(command: str) -> None:

@@ -28,7 +28,18 @@ class Handler(BaseHTTPRequestHandler):
         cls.asked.append(what)
         Path(os.environ["FAKE_VLLM_NOTES"]).write_text(json.dumps(cls.asked))
 
+    def _known(self) -> bool:
+        """As vLLM: what lies below /v1 needs the key, if there is one."""
+        key = os.environ.get("VLLM_API_KEY")
+        shown = self.headers.get("Authorization")
+        if not key or not self.path.startswith("/v1") or shown == f"Bearer {key}":
+            return True
+        self.send_error(401)
+        return False
+
     def do_GET(self) -> None:
+        if not self._known():
+            return
         if self.path != "/v1/models":
             self.send_error(404)
             return
@@ -37,6 +48,8 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({"data": [model]})
 
     def do_POST(self) -> None:
+        if not self._known():
+            return
         asked = urlsplit(self.path)
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         named = body.get("model") or body.get("lora_name")

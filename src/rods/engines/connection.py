@@ -61,11 +61,11 @@ class _Client(openai.DefaultAsyncHttpxClient):
 class Connection:
     """One server. Make it on the event loop on which it is used."""
 
-    def __init__(self, url: str, seconds: float) -> None:
+    def __init__(self, url: str, seconds: float, key: str = "") -> None:
         """Prepare; nothing is sent yet.
 
-        `url` goes up to and with /v1, and one answer may take so many `seconds`. Raises
-        `ConfigError` where the URL or the key cannot be used.
+        `url` goes up to and with /v1, and one answer may take so many `seconds`. An empty `key` is
+        that of the environment variable. Raises `ConfigError` where URL or key cannot be used.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -75,7 +75,7 @@ class Connection:
             )
         self.url = url.rstrip("/")
         self._root = self.url.removesuffix("/v1")
-        self._key, self._seconds = read_key(KEY_VARIABLE), seconds
+        self._key, self._seconds = key or read_key(KEY_VARIABLE), seconds
         self._api = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key or "none",  # else the package would send another service's key

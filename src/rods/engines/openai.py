@@ -66,6 +66,8 @@ class OpenAIEngine(Engine):
         """Version of the weights that were handed over last."""
         self._model = settings.model
         self._connection: Connection | None = None
+        self._key = ""
+        """Of a server that the run starts; empty: that of the environment variable."""
 
     @property
     def version(self) -> int:
@@ -91,7 +93,7 @@ class OpenAIEngine(Engine):
     async def start(self) -> None:
         """Connect, and look at what the server can do."""
         settings = self.settings
-        self._connection = connection = Connection(settings.url, settings.timeout)
+        self._connection = connection = Connection(settings.url, settings.timeout, self._key)
         owner, folder = await self._choose_model(), Path(settings.folder)
         if settings.weights == "folder":
             self._handover = Folder(connection, folder, self.half)

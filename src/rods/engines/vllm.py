@@ -23,10 +23,13 @@ from pathlib import Path
 
 import torch
 
+from rods.config.engine import KEY_VARIABLE
 from rods.engines.openai import OpenAIEngine
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
+from rods.infra.guard import new_token
 from rods.infra.leash import leashed
+from rods.infra.service import read_key
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,6 +72,8 @@ class VllmEngine(OpenAIEngine):
         update = {"url": f"http://{HOST}:{self._port}/v1", "folder": str(self._folder)}
         its = settings.model_copy(update=update | {"model": NAME, "weights": way})
         super().__init__(its, options.template, config.rollout, options.half)
+        # Pages that are open in a browser can send requests to loopback, and would get answers.
+        self._key = settings.vllm.options.get("api-key") or read_key(KEY_VARIABLE) or new_token()
         self._command = _command(options, way, self._port)
         self._allowed = LORA.copy() if way == "lora" else {}
         self._allowed |= ROUTES if settings.vllm.sleep else {}
@@ -88,7 +93,7 @@ class VllmEngine(OpenAIEngine):
                 stdin=asyncio.subprocess.PIPE,
                 stdout=out,
                 stderr=out,
-                env={**os.environ, **self._allowed},
+                env={**os.environ, **self._allowed, "VLLM_API_KEY": self._key},
                 start_new_session=True,  # Ctrl-C is for the run, which then ends it
             )
         await self._answering(log)
@@ -159,6 +164,7 @@ def _command(options: EngineOptions, way: str, port: int) -> list[str]:
         "max-num-seqs": str(config.rollout.concurrency),
         "dtype": "bfloat16" if options.half else "float32",
         "logprobs-mode": "processed_logprobs",
+        "allowed-origins": "[]",
         "generation-config": "vllm",  # else the model's own sampling defaults come in
     }
     if options.device.startswith("cuda"):
