@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rods.envs.questions.files import load_question_tasks
+from rods.registry import recipe_file
 from rods.reward import score
 from rods.rewards import get_reward
 from rods.rewards.answers import final_answer, judge_answer
@@ -382,6 +383,8 @@ Oslo :=  solo
 3:30 \text{ PM} :=  3:30 \text{ AM}
 101_2 :=  101_3  |  101_{10}  |  5_{10}  |  110_2  |  5  |  101.0
 2A_{16} :=  2A_{15}  |  2B_{16}
+3:4 :=  6/8  |  \frac{6}{8}  |  4/3
+3,4 :=  \frac{7\pm1}{2}  |  \frac{7\mp 1}{2}
 12:30 :=  2/5  |  0.4  |  12/30  |  1230  |  12.30  |  30:12
 x=1,y=2 :=  x=2,y=1  |  y=1,x=2  |  (2,1)  |  x=1  |  x=1,y=2,z=3  |  2,1
 x=\sqrt{2}, y=1 :=  x=1,y=\sqrt{2}
@@ -569,6 +572,13 @@ def test_the_boxed_expression_of_a_question_of_a_file_does_not_pay(
         for task in tasks
     ]
     assert all(done.parts["correct"] == 1 for done in honest)
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_released_scorer_that_takes_copies_says_so_in_its_recipe(name: str) -> None:
+    page = recipe_file(name).with_name("README.md").read_text(encoding="utf-8")
+    fooled = " ".join(page.partition("## What fools it")[2].split())
+    assert "boxed sum of the question is right" in fooled and "`retool`" in fooled
 
 
 NOTHING = [

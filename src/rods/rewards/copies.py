@@ -35,7 +35,8 @@ _RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)
 _LISTED = re.compile(r"[,;\[]|\\\{|\\begin")
 _SUM = re.compile(
     r"(?:(?<![\w.}\\^_!])|(?<=\\\\)|(?<=matrix}))\d{1,60}"
-    r"(?:[+-]\d{1,60}(?![\w.^(/!*]|\\(?!\\|end))|(?:\*|\\cdot|\\times)\d{1,60}(?![\w.^!]))",
+    r"(?:(?:[+-]|\\[mp][pm])\d{1,60}(?![\w.^(/!*]|\\(?!\\|end))"
+    r"|(?:\*|\\cdot|\\times)\d{1,60}(?![\w.^!]))",
     re.ASCII,
 )
 _QUOTIENT = re.compile(

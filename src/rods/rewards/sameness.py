@@ -211,7 +211,9 @@ def _is_quotient(mine: str, ratio: str) -> bool:
     """Whether a number is what a ratio of two numbers comes to."""
     quotient = number_of(ratio.replace(":", "/")) if ratio.count(":") == 1 else None
     given = number_of(mine)
-    return bool(quotient and given and given.value == quotient.value)
+    if quotient is None or given is None:
+        return False
+    return given.value == quotient.value and (given.reduced or not quotient.reduced)
 
 
 def _say(right: bool) -> Verdict:
