@@ -107,7 +107,8 @@ class TrainSettings(Settings):
     needs tasks whose ground truth has calls."""
     loss: Literal["clipped", "gspo"] = "clipped"
     """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: GSPO-token, one ratio of
-    the whole sequence and each token's own gradient, which keeps credit by turn, call or token."""
+    all tokens of a trajectory that carry loss and each token's own gradient, which keeps credit by
+    turn, call or token. A token whose credit is 0 carries none."""
     clip_low: float = Field(default=0.2, ge=0)
     """Lower clip range: the ratio of new to old probability is clipped at 1 - this, 0 or more."""
     clip_high: float = Field(default=0.28, ge=0)
