@@ -140,10 +140,10 @@ class _Near:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, float):
-            known = isinstance(other, int) and abs(other) <= sys.float_info.max
-            other = float(other) if known else math.nan
-        return math.isclose(self.value, other, rel_tol=1e-6, abs_tol=1e-12)
+        if not isinstance(other, int | float):
+            return False
+        fits = isinstance(other, float) or abs(other) <= sys.float_info.max  # else `isclose` raises
+        return fits and math.isclose(self.value, other, rel_tol=1e-6, abs_tol=1e-12)
 
 
 def _literal(given: ast.expr | str) -> object:
