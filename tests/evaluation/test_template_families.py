@@ -24,7 +24,7 @@ from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
 from rods.trainers.examples import encode_row
-from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
+from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
 from verbs import rods
 
 LS = ToolSpec("ls", "List.", {"type": "object", "properties": {"a": {"type": "string"}}})
@@ -51,6 +51,29 @@ def test_a_join_without_the_result_is_refused(text: Any, closed: bool) -> None:
     mixed = [Message("user", "go on"), *RESULTS]
     with pytest.raises(PolicyError, match="leaves out the text of tool messages"):
         template(text).increment(mixed)
+
+
+CUTS = {
+    "the first 2,000 letters": "m.content[:2000]",
+    "both ends": "(m.content[:99] ~ '...' ~ m.content[-99:]) if m.content | length > 200"
+    " else m.content",
+    "behind a thought": "m.content.split('</think>')[-1]",
+    "the last line": "m.content.split('\\n')[-1]",
+    "no tags": "m.content | striptags",
+    "small letters": "m.content | lower",
+}
+"""What templates could show of a message: all of a short one."""
+
+
+@pytest.mark.parametrize("role", ["tool", "user", "system"])
+@pytest.mark.parametrize("kind", CUTS)
+def test_a_template_that_cuts_or_edits_texts_is_refused(kind: str, role: Role) -> None:
+    cut = f"<|im_start|>{role}\n{{{{ {CUTS[kind]} }}}}<|im_end|>\n"
+    one = template(families.turns(cut).replace("m.role == 'tool'", f"m.role == '{role}'"))
+    with pytest.raises(PolicyError, match=f"leaves out the text of {role} messages"):
+        if role == "tool":
+            one.increment([Message(role, "42")])
+        one.prompt([Message(role, "42"), Message("user", "42")])
 
 
 def test_a_prompt_without_its_instructions_is_refused() -> None:
@@ -123,6 +146,8 @@ CHECKED: dict[str, tuple[Any, str, bool, str]] = {
     "llama": (families.LLAMA31, "llama", True, "can be used with them"),
     "llama by hermes": (families.LLAMA31, "hermes", True, 'take model.dialect = "llama"'),
     "hermes by pythonic": (CHATML, "pythonic", True, 'take model.dialect = "hermes"'),
+    "no calls": (families.turns(families.RESULT, call=""), "hermes", True, "writes no calls, so"),
+    "cut": (families.turns("{{ m.content[:99] }}<|im_end|>"), "hermes", False, "or a part of it"),
     "deepseek": (families.DEEPSEEK, "hermes", False, '"two calls"|"two rounds of results"'),
 }
 

@@ -28,6 +28,9 @@ from rods.errors import PolicyError
 from rods.types import Message, Role, ToolCall, ToolSpec
 
 _MARK = "rods0mark0of0the0assistant"
+_WORDS = 200
+"""Words of a probe, which show whether a template cuts or edits a text."""
+_PROBE = re.compile(r"Rods0\d+Text\d{3}")
 _TAG = re.compile(r"<(/?)([A-Za-z_]\w*)>")
 _LAST = re.compile(r"(?:</?[A-Za-z_]\w*>|\s)+\Z")
 _ROLES = ("assistant", "model", "bot")
@@ -194,23 +197,24 @@ class ChatTemplate:
         render: Callable[[Sequence[Message]], str],
         called: bool = False,
     ) -> None:
-        """Refuse messages of roles of which the template leaves one out; each case is tried once.
+        """Refuse messages of roles of which the template leaves out a text, once for each case.
 
-        Marks stand in the place of the texts, because templates trim and escape what they show.
+        Probes stand in the place of the texts, because templates trim and escape what they show.
         """
         silent = [not m.content.strip() or bool(m.calls) for m in messages]
         case = (*(zip((m.role for m in messages), silent, strict=True)), bool(tools), called)
         if case not in self._lost:
-            marks = [f"rods0text{i}of0the0conversation" for i in range(len(messages))]
-            pairs = list(zip(messages, marks, silent, strict=True))
-            text = render([m if quiet else replace(m, content=mark) for m, mark, quiet in pairs])
-            lost = (m.role for m, mark, quiet in pairs if not quiet and mark not in text)
+            probes = [_probe(message.role, place) for place, message in enumerate(messages)]
+            held = list(zip(messages, probes, silent, strict=True))
+            text = render([m if quiet else replace(m, content=one) for m, one, quiet in held])
+            there = {*_PROBE.findall(text)}
+            lost = (m.role for m, one, q in held if not q and {*_PROBE.findall(one)} - there)
             self._lost[case] = next(lost, "")
         if self._lost[case]:
             raise PolicyError(
-                f"the chat template leaves out the text of {self._lost[case]} messages, so the "
-                "policy would never read it. Put a chat_template.jinja that shows them into the "
-                "model's folder."
+                f"the chat template leaves out the text of {self._lost[case]} messages, or a part "
+                "of it, so the policy would never read it. Put a chat_template.jinja that shows "
+                "them whole into the model's folder."
             )
 
     @cached_property
@@ -339,6 +343,12 @@ class ChatTemplate:
 
 
 # -- what templates read, and the tags with which they begin the assistant's message ------------
+
+
+def _probe(role: Role, place: int) -> str:
+    """Words that a template must show, in lines and tags; one of the assistant, who thinks."""
+    first, tag, *more = (f"Rods0{place}Text{number:03}" for number in range(_WORDS))
+    return first if role == "assistant" else "\n".join([f"{first} </think> <{tag}>", *more])
 
 
 def _rows(
