@@ -46,10 +46,23 @@ RIGHT = table(r"""
     |  1.3\times10^{1}  |  1.3 \cdot 10^1  |  **13**  |  013  |  \displaystyle 13
     |  x=13\text{ cm}  |  13~\text{cm}  |  13\;\text{hours}  |  \boldsymbol{13}  |  {\bf 13}
     |  13 = x  |  The answer is 13  |  the final answer is: 13.  |  Answer: 13  |  \text{Answer: }13
-    |  13\text{ m/s}  |  \underline{13}  |  13 units  |  $13.00
+    |  13\text{ m/s}  |  \underline{13}  |  13 units  |  $13.00  |  13^{\circ}C  |  US\$13  |  US$13
+    |  13^\circ\text{C}  |  13^{\circ}\mathrm{F}  |  13 US dollars
+2^{-99} :=  \frac{1}{2^{99}}  |  1/2^{99}
+3\cdot 2^{-50} :=  \frac{3}{2^{50}}
+1-2^{-99} :=  1-\frac{1}{2^{99}}
+x-2^{-99} :=  x-\frac{1}{2^{99}}
+[1-2^{-99},\infty) :=  [1-\frac{1}{2^{99}},\infty)
+\pi :=  3.141593
 1300 :=  1300  |  1,300  |  1{,}300  |  1\,300  |  1,\!300  |  1.3e3  |  1.3\times 10^3
     |  1,300.00  |  \$1,300  |  \$1300.00  |  1300 dollars  |  1,300\text{ dollars}
 1234567 :=  1,234,567  |  1{,}234{,}567  |  1\,234\,567  |  1,\!234,\!567
+1000\pi :=  1,000\pi  |  1{,}000\pi  |  1\,000\pi
+1,000\sqrt{3} :=  1000\sqrt{3}  |  1000 \sqrt3
+\frac{1100}{3} :=  1,100/3  |  \frac{1,100}{3}
+1/1,000,000 :=  1/1000000  |  \frac{1}{1,000,000}  |  10^{-6}
+2^{1,000} :=  2^{1000}
+1, 100\pi :=  1,100\pi  |  100\pi, 1
 1,1000 :=  1, 1\,000  |  1000, 1  |  (1,1{,}000)
 1000000 :=  1,000,000  |  10^6  |  1 million  |  1 \text{ million}  |  1\times10^6
 \frac{1}{2} :=  1/2  |  \frac12  |  \dfrac{1}{2}  |  \tfrac12  |  \frac 1 2  |  \frac{1}2  |  0.5
@@ -270,6 +283,7 @@ Simplify x*x*x*x. => x^4 :=  x*x*x*x
 Write seventeen in digits. => 17 :=  seventeen  |  Seventeen
 Is one or two even? => 2 :=  two
 Write $x \le 2$ in interval notation. => (-\infty,2] :=  x\le 2  |  2\ge x  |  x<=2
+Simplify $\sqrt{1,100}$. => 10\sqrt{11} :=  \sqrt{1100}  |  \sqrt{1,100}  |  \sqrt{1{,}100}
 Write $(1,2)$ as a column. => \begin{pmatrix}1\\2\end{pmatrix} :=  (1,2)
 Simplify $6 \over 8$. => \frac{3}{4} :=  6 \over 8
 """)  # noqa: RUF001
@@ -350,6 +364,11 @@ x>3 :=  x<3  |  3>x  |  y>3
 0.00000002 :=  0.00000001  |  0  |  0.0000000201
 1/2^98 :=  1/2^99  |  0  |  \frac{1}{2^{99}}  |  2^{-99}
 10^{-9} :=  10^{-10}  |  0
+1-\frac{1}{2^{98}} :=  1-\frac{1}{2^{99}}  |  1-2^{-99}  |  1
+x-\frac{1}{2^{98}} :=  x-\frac{1}{2^{99}}  |  x
+(1-\frac{1}{2^{98}},1) :=  (1-\frac{1}{2^{99}},1)  |  (1,1)
+1, 100\pi :=  1100\pi
+(1,100\pi) :=  1100\pi
 2^{-98} :=  2^{-99}
 \frac{\pi}{2^{60}} :=  \frac{\pi}{2^{61}}
 e^{-40} :=  e^{-41}  |  0
@@ -373,7 +392,8 @@ Oslo :=  solo
 60\text{ km/h} :=  60 mph  |  60 m/s  |  60 km
 5\text{ kg} :=  5 g  |  5 pounds
 \$30 :=  30 cents  |  30¢  |  €30
-€5 :=  5 dollars  |  \$5
+€5 :=  5 dollars  |  \$5  |  $5
+$5 :=  €5  |  5 euros  |  £5  |  5 cents
 2\pi\text{ cm} :=  2π m  |  2\pi\text{ cm}^2  |  2
 20^\circ\text{C} :=  20°F
 3h :=  3  |  3 \text{ cm}  |  3g

@@ -61,6 +61,7 @@ def holds_work(answer: str, reference: str) -> bool:
         if ";" in tidy(answer):
             return True
         kinds.append(_RELATIONS)
+    reference = reference.replace("^{-", "^{")  # 1/2^{9} leaves no more to be done than 2^{-9}
     return any(_more(kind, answer, reference) for kind in kinds)
 
 

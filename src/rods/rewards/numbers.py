@@ -6,9 +6,9 @@ Owns what counts as a number that is worked out. Reads and never evaluates, so n
     read_number(r"1\frac{1}{2} \text{ cm}").value       # Fraction(3, 2)
     read_number("2^{10}")               # None: still to be worked out
 
-A thousands separator is a comma between whole groups of three digits, without blanks, in a text
-that holds nothing but the number. So `0,100`, `1, 100` and `(1,100)` are lists. LaTeX also writes
-it `{,}`, `,\!` or `\,`. Nothing else joins digits: `1\;000` and `$1$ $3$` are two numbers.
+A thousands separator is a comma between whole groups of three digits, without blanks and never in
+a list. So `0,100`, `1, 100` and `(1,100)` are lists. LaTeX also writes it `{,}`, `,\!` or `\,`.
+Nothing else joins digits: `1\;000` and `$1$ $3$` are two numbers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ APART = "\x01"
 _SPACE = r"(?:\s|\\[,;:! ]|\\q?quad|~)"
 _UNSEEN = (
     rf"(?:{_SPACE}|\\(?:left|right)(?![a-z])|\\(?:thin|en)space|\^\{{?\\circ\}}?|\\degree|"
-    r"\\displaystyle|\\[()\[\]]|\\?\$)"
+    r"\\displaystyle|\\[()\[\]]|(?:\bUS)?\\?\$)"
 )
 """What changes no value; currencies are dollars here."""
 _GROUPED = re.compile(
@@ -120,6 +120,20 @@ def spelt(text: str) -> str:
     for old, new in _SPELT:
         text = old.sub(new, text)
     return text
+
+
+_LISTS = re.compile(r"[(\[;]|\\\{|\\[lL]?v?[lr]?angle|,\s|\s,|\b(?:and|or)\b|\A\s*\{")
+_SEPARATED = re.compile(r"(?<![\d.,_])(?<!_\{)[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
+
+
+def ungrouped(text: str, lists: bool = False) -> str:
+    """An expression without thousands separators; a number alone and, but for `lists`, a list stay.
+
+    `1,000x` is `1000x`.
+    """
+    if not lists and (_LISTS.search(text) or read_number(text)):
+        return text
+    return _SEPARATED.sub(lambda match: match[0].replace(",", ""), text)
 
 
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3}){1,20}"
@@ -193,8 +207,9 @@ _SET = r"\\(?:text(?:rm|bf|normal)?|mathrm|mbox|operatorname)\s*"
 _UNIT = re.compile(
     rf"(?P<body>.*[\d}}%)$]){_SPACE}*(?:"
     rf"{_SET}\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
-    rf"|(?P<short>th|st|nd|rd)|(?<=[\s~])(?P<words>[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
-    r"|\^\\circ\s*[CF]|[\u00a3\u00a5\u20a0-\u20cf]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
+    rf"|(?P<short>th|st|nd|rd)|(?<=[\s~])(?P<words>(?:US )?[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
+    r"|\^\{?\\circ\s*\}?\s*(?:\\(?:text|mathrm)\{)?[CF]\}?|[\u00a3\u00a5\u20a0-\u20cf]"
+    r"|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
     r"(?:\s*\^\s*\{?[23]\}?)?\$?\.?",
     re.DOTALL,
 )

@@ -33,6 +33,7 @@ from rods.rewards.numbers import (
     read_number,
     spelt,
     tidy,
+    ungrouped,
 )
 from rods.rewards.units import without_units
 from rods.rewards.verifier import LONGEST, Verdict, ask
@@ -87,7 +88,13 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         return "length"
     if (bare := without_units(answer, reference)) is None:
         return "wrong"
-    answer, reference = _in_order(*alike(*bare, question))
+    answer, reference = bare
+    if "," in answer + reference + question:
+        one, other = ungrouped(answer), ungrouped(reference)
+        if "," not in one + other:  # else 1,100x is two values, as the other one has several
+            answer, reference = one, other
+        question = f"{question}\n{ungrouped(question, lists=True)}"
+    answer, reference = _in_order(*alike(answer, reference, question))
     if "=" in answer and not adds_up(answer):
         return "wrong"
     if "=" not in reference or read_number(reference):  # else it is an equation

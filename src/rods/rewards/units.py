@@ -21,7 +21,7 @@ _NAMES = {
         "ms millisecond", "s sec second", "min minute", "h hr hour", "day", "week", "month",
         "year", "ml milliliter millilitre", "l liter litre", "mph", "km/h kph kmh",
         "kwh",
-        "am a.m. a.m", "pm p.m. p.m", "dollar usd \\$", "euro €", "cent ¢",
+        "am a.m. a.m", "pm p.m. p.m", "dollar usd \\$ $", "euro €", "cent ¢",
     ]
     for name in names.split()
 }  # fmt: skip
@@ -41,7 +41,7 @@ _INSIDE = re.compile(r"^\s*\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}\s*$")
 _NO_LETTERS = re.compile(r"\\(?:text|mathrm)\s*\{[^{}]*\}|\\[A-Za-z]+|.*=")
 _ONE = re.compile(r"\s*(?:(sq|cu)\w*\.?\s+)?([^\s^]+)(?:\s*\^\s*\{?([23])\}?)?\s*")
 _SIGN = re.compile(
-    r"\\\$|[£¥¢\u20a0-\u20cf]|\\circ\s*\}?\s*(?:\\(?:text|mathrm)\s*\{\s*)?[CF]\b"
+    r"\\\$|\A\s*\$(?=[^$]+\Z)|[£¥¢\u20a0-\u20cf]|\\circ\s*\}?\s*(?:\\(?:text|mathrm)\s*\{\s*)?[CF]\b"
     r"|\\circ(?![A-Za-z])|\\degree"
 )
 _EITHER = ({"pound", "lb"}, {"pound", "£"}, {"deg", "C"}, {"deg", "F"})

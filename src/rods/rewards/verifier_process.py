@@ -45,16 +45,30 @@ def judge(tool: Any, asked: dict[str, Any]) -> str:
 
 
 def near(gold: list[Any], answer: list[Any]) -> bool:
-    """Whether constants that the package calls equal differ by little beside their size, too.
+    """Whether what the package calls equal differs by little beside its size, or not at all.
 
     It rounds decimals to six places and takes a difference below 1e-15 for none.
     """
-    constants = [[e for e in texts if getattr(e, "is_number", False)] for texts in (gold, answer)]
-    if not all(constants):
+    wanted, given = (
+        next((e for e in found if hasattr(e, "args")), None) for found in (gold, answer)
+    )
+    return _near(wanted, given)
+
+
+def _near(wanted: Any, given: Any) -> bool:
+    """Of constants, of terms that differ by a constant, and of the ends of two intervals."""
+    both = (wanted, given)
+    if all(getattr(one, "is_Interval", False) for one in both):
+        return _near(wanted.start, given.start) and _near(wanted.end, given.end)
+    read = all(getattr(e, "is_Add", False) or getattr(e, "is_number", False) for e in both)
+    if not read or wanted == given:  # infinities have no difference
         return True
-    wanted, given = (found[0] for found in constants)
-    apart, size = (abs(value.evalf(20)) for value in (given - wanted, wanted))
-    return bool(apart <= size / 10_000 if size else not given.evalf(20))
+    exact = not any(atom.is_Float for one in both for atom in one.atoms())
+    if not wanted.is_number:
+        apart = (given - wanted).expand()
+        return not (exact and apart.is_number and apart.evalf(50))
+    apart, size = (abs(value.evalf(50)) for value in (given - wanted, wanted))
+    return bool(apart <= size * (1e-40 if exact else 1e-4) if size else not given.evalf(50))
 
 
 def serve(
