@@ -79,6 +79,18 @@ def test_calls_that_are_too_large_together_are_malformed() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_feedback_names_the_bound_that_was_passed(name: str) -> None:
+    dialect, much = structured(name), MAX_CHARACTERS * 2
+    many = json.dumps({str(number): number for number in range(much // 10)})
+    for value in (json.dumps("a" * much), json.dumps([1] * much), many):
+        parsed = dialect.parse(JSON[name](value), OFFERED, truncated=False)
+        assert f"more than {MAX_CHARACTERS}" in parsed.feedback, parsed.feedback
+    if name not in ("pythonic", "compact", "xml"):  # a mistake at the front is named as before
+        parsed = dialect.parse(JSON[name](f'{{1: "{"a" * much}"}}'), OFFERED, truncated=False)
+        assert "the JSON is not valid: Expecting property name" in parsed.feedback
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_calls_within_the_bound_are_read(name: str) -> None:
     deep = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)
     for value in (deep, json.dumps("a" * (MAX_CHARACTERS - 200)), "1e300", r'"\ud83d\ude00"'):

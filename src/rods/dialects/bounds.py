@@ -19,6 +19,7 @@ from rods.infra.text import inside
 from rods.types import ToolCall
 
 TOO_DEEP = f"the arguments are nested more than {MAX_DEPTH} deep"
+TOO_LARGE = f"the calls hold more than {MAX_CHARACTERS} characters and values"
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -41,7 +42,7 @@ def value_fault(value: object, depth: int = 0, shape: bool = False) -> str:
         texts, inner = inside(one)
         size += 1 + sum(map(len, texts))
         if size > MAX_CHARACTERS:
-            return f"the calls hold more than {MAX_CHARACTERS} characters and values"
+            return TOO_LARGE
         if not shape and (fault := _odd(one, texts)):
             return fault
         stack += [(item, depth + 1) for item in inner]

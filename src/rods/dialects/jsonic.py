@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
-from rods.dialects.bounds import TOO_DEEP
+from rods.dialects.bounds import TOO_DEEP, TOO_LARGE
 from rods.dialects.marks import FENCE, ITEM, closes, next_tag, quoted, unfence
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
@@ -63,6 +63,10 @@ def _decode(text: str, start: int) -> tuple[Any, int]:
     except RecursionError as error:
         raise CallSyntaxError(TOO_DEEP) from error
     except ValueError as error:
+        # What was cut is at fault only where the reading came to its end.
+        read = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        if len(part) == MAX_CHARACTERS and (read > len(part) - 9 or "Unterminated" in str(error)):
+            raise CallSyntaxError(TOO_LARGE) from error
         raise CallSyntaxError(f"the JSON is not valid: {error}") from error
     return data, start + end
 

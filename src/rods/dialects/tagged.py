@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
-from rods.dialects.bounds import TOO_DEEP
+from rods.dialects.bounds import TOO_DEEP, TOO_LARGE
 from rods.dialects.jsonic import CLOSE, OPEN, UNTAGGED, calls_of, read_blocks
 from rods.dialects.marks import ITEM
 from rods.errors import TaskError
@@ -79,6 +79,8 @@ def _read(body: str, at: int) -> tuple[list[ToolCall], int]:
     while parameter := _PARAMETER.match(body, at):
         key = parameter[1].strip()
         closed = _PARAMETER_END.search(body, parameter.end(), parameter.end() + MAX_CHARACTERS)
+        if closed is None and len(body) > parameter.end() + MAX_CHARACTERS:
+            raise CallSyntaxError(TOO_LARGE)
         if closed is None:
             raise CallSyntaxError(f"{name}: </parameter> or </function> is missing after {key}")
         value = body[parameter.end() : closed.start()]
