@@ -146,7 +146,7 @@ CHECKED: dict[str, tuple[Any, str, bool, str]] = {
     "llama": (families.LLAMA31, "llama", True, "can be used with them"),
     "llama by hermes": (families.LLAMA31, "hermes", True, 'take model.dialect = "llama"'),
     "hermes by pythonic": (CHATML, "pythonic", True, 'take model.dialect = "hermes"'),
-    "no calls": (families.turns(families.RESULT, call=""), "hermes", True, "writes no calls, so"),
+    "no calls": (families.turns(families.RESULT, call=""), "hermes", True, "writes no calls: read"),
     "cut": (families.turns("{{ m.content[:99] }}<|im_end|>"), "hermes", False, "or a part of it"),
     "deepseek": (families.DEEPSEEK, "hermes", False, '"two calls"|"two rounds of results"'),
 }

@@ -63,9 +63,8 @@ def _decode(text: str, start: int) -> tuple[Any, int]:
     except RecursionError as error:
         raise CallSyntaxError(TOO_DEEP) from error
     except ValueError as error:
-        # What was cut is at fault only where the reading came to its end.
-        read = error.pos if isinstance(error, json.JSONDecodeError) else 0
-        if len(part) == MAX_CHARACTERS and (read > len(part) - 9 or "Unterminated" in str(error)):
+        ended = "Unterminated" in str(error) or getattr(error, "pos", 0) > MAX_CHARACTERS - 9
+        if ended and len(part) == MAX_CHARACTERS:
             raise CallSyntaxError(TOO_LARGE) from error
         raise CallSyntaxError(f"the JSON is not valid: {error}") from error
     return data, start + end

@@ -79,10 +79,10 @@ def _read(body: str, at: int) -> tuple[list[ToolCall], int]:
     while parameter := _PARAMETER.match(body, at):
         key = parameter[1].strip()
         closed = _PARAMETER_END.search(body, parameter.end(), parameter.end() + MAX_CHARACTERS)
-        if closed is None and len(body) > parameter.end() + MAX_CHARACTERS:
-            raise CallSyntaxError(TOO_LARGE)
         if closed is None:
-            raise CallSyntaxError(f"{name}: </parameter> or </function> is missing after {key}")
+            missing = f"{name}: </parameter> or </function> is missing after {key}"
+            cut = len(body) > parameter.end() + MAX_CHARACTERS
+            raise CallSyntaxError(TOO_LARGE if cut else missing)
         value = body[parameter.end() : closed.start()]
         if _unclosed(value):
             raise CallSyntaxError(f"{name}: </parameter> is missing after {key}")

@@ -311,14 +311,10 @@ def _tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
     if fault:
         return ToolUse(False, f"the model cannot be used with them: {fault}{_instead(template)}")
     where = "the chat template shows them" if shown else "the system message describes them"
-    advice = ""
     written = _own_call(template) if shown else ""
-    if shown and not written:
-        advice = (
-            " The chat template writes no calls, so whether its instructions ask for those of the "
-            f"dialect {name} is not known: read them."
-        )
-    elif shown and not _reads(dialect, written):
+    unknown = f" It writes no calls: read whether it asks for those of the dialect {name}."
+    advice = unknown if shown and not written else ""
+    if written and not _reads(dialect, written):
         reader = _reader(written)
         if reader is None:
             own = ", ".join(name for name, other in _structured() if other.shows_tools)

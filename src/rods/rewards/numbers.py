@@ -122,18 +122,16 @@ def spelt(text: str) -> str:
     return text
 
 
-_LISTS = re.compile(r"[(\[;]|\\\{|\\[lL]?v?[lr]?angle|,\s|\s,|\b(?:and|or)\b|\A\s*\{")
+_LISTS = re.compile(r"[(\[;]|\\\{|\\[lr]?v?[lr]?angle|\b(?:and|or)\b|\A\s*\{")
 _SEPARATED = re.compile(r"(?<![\d.,_])(?<!_\{)[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
 
 
-def ungrouped(text: str, lists: bool = False) -> str:
-    """An expression without thousands separators; a number alone and, but for `lists`, a list stay.
-
-    `1,000x` is `1000x`.
-    """
-    if not lists and (_LISTS.search(text) or read_number(text)):
-        return text
-    return _SEPARATED.sub(lambda match: match[0].replace(",", ""), text)
+def ungrouped(answer: str, reference: str, question: str) -> tuple[str, str, str]:
+    """Three texts, without thousands separators unless a list is among the first two."""
+    texts = (answer, reference, question)
+    one, other, asked = (_SEPARATED.sub(lambda m: m[0].replace(",", ""), t) for t in texts)
+    listed = "," in one + other or _LISTS.search(answer) or _LISTS.search(reference)
+    return texts if listed else (one, other, f"{question}\n{asked}")
 
 
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3}){1,20}"
@@ -208,8 +206,7 @@ _UNIT = re.compile(
     rf"(?P<body>.*[\d}}%)$]){_SPACE}*(?:"
     rf"{_SET}\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
     rf"|(?P<short>th|st|nd|rd)|(?<=[\s~])(?P<words>(?:US )?[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
-    r"|\^\{?\\circ\s*\}?\s*(?:\\(?:text|mathrm)\{)?[CF]\}?|[\u00a3\u00a5\u20a0-\u20cf]"
-    r"|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
+    r"|\^\{?\\circ\}?\s*(?:\\\w+\{)?[CF]\}?|[\u00a3\u00a5\u20a0-\u20cf]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
     r"(?:\s*\^\s*\{?[23]\}?)?\$?\.?",
     re.DOTALL,
 )

@@ -88,12 +88,7 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         return "length"
     if (bare := without_units(answer, reference)) is None:
         return "wrong"
-    answer, reference = bare
-    if "," in answer + reference + question:
-        one, other = ungrouped(answer), ungrouped(reference)
-        if "," not in one + other:  # else 1,100x is two values, as the other one has several
-            answer, reference = one, other
-        question = f"{question}\n{ungrouped(question, lists=True)}"
+    answer, reference, question = ungrouped(*bare, question)
     answer, reference = _in_order(*alike(answer, reference, question))
     if "=" in answer and not adds_up(answer):
         return "wrong"

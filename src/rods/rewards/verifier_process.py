@@ -49,10 +49,7 @@ def near(gold: list[Any], answer: list[Any]) -> bool:
 
     It rounds decimals to six places and takes a difference below 1e-15 for none.
     """
-    wanted, given = (
-        next((e for e in found if hasattr(e, "args")), None) for found in (gold, answer)
-    )
-    return _near(wanted, given)
+    return _near(*(next((e for e in one if hasattr(e, "args")), None) for one in (gold, answer)))
 
 
 def _near(wanted: Any, given: Any) -> bool:
@@ -60,8 +57,8 @@ def _near(wanted: Any, given: Any) -> bool:
     both = (wanted, given)
     if all(getattr(one, "is_Interval", False) for one in both):
         return _near(wanted.start, given.start) and _near(wanted.end, given.end)
-    read = all(getattr(e, "is_Add", False) or getattr(e, "is_number", False) for e in both)
-    if not read or wanted == given:  # infinities have no difference
+    read = (getattr(one, "is_Add", False) or getattr(one, "is_number", False) for one in both)
+    if wanted == given or not all(read):  # infinities have no difference
         return True
     exact = not any(atom.is_Float for one in both for atom in one.atoms())
     if not wanted.is_number:

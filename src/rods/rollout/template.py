@@ -28,8 +28,6 @@ from rods.errors import PolicyError
 from rods.types import Message, Role, ToolCall, ToolSpec
 
 _MARK = "rods0mark0of0the0assistant"
-_WORDS = 200
-"""Words of a probe, which show whether a template cuts or edits a text."""
 _PROBE = re.compile(r"Rods0\d+Text\d{3}")
 _TAG = re.compile(r"<(/?)([A-Za-z_]\w*)>")
 _LAST = re.compile(r"(?:</?[A-Za-z_]\w*>|\s)+\Z")
@@ -347,7 +345,7 @@ class ChatTemplate:
 
 def _probe(role: Role, place: int) -> str:
     """Words that a template must show, in lines and tags; one of the assistant, who thinks."""
-    first, tag, *more = (f"Rods0{place}Text{number:03}" for number in range(_WORDS))
+    first, tag, *more = (f"Rods0{place}Text{number:03}" for number in range(200))
     return first if role == "assistant" else "\n".join([f"{first} </think> <{tag}>", *more])
 
 

@@ -178,6 +178,14 @@ class Hidden:
         self._balance = 3
 
 
+class Sealed(pydantic.BaseModel):
+    _balance: int = pydantic.PrivateAttr(3)
+
+
+class Cents(int):
+    _currency = ""
+
+
 class Money(decimal.Decimal):
     currency = ""
 
@@ -241,6 +249,10 @@ def owned(kind: Any, name: str) -> Any:
         (cookie(), r"Box\.held\.a: a Morsel is a dict with .*\(_coded_value, _key, _value\)"),
         (weakref.WeakValueDictionary({"a": Hidden}), "has no plain form|attributes of its own"),
         ([{"a": Hidden()}], r"Box\.held\[0\]\.a: a Hidden has no plain form"),
+        (Sealed(), r"Box\.held: a Sealed has no plain form"),
+        (owned(Money, "_currency"), r"Box\.held: a Money is a Decimal with .*\(_currency\)"),
+        (owned(Cents, "_currency"), r"Box\.held: a Cents is a int with .*\(_currency\)"),
+        (owned(Basket, "_owner"), r"Box\.held: a Basket is a list with .*\(_owner\)"),
         (owned(Money, "currency"), r"Box\.held: a Money is a Decimal with .*\(currency\)"),
         (owned(Basket, "owner"), r"Box\.held: a Basket is a list with .*\(owner\)"),
         (random.Random(1), "a Random has no plain form"),
@@ -296,6 +308,24 @@ def test_rods_check_names_what_cannot_be_compared_wherever_it_appears(
     report = check_tasks([task], ToolClasses("late", [Late]))
     assert not report.ok
     assert [said in row.detail for row in report.rows if row.finding == "unreachable"] == [True]
+
+
+class Till:
+    """Keeps its state on the class, where no world has its own."""
+
+    balance = 100
+
+    def pay(self, count: int) -> None:
+        Till.balance -= count
+
+
+def test_state_that_worlds_would_share_is_named_by_rods_check() -> None:
+    world: Any = {"classes": ["Till"]}
+    pay = ToolCall("pay", {"count": 5})
+    task = Task("till", "base", (Turn("pay 5", (pay,)),), world, Provenance("t", "t"))
+    report = check_tasks([task], ToolClasses("till", [Till]))
+    assert not report.ok
+    assert any("Till.balance: pay changed it on the class" in row.detail for row in report.rows)
 
 
 class Store(dict[str, int]):

@@ -281,7 +281,8 @@ def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> Non
     base = next(kind for kind in kinds if isinstance(value, kind))
     if type(value) is base:
         return
-    found = attributes(value) if _installed(type(value)) else public(value)
+    # A mapping of the user's own keeps what it holds in private attributes.
+    found = public(value) if base is Mapping and not _installed(type(value)) else attributes(value)
     more = sorted(set(found) - {n for kind in base.__mro__ for n in _slots(kind)} - _HELD)
     if more:
         raise StateError(
@@ -315,8 +316,9 @@ def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any
         return {"pattern": inner(value.pattern, where), "flags": value.flags}
     shown = _fields(value) if isinstance(value, BaseModel) else public(value)
     foreign = _installed(type(value)) and package_of(value) != home
-    all_shown = isinstance(value, BaseModel) or (shown and not foreign)
-    hidden = {} if all_shown else attributes(value).keys() - public(value).keys()
+    model = isinstance(value, BaseModel)
+    own = value.__pydantic_private__ if model else attributes(value).keys() - public(value).keys()
+    hidden = own if not shown or (foreign and not model) else {}
     # Two that differ in what is hidden would be equal.
     if not (type(value) is object or callable(value) or hides(type(value)) or hidden):
         record = Record({key: inner(v, f"{where}.{key}") for key, v in shown.items()})

@@ -232,7 +232,12 @@ class Objects:
         method = getattr(self._live[tool.owner], call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         where, home = f"the result of {tool.owner}.{call.name}", package_of(self._live[tool.owner])
+        kind = type(self._live[tool.owner])
+        before = dict(vars(kind))
         given = self.awaiting.result(method(*bound.args, **bound.kwargs))
+        if changed := [n for n, v in vars(kind).items() if n[0] != "_" and before.get(n) is not v]:
+            how = "on the class, which all worlds share. Set it on `self`"
+            raise StateError(f"{tool.owner}.{changed[0]}: {call.name} changed it {how}.")
         result = plain(given, where, home)
         failed = isinstance(result, dict) and "error" in result
         return ToolResult(json.dumps(result, ensure_ascii=False), failed)
