@@ -165,7 +165,7 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         return _say(bool(given) and given[1].upper() == based[1].upper() and given[2] == based[2])
     if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is not a quotient
         ratio = not _TIME.fullmatch(theirs) or re.search(r"\b(?:ratio|odds|scale)", question, re.I)
-        same = _clock(mine) == _clock(theirs)
+        same = len({re.sub(r"[^\w:]", "", one).lower() for one in (mine, theirs)}) == 1  # p.m.
         return _say(same or (bool(ratio) and _is_quotient(mine, theirs)))
     return _lists(mine, theirs)
 
@@ -203,10 +203,6 @@ def _named(text: str) -> dict[str, str]:
 
 _LEFT_OUT = re.compile(r"\\[lc]?dots|\.\.\.|\u2026")
 """Terms that are not written: only the very text is the same."""
-
-
-def _clock(text: str) -> str:
-    return re.sub(r"[^\w:]", "", text).lower()  # 3:30 p.m.
 
 
 def _is_quotient(mine: str, ratio: str) -> bool:

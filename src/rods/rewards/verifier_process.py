@@ -40,28 +40,23 @@ def judge(tool: Any, asked: dict[str, Any]) -> str:
     gold, answer = (tool.parse(text, parsing_timeout=None) for text in texts)
     right = tool.verify(gold, answer, timeout_seconds=None)
     if right and asked["kind"] == "boxed":
-        right = near(gold, answer)
+        right = near(gold[0], answer[0])
     return "right" if right else "wrong"
 
 
-def near(gold: list[Any], answer: list[Any]) -> bool:
-    """Whether what the package calls equal differs by little beside its size, or not at all.
+def near(wanted: Any, given: Any) -> bool:
+    """Whether constants, terms or intervals that the package calls equal are close, or exact.
 
     It rounds decimals to six places and takes a difference below 1e-15 for none.
     """
-    return _near(*(next((e for e in one if hasattr(e, "args")), None) for one in (gold, answer)))
-
-
-def _near(wanted: Any, given: Any) -> bool:
-    """Of constants, of terms that differ by a constant, and of the ends of two intervals."""
     both = (wanted, given)
     if all(getattr(one, "is_Interval", False) for one in both):
-        return _near(wanted.start, given.start) and _near(wanted.end, given.end)
+        return near(wanted.start, given.start) and near(wanted.end, given.end)
     read = (getattr(one, "is_Add", False) or getattr(one, "is_number", False) for one in both)
     if wanted == given or not all(read):  # infinities have no difference
         return True
     exact = not any(atom.is_Float for one in both for atom in one.atoms())
-    if not wanted.is_number:
+    if not (wanted.is_number and given.is_number):
         apart = (given - wanted).expand()
         return not (exact and apart.is_number and apart.evalf(50))
     apart, size = (abs(value.evalf(50)) for value in (given - wanted, wanted))
