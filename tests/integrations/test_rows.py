@@ -186,6 +186,22 @@ def maps_of_texts(rows: Sequence[Row]) -> Any:
     return pyarrow.table(columns)
 
 
+def other_types(rows: Sequence[Row]) -> Any:
+    """Texts as categories and large lists, as other programs write them."""
+    table = structs(rows)
+    fields = [pyarrow.field(field.name, _other(field.type)) for field in table.schema]
+    return pyarrow.Table.from_pylist(table.to_pylist(), pyarrow.schema(fields))
+
+
+def _other(kind: Any) -> Any:
+    types = pyarrow.types
+    if types.is_struct(kind):
+        return pyarrow.struct([(field.name, _other(field.type)) for field in kind])
+    if types.is_list(kind):
+        return pyarrow.large_list(_other(kind.value_type))
+    return pyarrow.dictionary(pyarrow.int32(), pyarrow.string()) if types.is_string(kind) else kind
+
+
 LAYOUTS: dict[str, Callable[[Sequence[Row]], Any]] = {
     "structs": structs,
     "sequences": sequences,
@@ -194,6 +210,7 @@ LAYOUTS: dict[str, Callable[[Sequence[Row]], Any]] = {
     "lists of texts": listed_texts,
     "typed json": typed_json,
     "maps": maps,
+    "other types": other_types,
 }
 
 
