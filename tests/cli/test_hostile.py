@@ -23,7 +23,12 @@ from verbs import rods
 POOL = "pool.jsonl"
 VERBS = (["check", "--tasks"], ["inspect"], ["synth", "--out", "v", "--tasks"])
 FILES = {
-    "latin.jsonl": (b'{"caf\xe9": 1}\n', "latin.jsonl: not UTF-8 text (byte 5); expected a file"),
+    "latin.jsonl": (
+        b'{}\n{"caf\xe9": 1}\n',
+        "latin.jsonl, line 2: not UTF-8 text; expected a file",
+    ),
+    "half.jsonl": (b'{"half": "\xed\xa0\x80"}\n', "half.jsonl, line 1: not UTF-8 text; expected a"),
+    "utf16.jsonl": ('{"a": 1}\n'.encode("utf-16"), "utf16.jsonl, line 1: not UTF-8 text"),
     "null.jsonl": (b"null\n", "null.jsonl:1: not a task row, but null. Expected an object with"),
     "list.jsonl": (b"[1]\n", "list.jsonl:1: not a task row, but a list. Expected"),
     "torn.jsonl": (b'{"env": "bf', "torn.jsonl, row 1: not JSON"),

@@ -57,6 +57,17 @@ def test_every_verb_says_what_to_set(
     assert tmp_files() == []
 
 
+@pytest.mark.slow
+def test_a_service_whose_benchmark_has_no_place_prints_no_address(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(assets, "_installed", lambda: None)
+    monkeypatch.setattr("rods.infra.listen.serve", lambda *_: None)
+    assert rods("serve-env", "--port", "0", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "Set RODS_CACHE" in said and "http://" not in said
+
+
 @pytest.mark.parametrize("name", ["RODS_CACHE", "XDG_CACHE_HOME"])
 def test_a_folder_that_is_set_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "/somewhere")

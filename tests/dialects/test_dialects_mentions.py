@@ -149,6 +149,8 @@ CALL = '{"name": "ls", "parameters": {"a": "x"}}'
         f"```json\r\n{CALL}\r\n```",
         f"I look.\n<|python_tag|>{CALL}",
         f"I use `<|python_tag|>` now: <|python_tag|>{CALL}",
+        f"The <|python_tag|> tag begins a call.\n<|python_tag|>{CALL}",
+        f"**<|python_tag|>** opens it. <|python_tag|>[ {CALL} ]",
         '{"name": "ls", "parameters": "{\\"a\\": \\"x\\"}"}',
     ],
 )
@@ -161,6 +163,36 @@ def test_llama_reads_calls_in_these_forms(text: str) -> None:
 )
 def test_llama_gives_feedback_on_a_call_amid_words(text: str) -> None:
     assert parse("llama", text) == (ParseVerdict.MALFORMED, ())
+
+
+@pytest.mark.parametrize("fill", ["", "word " * 60, 'say "hi" '])
+def test_llama_reads_no_tag_within_an_argument(fill: str) -> None:
+    call = ToolCall("ls", {"a": f"{fill}<|python_tag|> and <|python_tag|>[] {fill}"})
+    for text in (structured("llama").write([call, RM]), f"[{structured('llama').write([call])}]"):
+        calls = (call, RM) if "rm" in text else (call,)
+        assert parse("llama", text) == (ParseVerdict.CALLS, calls)
+        assert parse("llama", f"<|python_tag|>{text}") == (ParseVerdict.CALLS, calls)
+
+
+@pytest.mark.parametrize("mention", [m for m in MENTIONS if "</" not in m])
+def test_llama_reads_words_about_its_tag_as_an_answer(mention: str) -> None:
+    words = mention.replace("tool_call", "|python_tag|")
+    assert parse("llama", words) == (ParseVerdict.ANSWER, ())
+
+
+@pytest.mark.parametrize("end", ["", " ", "\n\n"])
+@pytest.mark.parametrize(
+    "thought",
+    ["The </think> tag ends it.", "It ends with `</think>`, then I call.", "I look at it"],
+)
+@pytest.mark.parametrize("name", sorted({*STRUCTURED} - {"think"}))
+def test_a_closing_tag_that_a_thought_mentions_does_not_end_it(
+    name: str, thought: str, end: str
+) -> None:
+    call = written(name, LS)
+    text = f"<think>{thought}</think>{end}"
+    assert parse(name, text + call) == (ParseVerdict.CALLS, (LS,))
+    assert structured(name).parse(f"{text}Done.", OFFERED, truncated=False).answer == "Done."
 
 
 def test_hermes_gives_feedback_on_a_call_without_tags() -> None:

@@ -104,6 +104,7 @@ def test_trls_completions_are_read(tmp_path: Path) -> None:
     [
         ({"task_id": "a", "reward": 1.5}, r"log.jsonl:2: the reward 1.5 is outside of \[0, 1\]"),
         ({"task_id": "a", "reward": "x"}, "log.jsonl:2: the reward is 'x'"),
+        ({"task_id": "a", "reward": "x" * 99}, f"the reward is '{'x' * 59}, expected a number"),
         ({"task_id": "a", "rewards": [0, "x"]}, "log.jsonl:2: the reward is 'x'"),
         ({"task_id": "a"}, "log.jsonl:2: no column 'reward' or 'score'"),
         ({"reward": 1}, "log.jsonl:2: no column 'task_id'"),

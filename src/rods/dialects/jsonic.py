@@ -254,7 +254,7 @@ class Llama(PlainDialect):
     """JSON with `name` and `parameters` as the whole text; several are separated by `;`."""
 
     name = "llama"
-    _tag = "<|python_tag|>"
+    _tag = "|python_tag|"
     _remedy = (
         'Write only the call: {"name": "function", "parameters": {"argument": "value"}}; several '
         "are separated by a semicolon."
@@ -287,12 +287,12 @@ class Llama(PlainDialect):
 
     def _inside(self, body: str) -> str | None:
         """What should be calls; None: the text is an answer."""
-        at = body.find(self._tag)
-        while at > 0 and quoted(body, at, at + len(self._tag)):
-            at = body.find(self._tag, at + 1)
-        whole = body[at + len(self._tag) :] if at >= 0 else body
-        inside = unfence(whole.strip().removesuffix("<|eom_id|>")).strip()
-        return inside if at >= 0 or _OBJECT.match(inside) else None
+        tag = None if _OBJECT.match(unfence(body)) else next_tag(body, self._tag)
+        while tag and quoted(body, *tag.span()):
+            tag = next_tag(body, self._tag, tag.end())
+        after = body[tag.end() :] if tag else body
+        inside = unfence(after.strip().removesuffix("<|eom_id|>")).strip()
+        return inside if tag or _OBJECT.match(inside) else None
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """JSON objects separated by `; `."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_THINK = re.compile(r"\A\s*<think>")
 PYTHON = r"(?:i?python|py)\d*(?:\.\d+)*"
 """What fences call Python, such as `Python3` and `python3.11`."""
 ITEM = r"(?:[-*+>•–]|\(?\w{1,2}[.)])[ \t]*"  # noqa: RUF001
@@ -47,8 +47,16 @@ _WINDOW = 200
 
 
 def without_thought(text: str) -> str:
-    """The text after a thought that it starts with, without blanks around it."""
-    return _THOUGHT.sub("", text, count=1).strip()
+    """The text after a thought that it starts with, without blanks around it.
+
+    A closing tag that is only mentioned ends the thought if no other one does.
+    """
+    found, first = _THINK.match(text), text.find("</think>")
+    if found is None or first < 0:
+        return text.strip()
+    while found and not closes(found):
+        found = next_tag(text, "think", found.end())
+    return text[found.end() if found else first + len("</think>") :].strip()
 
 
 def unfence(text: str) -> str:

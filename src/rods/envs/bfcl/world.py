@@ -94,6 +94,10 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
         """The benchmark's 800; its own share is held out."""
         return load_tasks(self._wheel)
 
+    def warm_up(self) -> None:
+        """Obtain the benchmark: a service without it must not say where it listens."""
+        assets.obtain(self._wheel)
+
     def needs(self) -> str:
         """The benchmark's wheel."""
         here = "here" if assets.ready() else "not here yet; the first `rods check` fetches it"

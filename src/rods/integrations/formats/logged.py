@@ -240,9 +240,8 @@ def _reward(value: Any, reading: LogFormat, where: str) -> float | None:
     if value is None:
         return None
     if not isinstance(value, int | float):
-        raise TaskError(
-            f"{where}: the reward is {value!r}, expected a number in [{low:g}, {high:g}] or null."
-        )
+        wanted = f"a number in [{low:g}, {high:g}] or null"
+        raise TaskError(f"{where}: the reward is {value!r:.60}, expected {wanted}.")
     share = (value - low) / (high - low)
     if not -EDGE <= share <= 1 + EDGE:
         how = "log rewards from 0 (failure) to 1 (success)"
