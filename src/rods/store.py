@@ -229,8 +229,8 @@ class RunDirectory:
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
         require_same(str(path), changes, drift)
-        if (finished := run.manifest["finished"]) and kind == TRAIN:
-            run._require_more(config or run.config)
+        finished = run.manifest["finished"]
+        run.require_more(config or run.config)
         run._claim()
         run._folder()
         results = [r for r in run.metrics() if r.get("when") == "after"] if finished else []
@@ -249,12 +249,13 @@ class RunDirectory:
                 f"it: `rods {theirs} --resume {quoted(self.path)}`."
             )
 
-    def _require_more(self, asked: RunConfig) -> None:
+    def require_more(self, asked: RunConfig) -> None:
         """Refuse a finished run to which these settings add nothing; raises `StoreError`."""
         checkpoint, sampled = self.latest_checkpoint(), self.sampled()
         step = checkpoint.step if checkpoint else 0
         stages_done = self.manifest.get("stages_done")
-        if not (stages_done or asked.spent(step, sampled)):
+        ended = self.manifest["finished"] and self.manifest.get("kind", TRAIN) == TRAIN
+        if not ended or not (stages_done or asked.spent(step, sampled)):
             return
         limit, number = "updates", 2 * step
         if 0 < asked.trajectories <= sampled:

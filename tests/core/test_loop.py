@@ -35,6 +35,7 @@ from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory_codec import read_parquet
 from rods.types import Json
+from verbs import rods
 
 
 class Whole(NamedTuple):
@@ -227,7 +228,11 @@ def files(path: Path) -> dict[str, tuple[bytes, int]]:
 )
 @pytest.mark.slow
 def test_a_finished_run_says_so_and_stays_as_it_is(
-    tmp_path: Path, limits: dict[str, int], ways: str
+    tmp_path: Path,
+    limits: dict[str, int],
+    ways: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     config, path = settings(**limits), tmp_path / "run"
     run(path, config)
@@ -236,6 +241,11 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
     for asked in same_limits:
         with pytest.raises(StoreError, match=f"is finished.*nothing was changed.*{ways}"):
             RunDirectory.resume(path, asked)
+    words = ("train", "--resume", str(path), "--dry-run")
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "this run is finished" in capsys.readouterr().err
+    assert rods(*words, "--updates", "9", "--train.lr", "9e-9", monkeypatch=monkeypatch) == 2
+    assert "train.lr" in capsys.readouterr().err
     assert files(path) == before
 
 

@@ -12,6 +12,7 @@ from rods.cli import common
 from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
+from rods.config.drift import require_same
 from rods.errors import ConfigError
 from rods.infra.install import install_line, installed
 from rods.infra.text import quoted
@@ -74,6 +75,10 @@ def train(
             "usually learn with 1e-5 to 1e-4, for example --train.lr 2e-5."
         )
     if dry_run:
+        if resume is not None:  # is refused as the resume itself would be
+            run = RunDirectory.open(resume)
+            require_same(str(resume), run.config.changed(config), drift)
+            run.require_more(config)
         _plan(config, folder, start, resume)
     else:
         _run(config, folder, resume, start, drift)
