@@ -37,9 +37,10 @@ EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 REGISTRIES = {
     "env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS",
     "reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS",
-    "train.filter": "rods.rewards.filters:FILTERS",
+    "train.filter": "rods.rewards.filters:FILTERS", "engine.name": "rods.engines:ENGINES",
 }  # fmt: skip
 FILES = ("env.tasks", "evaluation.files", "static.variants")
+AUTO = "auto"  # no engine's name: which one fits is decided by the model
 PACKAGED = "smollm2"  # its home, `rods.trainers.packaged`, imports torch
 
 
@@ -252,7 +253,8 @@ def _require_names(asked: Mapping[str, Any]) -> None:
     """Raise `RodsError` for a file or a registered name of these settings that is not there."""
     for key, value in asked.items():
         table = REGISTRIES.get("reward" if key.endswith(".reward") else key)
-        address = load(key, table).address(value) if table and isinstance(value, str) else ""
+        named = table and isinstance(value, str) and value != AUTO
+        address = load(key, table).address(value) if named else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
         if file.suffix == ".py" and not file.is_file():
             raise ConfigError(f"{key}: {address!r} cannot be imported: there is no file {file}.")
@@ -272,7 +274,8 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
     _require_names(_of_file(given) | asked)
     for name in (given.get("writer") or "").split(","):
         _require_names({"synthesis.writer": name} if name else {})
-    place = args[0] if args and args[0][:2] != "--" and "=" not in args[0] else ""
+    takes_place = "run" in given and args and args[0][:1] not in "-\u2013\u2014"
+    place = args[0] if takes_place and "=" not in args[0] else ""
     model = asked.get("model.name") or given.get("model") or place
     if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":
         return ""

@@ -8,6 +8,7 @@ them. Only the registry reads `[provides]`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -178,7 +179,7 @@ def _explain(key: str, faults: Sequence[Mapping[str, Any]]) -> str:
         words = words.replace(f"valid {theirs}", ours)
     usual = flat(RunConfig().model_dump(mode="json")).get(key)
     such = f", such as {shown(usual)}" if "a valid" in fault["msg"] and usual else ""
-    hint = nearest(str(fault["input"]), words.replace("'", "").replace(" or ", ", ").split(", "))
+    hint = nearest(str(fault["input"]), re.findall(r"'(.*?)'", words))  # choices are in quotes
     return f"{key or 'settings'} must be {words}{such}; got {fault['input']!r}.{hint}"
 
 

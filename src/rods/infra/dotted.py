@@ -47,7 +47,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     meant = SYNONYMS.get(name.rpartition(".")[2].replace("-", "_"), "")
     if meant in known:
         return f" Did you mean {meant!r}?"
-    best = max(known, key=lambda other: _likeness(name, other), default="")
+    best = max(known, key=lambda other: _likeness(name, other), default="") if name else ""
     return f" Did you mean {best!r}?" if best and _likeness(name, best) >= LIKE else ""
 
 
