@@ -251,11 +251,12 @@ class RunDirectory:
 
     def require_more(self, asked: RunConfig) -> None:
         """Refuse a finished run to which these settings add nothing; raises `StoreError`."""
+        if not self.manifest["finished"] or self.manifest.get("kind", TRAIN) != TRAIN:
+            return
         checkpoint, sampled = self.latest_checkpoint(), self.sampled()
         step = checkpoint.step if checkpoint else 0
         stages_done = self.manifest.get("stages_done")
-        ended = self.manifest["finished"] and self.manifest.get("kind", TRAIN) == TRAIN
-        if not ended or not (stages_done or asked.spent(step, sampled)):
+        if not (stages_done or asked.spent(step, sampled)):
             return
         limit, number = "updates", 2 * step
         if 0 < asked.trajectories <= sampled:

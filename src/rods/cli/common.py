@@ -252,9 +252,9 @@ def _of_file(given: Mapping[str, Any]) -> dict[str, Any]:
 def _require_names(asked: Mapping[str, Any]) -> None:
     """Raise `RodsError` for a file or a registered name of these settings that is not there."""
     for key, value in asked.items():
-        table = REGISTRIES.get("reward" if key.endswith(".reward") else key)
-        named = table and isinstance(value, str) and value != AUTO
-        address = load(key, table).address(value) if named else ""
+        kind = "reward" if key.endswith(".reward") else key
+        table = None if value == AUTO else REGISTRIES.get(kind)
+        address = load(key, table).address(value) if table and isinstance(value, str) else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
         if file.suffix == ".py" and not file.is_file():
             raise ConfigError(f"{key}: {address!r} cannot be imported: there is no file {file}.")
