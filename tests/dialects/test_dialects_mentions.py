@@ -177,7 +177,8 @@ def test_llama_reads_no_tag_within_an_argument(fill: str) -> None:
 @pytest.mark.parametrize("mention", [m for m in MENTIONS if "</" not in m])
 def test_llama_reads_words_about_its_tag_as_an_answer(mention: str) -> None:
     words = mention.replace("tool_call", "|python_tag|")
-    assert parse("llama", words) == (ParseVerdict.ANSWER, ())
+    for text in (words, f"{words} Write `<|python_tag|>{CALL}` to list."):
+        assert parse("llama", text) == (ParseVerdict.ANSWER, ())
 
 
 @pytest.mark.parametrize("end", ["", " ", "\n\n"])
