@@ -156,7 +156,7 @@ class AnswerJudge(Protocol):
 
 @runtime_checkable
 class HintSource(Protocol):
-    """A world that knows what would help after a call that failed.
+    """A world that can suggest how to repair a failed call.
 
     It is asked only where failed calls are answered with hints (`rods.envs.hints`).
     """

@@ -93,7 +93,7 @@ class Message:
 
 
 class ParseVerdict(StrEnum):
-    """Parsing result of one generation. Verdicts are data and go back to the model."""
+    """Kind of a parsed generation: calls, an answer, or an error, which the model reads."""
 
     CALLS = "calls"
     """One or more well-formed calls of offered tools."""

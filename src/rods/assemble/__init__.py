@@ -74,8 +74,9 @@ def train(
         resume: folder of a run to continue; its other settings must be the same. None: a new run.
         start: recipe, profile and options that the settings came from, for the report.
         drift: a resume may change settings of learning, such as `train.lr` (`--allow-drift`).
-        environment: replaces `env.name`; the value of a name at the top of a module or script.
-        tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
+        environment: an environment to use instead of `env.name`. It must be a module-level
+            variable, because other processes import it.
+        tasks: original tasks to use instead of `env.tasks`. RODS saves them to a file in `runs`.
 
     Raises:
         ConfigError: a setting names something that does not exist, or leaves nothing to train on.

@@ -48,11 +48,13 @@ def evaluate(
         config: settings of the run; their section `evaluation` limits tasks and samples.
         run: folder of a run, whose last checkpoint is evaluated. None: the model of the settings.
         progress: a function that is called with two counts: finished trajectories, and all.
-        environment: replaces `env.name`; the value of a name at the top of a module or script.
-        tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
+        environment: an environment to use instead of `env.name`. It must be a module-level
+            variable, because other processes import it.
+        tasks: original tasks to use instead of `env.tasks`. RODS saves them to a file in `runs`.
 
     Returns:
-        One row for each task. `greedy_progress` and `progress` (sampled) list 0 to 1 by rollout.
+        One row for each task. `greedy_progress` and `progress` (sampled) list the progress of each
+            rollout, 0 to 1.
 
     Raises:
         StoreError: the run has no checkpoint.
@@ -80,8 +82,9 @@ def synthesize(
         n: largest number of variants.
         seeds: seed tasks. None: the training tasks in random order.
         seed: random seed. The same seed gives the same variants.
-        environment: replaces `env.name`; the value of a name at the top of a module or script.
-        tasks: original tasks, which replace `env.tasks`; a file in `runs` keeps them.
+        environment: an environment to use instead of `env.name`. It must be a module-level
+            variable, because other processes import it.
+        tasks: original tasks to use instead of `env.tasks`. RODS saves them to a file in `runs`.
 
     Returns:
         At most `n` accepted variants. There are fewer if the seed tasks give no more.

@@ -47,13 +47,15 @@ class Start(NamedTuple):
 def load_config(
     recipe: str = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
 ) -> RunConfig:
-    """Load a recipe, its profile, then overrides `section.key=value` (value in TOML).
+    """Load a recipe's settings, then apply a profile and overrides such as `train.lr=1e-3`.
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: a table `[profile.NAME]` of the recipe. `small`, or without it the
-            first profile, runs on a laptop. `full` or empty: the top level, the paper's settings.
-        overrides: applied in order; a bare word that is not a TOML value counts as a string.
+        profile: a table `[profile.NAME]` of the recipe. `small` (default) runs on a laptop; a
+            recipe without `small` uses its first profile. `full` or empty: the top level, the
+            paper's settings.
+        overrides: each `section.key=value`, applied in order. The value is in TOML; a bare word
+            that is not a TOML value counts as a string.
 
     Raises:
         ConfigError: a setting is wrong; names file, key, value, what is expected, the nearest key.

@@ -68,7 +68,8 @@ class RolloutSettings(Settings):
     """Sampling temperature in training, from 0 (greedy) to 5."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample among the most probable tokens that together have this probability, in training and
-    evaluation. Log-probabilities are those of the whole distribution."""
+    evaluation. Log-probabilities are those of the whole distribution. Servers return those of the
+    nucleus, so `rods train` with a server is refused below 1."""
     stop: Texts = ()
     """Texts that end an answer, such as `</answer>`, for a base model that does not stop there.
     The answer keeps the text itself."""
@@ -82,7 +83,8 @@ class RolloutSettings(Settings):
     """Largest number of tokens in a trajectory, prompt included; at most the model's positions."""
     seconds: float = Field(default=600.0, gt=0)
     """Seconds that the world of a trajectory may take for calls and verdicts; a slower trajectory
-    is invalid. Waiting for the policy, a judge of answers or a user simulator does not count."""
+    is invalid. If programs of the policy ran for at least half of it, the trajectory is truncated
+    and counts. Waiting for the policy, a judge of answers or a user simulator does not count."""
     steps_per_turn: int = Field(default=6, ge=1)
     """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
     step_tokens: int = Field(default=2048, ge=1)
@@ -92,13 +94,13 @@ class RolloutSettings(Settings):
     concurrency: int = Field(default=256, ge=1)
     """Largest number of trajectories in flight."""
     schedule: Literal["synchronous", "asynchronous", "pipelined"] = "asynchronous"
-    """`asynchronous`: each trajectory runs by itself, and an update waits for the whole step.
-    `pipelined`: rollouts run during updates. `synchronous`: all generate, then all tools run one
-    by one, for comparison. docs/guides/schedules.md compares the guarantees."""
+    """`asynchronous`: each trajectory runs by itself, and an update waits for all of its
+    trajectories. `pipelined`: rollouts run during updates. `synchronous`: all generate, then all
+    tools run one by one, for comparison. docs/guides/schedules.md compares the guarantees."""
     pipeline: PipelineSettings = PipelineSettings()
     worlds: WorldSettings = WorldSettings()
     max_invalid: float = Field(default=0.25, ge=0, le=1)
-    """Largest share of invalid trajectories in a step; above it the run stops."""
+    """Largest share of invalid trajectories in an update; above it the run stops."""
 
     @property
     def in_flight(self) -> int:

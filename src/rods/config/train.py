@@ -23,7 +23,7 @@ class GaeSettings(Settings):
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount from one sampled token to the next; tokens of the environment do not count."""
     lam: float = Field(default=1.0, ge=0, le=1)
-    """GAE's lambda. 1: return minus value. 0: the error of one step."""
+    """GAE's lambda. 1: return minus value. 0: the error at one token."""
     value_clip: float = Field(default=0.0, ge=0)
     """Largest change of a value in one update before its gradient stops; 0: no clipping."""
 
@@ -36,9 +36,9 @@ class FilterSettings(Settings):
     max_perplexity: float = Field(default=0.0, ge=0)
     """Samples with a higher perplexity under the frozen initial policy carry no loss; 0: off."""
     redraw: int = Field(default=0, ge=0)
-    """Largest number of rounds that draw tasks to replace filtered groups, until a step has
-    `rollout.tasks_per_step` groups or the epoch has no more tasks. `pipelined` draws them at once:
-    an update takes at most (1 + this) x `tasks_per_step` groups."""
+    """Largest number of rounds that draw tasks to replace filtered groups, until an update
+    has `rollout.tasks_per_step` groups or the epoch has no more tasks. `pipelined` draws them at
+    once: an update takes at most (1 + this) x `tasks_per_step` groups."""
 
     @field_validator("window", mode="before")
     @classmethod
@@ -51,7 +51,8 @@ class LocalSettings(Settings):
     """Optimizer and memory of the local trainer; a host trainer has its own."""
 
     weight_decay: float = Field(default=0.0, ge=0)
-    """Weight decay of AdamW: each step takes this share of a weight times the learning rate."""
+    """Weight decay of AdamW: an optimizer step takes this share of a weight, times the learning
+    rate."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of the whole gradient, above 0; a larger one is scaled down to it."""
     microbatch_tokens: int = Field(default=16_384, ge=128)
@@ -66,7 +67,7 @@ class LocalSettings(Settings):
     """Device memory that the run may use, in GiB; 0: all that is free at the start. Set it to
     repeat a run bit by bit if it bounds the engine's cache."""
     checkpoint_steps: int = Field(default=1, ge=1)
-    """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
+    """Updates between checkpoints; a resumed run repeats those since the last one exactly."""
 
 
 class CorrectionSettings(Settings):
@@ -132,9 +133,9 @@ class TrainSettings(Settings):
     schedule: Literal["constant", "cosine"] = "constant"
     """`cosine` falls to 0 over the whole run; a pool that grows needs `updates`, its length."""
     warmup: int = Field(default=0, ge=0)
-    """Training steps (not optimizer steps) of linear warm-up."""
+    """Updates (not optimizer steps) of linear warm-up."""
     minibatch: int = Field(default=0, ge=0)
-    """Trajectories of one optimizer step, approximately; 0: all of the step, exactly on-policy.
+    """Trajectories of one optimizer step, approximately; 0: all of the update, exactly on-policy.
     Groups are shuffled and never split, because their common prefixes are computed once. The
     mini-batches are as equal as whole groups allow."""
     epochs: int = Field(default=1, ge=1)

@@ -48,7 +48,7 @@ FLAT = 1e-12
 
 
 class OnlineCurriculum:
-    """Order of the training tasks, from the first epoch to the last."""
+    """Draws training tasks, judges their groups, and requests variants of boundary tasks."""
 
     def __init__(
         self, config: RunConfig, originals: Sequence[Task], synthesis: SynthesisQueue | None = None
@@ -226,7 +226,7 @@ class OnlineCurriculum:
             task_id: id of a task that `draw` returned.
             values: reward of each rollout, in [0, 1]. In stages that make no variants, it must be
                 the share of turns solved.
-            valid: False for each rollout that infrastructure broke. None: all are valid.
+            valid: False for each rollout lost to a failure of infrastructure. None: all are valid.
             version: number of the weights that rolled it out.
             epoch: the epoch that drew it (`Lease.epoch`). None: the oldest that drew it.
 

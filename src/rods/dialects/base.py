@@ -28,7 +28,7 @@ QUOTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What one generation turned out to be."""
+    """Result of parsing one generation: its kind and its calls."""
 
     verdict: ParseVerdict
     calls: tuple[ToolCall, ...] = ()

@@ -28,8 +28,8 @@ class LlmWriterSettings(Settings):
     model: Annotated[dict[str, str], BeforeValidator(_of_all_stages)] = Field(
         default_factory=dict[str, str]
     )
-    """Model of that server, or a table of models by stage: plan, execute, critic, rewrite,
-    coherence, judge, and `all` for the others. Empty: the first one that the server lists."""
+    """Model of that server, or a table of models by step of synthesis: plan, execute, critic,
+    rewrite, coherence, judge, and `all` for the others. Empty: the first one that it lists."""
     planner: Literal["model", "graph"] = "model"
     """`model`: the model plans and executes. `graph`: a walk through the API graph does, and the
     model only writes messages."""
