@@ -22,6 +22,7 @@ from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
 from rods.synthesis.rejection import ErrorClass, reasons
 from rods.task import read_tasks
+from rods.writers import WRITERS
 from verbs import rods
 
 PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
@@ -91,6 +92,11 @@ def test_the_tree_is_the_one_on_disk() -> None:
     known = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_dir()}
     lost = [f for f in folders if not any(f"/{path}/".endswith(f"/{f}") for path in known)]
     assert not lost
+
+
+def test_writers_of_the_tree_are_those_that_need_no_model() -> None:
+    row = tree().partition("writers without a model: ")[2].partition(";")[0]
+    assert {name.strip("/") for name in row.split()} == {*WRITERS} - {"llm"}
 
 
 def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
@@ -163,7 +169,15 @@ def test_verbs_of_the_readme_are_those_of_the_program() -> None:
 
 def test_recipes_of_the_readme_are_those_of_the_program() -> None:
     table = README.partition("| recipe |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`(\w+)`", table)) == {*recipe_names()}
+    page = r"\[`(\w+)`\]\(src/rods/recipes/\1/README\.md\)"
+    assert set(re.findall(r"`(\w+)`", table)) == {*recipe_names()} == set(re.findall(page, table))
+
+
+def test_the_reader_s_run_is_never_the_baseline() -> None:
+    """`rods compare` takes the first run as the baseline, and pages call the reader's `runs/A`."""
+    texts = [guide.read_text(encoding="utf-8") for guide in GUIDES]
+    pairs = [p for text in texts for p in re.findall(r"rods compare (\S+) ([^\s`]+)", text)]
+    assert len(pairs) > 5 and "runs/A" not in {first for first, _ in pairs}
 
 
 [ONE_LINE] = re.findall(r"`(rods\.train\(.*?\))`", README)

@@ -159,9 +159,10 @@ MOST = 25
 """Words that a sentence may have, without code, numbers and the addresses of links."""
 UNPLAIN = re.compile(
     r"\b(?:(?:[Gg]o(?:es|ing)?|[Gg]one|[Ww]ent) on (?:with|from|by)|[Ww]hoever|anew|[Uu]nsaid"
-    r"|(?:is|are) said|turn(?:s|ed) down|gone on|[Mm]end(?:s|ed|ing)?)\b|…"
+    r"|(?:is|are) said|turn(?:s|ed) down|gone on|[Mm]end(?:s|ed|ing)?"
+    r"|first state|state at the start|start of the world|infrastructure broke)\b|…"
 )
-"""Resume or continue; again; state; reject; fix; a text that ends."""
+"""Resume or continue; again; state; reject; fix; initial state; a failure; a text that ends."""
 OPENINGS = re.compile(r"(?:Those|The same|Of|As|That of|What|Whoever|Whether|How)\b")
 """First words of texts that cannot be read alone."""
 PLAIN = [
@@ -221,6 +222,16 @@ def test_help_and_settings_are_plain() -> None:
     assert len(texts) > 250
     assert not {name: f for name, text in texts if (f := faults(text))}
     assert not [name for name, text in texts if OPENINGS.match(text)]
+
+
+GENERATIONS = {"train.credit"}
+"""Settings whose text counts steps; `tasks_per_step` and the like are names."""
+
+
+def test_texts_of_settings_count_updates_and_optimizer_steps() -> None:
+    bare = re.compile(r"(?<!optimizer )(?<!single )\bsteps?\b(?! of synthesis)")
+    found = {name for name, text in settings(RunConfig) if bare.search(re.sub("`[^`]*`", "", text))}
+    assert found == GENERATIONS
 
 
 SPOKEN = {"say", "warning", "warn"}
@@ -288,6 +299,14 @@ USER_PAGES = [
     for path in [*PAGES, ROOT / "CHANGELOG.md"]
     if not {"research", "developers"} & {*path.relative_to(ROOT).parts}
 ]
+RANGE = re.compile(r"\| [\d.]+(?: %)? to [\d.]+(?: %)? (?=\|)")
+
+
+def test_cells_of_tables_have_a_dash_for_a_range_and_an_arrow_for_a_change() -> None:
+    assert RANGE.search("| 58 to 77 % |") and not RANGE.search("| 58 % | 0.34 → 1.93 |")
+    assert not {str(p): c for p in USER_PAGES if (c := RANGE.findall(p.read_text("utf-8")))}
+
+
 HISTORY = re.compile(
     r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\bcommit [0-9a-f]{7}"
     r"|\bload(?:ed machine| average| of \d)|\b\d[\d,]* tests\b|\b(?:all|our) tests? pass(?:ed)?\b"
