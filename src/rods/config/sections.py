@@ -30,8 +30,8 @@ class SynthesisSettings(Extended):
     place: ClassVar[str] = "synthesis"
 
     writer: str = "resample"
-    """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For question tasks the first
-    two mean `family`, another question of the same family and difficulty."""
+    """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For generated questions,
+    `family` replaces the first two: another question of the same family and difficulty."""
     variants_per_seed: int = Field(default=2, ge=1)
     """Variants that are requested for each seed task, 1 or more."""
     attempts: int = Field(default=3, ge=1)
