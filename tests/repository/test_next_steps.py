@@ -80,6 +80,20 @@ def test_the_path_from_the_first_page_to_the_use_of_an_agent_is_that_of_own_tool
     assert way[-len(OWN_TOOLS) :] == [f"docs/guides/{name}.md" for name in OWN_TOOLS]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["models", "memory", "cold-start"],
+        ["other-trainers", "serve-environments", "data-formats", "evaluate"],
+        ["mcp", "evaluate"],
+    ],
+    ids=lambda names: names[0],
+)
+def test_guides_of_one_subject_follow_each_other(names: list[str]) -> None:
+    way = follow(f"docs/guides/{names[0]}.md")
+    assert way[: len(names)] == [f"docs/guides/{name}.md" for name in names]
+
+
 def test_the_research_is_one_path_through_all_its_results() -> None:
     """The navigation has the same order; what strangers reported belongs to the developers."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("  - Research:")[2]
