@@ -13,7 +13,7 @@ from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.tool_classes import ToolClasses
-from rods.errors import TaskError
+from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.check import TaskFault, check_tasks, replaying
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
@@ -134,6 +134,38 @@ def test_a_world_that_changes_between_replays_is_unstable():
     report = check_tasks([task], _Flaky())
     assert [row.finding for row in report.rows] == [TaskFault.UNSTABLE]
     assert not report.ok
+
+
+PLACES = ["begin_turn", "offered", "call", "end_turn", "snapshot"]
+
+
+@pytest.mark.parametrize("place", ["open", *PLACES])
+@pytest.mark.parametrize("error", [KeyError("ad"), TypeError("no ad"), ZeroDivisionError("1 / 0")])
+def test_what_the_user_s_own_environment_raises_is_a_finding_with_its_line(
+    place, error, monkeypatch
+):
+    def broken(*_):
+        raise error
+
+    monkeypatch.setattr(_Flaky, place, broken)
+    task = math_task("Add 1 and 2", ToolCall("ad", {"a": 1, "b": 2}))
+    [row] = check_tasks([task], _Flaky()).rows
+    line = broken.__code__.co_firstlineno + 1
+    said = f"{type(error).__name__}: {error.args[0]}, raised at {__file__}:{line}"
+    assert (row.finding, row.detail) == (TaskFault.UNREACHABLE, said)
+    kept, [fault] = replaying([task], _Flaky())
+    assert (kept, fault.detail) == ([], said)
+
+
+@pytest.mark.parametrize("error", [ConfigError("env.mcp: two"), PrerequisiteError("no mcp")])
+def test_what_no_task_has_caused_ends_the_check(error, monkeypatch):
+    def broken(*_):
+        raise error
+
+    monkeypatch.setattr(_Flaky, "open", broken)
+    for examine in (check_tasks, replaying):
+        with pytest.raises(type(error), match=str(error)):
+            examine([math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}))], _Flaky())
 
 
 class Desk:

@@ -21,12 +21,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
+from traceback import extract_tb
 from typing import NamedTuple, TypeAlias
 
 from rods.abilities import QuestionSource, ability, initial_state, result_key
 from rods.env import AnswerJudge, Environment, TurnVerdict, called
-from rods.errors import EnvError, TaskError
+from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
+from rods.infra.interrupt import shown
 from rods.synthesis.structure.trace import all_tools, failure_fields, flattened
 from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM, Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -134,7 +136,7 @@ def check_tasks(
             found += _unusual(task, environment)
             found += _misnamed(task, environment)
             first, second = _replay(task, environment), _replay(task, environment)
-        except (TaskError, EnvError) as error:
+        except Exception as error:  # noqa: BLE001 (whatever an environment raises is a finding)
             found.append(_refused(task, error))
         else:
             calls += 2 * sum(len(turn.results) for turn in first)
@@ -164,7 +166,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
         try:
             faulty = _unreachable(task, _replay(task, environment))
             fault = next(chain(_misnamed(task, environment), faulty), None)
-        except (TaskError, EnvError) as error:
+        except Exception as error:  # noqa: BLE001 (whatever an environment raises is a finding)
             fault = _refused(task, error)
         if fault is None:
             kept.append(task)
@@ -200,7 +202,17 @@ def without_broken(
 
 
 def _refused(task: Task, error: Exception) -> Finding:
-    """An error as a finding, whose row names the task already."""
+    """An error as a finding, whose row names the task already.
+
+    Raises:
+        RodsError: the error, where no task has caused it.
+    """
+    if not isinstance(error, RodsError):  # of the user's own code: people look for its line
+        place = extract_tb(error.__traceback__)[-1]
+        detail = f"{shown(error)}, raised at {place.filename}:{place.lineno}"
+        return TaskFault.UNREACHABLE, -1, detail
+    if not isinstance(error, (TaskError, EnvError)):
+        raise error
     detail = re.sub(rf"^task {task.id}( \(.*?\))?(: |, )", "", str(error))
     return TaskFault.UNREACHABLE, -1, detail
 

@@ -310,6 +310,14 @@ def test_a_tool_that_draws_is_named(made: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["ad", "items", "reset", ""])
+def test_a_ground_truth_that_calls_what_is_not_a_tool_is_a_finding(made: Any, name: str) -> None:
+    rows = check_tasks([task_of(ToolCall(name, {}))], made(reset="reset")).rows
+    assert {row.finding for row in rows} == {TaskFault.UNREACHABLE}
+    assert f"there is no function {name!r} among those you can call now" in rows[0].detail
+
+
+@pytest.mark.slow
 def test_a_resource_can_show_the_state(made: Any) -> None:
     environment = made(state="shelf://items")
     with closing(environment.open(task_of(add("milk")))) as world:

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, cast
 
 from rods.abilities import InitialState
 from rods.dialects.base import nested
-from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, Replay, State, replayed
+from rods.envs.judge import (
+    JudgedWorld,
+    PreparedTask,
+    PreparedTasks,
+    Replay,
+    State,
+    refusal,
+    replayed,
+)
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.infra.install import install_line
@@ -236,8 +244,10 @@ class Server:
         """Execute one call; raises `EnvError` where the server fails."""
         if len([*nested(call)]) > 1:
             return ToolResult("Error: an argument must be a value, not a call.", failed=True)
+        name = self._environment.own_names.get(call.name)
+        if name is None:  # of a ground truth; the policy's calls were looked at before
+            return ToolResult(refusal(call.name, self._environment.own_names), failed=True)
         self.version[SERVER] = self.version.get(SERVER, 0) + 1
-        name = self._environment.own_names[call.name]
         return self._session.call(name, whole(call).arguments)
 
     def read(self) -> State:
