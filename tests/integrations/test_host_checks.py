@@ -20,6 +20,7 @@ from rods.infra.checkpoints import require_unfinished
 from rods.integrations.trl import args as args_of_trl
 from rods.integrations.verl import start as start_of_verl
 from rods.integrations.verl.start import (
+    Pool,
     _require_more,  # pyright: ignore[reportPrivateUsage]
     pools_of,
     require_gpus,
@@ -253,23 +254,29 @@ def test_a_dry_run_of_what_cannot_fit_shows_its_settings_and_ends_with_2(
 # -- verl ----------------------------------------------------------------------------------------
 
 ONE = {"a": {"CPU": 64.0, "GPU": 8.0}}
+UNLIKE = {"a": {"GPU": 8.0, "CPU": 24.0}, "b": {"GPU": 4.0, "CPU": 12.0}}
 
 
 @pytest.mark.parametrize(
     ("nodes", "pools", "fits"),
     [
-        (ONE, [(1, 8)], True),
-        (ONE, [(1, 4), (1, 4)], True),
-        ({"a": {"GPU": 8.0}, "b": {"GPU": 4.0}}, [(1, 4), (1, 8)], True),
-        ({"a": {"CPU": 4.0}}, [(1, 8)], False),
-        ({}, [(1, 1)], False),
-        ({"a": {"GPU": 4.0}, "b": {"GPU": 4.0}}, [(1, 8)], False),
-        (ONE, [(2, 4), (1, 1)], False),
-        (ONE, [(2, 8)], False),
+        (ONE, [Pool(1, 8)], True),
+        (ONE, [Pool(1, 4), Pool(1, 4, 2)], True),
+        (UNLIKE, [Pool(1, 4), Pool(1, 8)], True),
+        (UNLIKE, [Pool(2, 8)], False),
+        ({"a": {"GPU": 2.0, "CPU": 3.0}, "b": {"GPU": 1.0, "CPU": 9.0}}, [Pool(1, 1)] * 2, True),
+        ({"a": {"CPU": 4.0}}, [Pool(1, 8)], False),
+        ({}, [Pool(1, 1)], False),
+        ({"a": {"GPU": 4.0, "CPU": 24.0}, "b": {"GPU": 4.0, "CPU": 24.0}}, [Pool(1, 8)], False),
+        (ONE, [Pool(2, 4), Pool(1, 1)], False),
+        (ONE, [Pool(2, 8)], False),
+        ({"a": {"GPU": 1.0, "CPU": 2.0}}, [Pool(1, 1)], False),
+        ({"a": {"GPU": 8.0, "CPU": 23.0}}, [Pool(1, 8)], False),
+        ({"a": {"GPU": 8.0}}, [Pool(1, 1, 2)], False),
     ],
 )
-def test_gpus_that_ray_does_not_have_are_missed_at_once(
-    nodes: dict[str, dict[str, float]], pools: list[tuple[int, int]], fits: bool
+def test_gpus_and_cpus_that_ray_does_not_have_are_missed_at_once(
+    nodes: dict[str, dict[str, float]], pools: list[Pool], fits: bool
 ) -> None:
     if fits:
         require_gpus(nodes, pools)
@@ -279,16 +286,16 @@ def test_gpus_that_ray_does_not_have_are_missed_at_once(
 
 
 def test_other_devices_have_other_names() -> None:
-    require_gpus({"a": {"NPU": 8.0}}, [(1, 8)], "NPU")
+    require_gpus({"a": {"NPU": 8.0, "CPU": 24.0}}, [Pool(1, 8)], "NPU")
     with pytest.raises(ConfigError, match="GPU"):
-        require_gpus({"a": {"NPU": 8.0}}, [(1, 8)])
+        require_gpus({"a": {"NPU": 8.0, "CPU": 24.0}}, [Pool(1, 8)])
 
 
 @pytest.mark.parametrize(
-    ("mode", "pools"), [("sync", [(2, 8)]), ("separate_async", [(2, 8), (1, 4)])]
+    ("mode", "pools"), [("sync", [(2, 8, 3)]), ("separate_async", [(2, 8, 3), (1, 4, 2)])]
 )
 def test_servers_apart_from_the_trainer_are_counted_too(
-    mode: str, pools: list[tuple[int, int]]
+    mode: str, pools: list[tuple[int, int, int]]
 ) -> None:
     trainer = SimpleNamespace(nnodes=2, n_gpus_per_node=8, v1=SimpleNamespace(trainer_mode=mode))
     rollout = SimpleNamespace(nnodes=1, n_gpus_per_node=4)
@@ -296,15 +303,21 @@ def test_servers_apart_from_the_trainer_are_counted_too(
     assert pools_of(SimpleNamespace(trainer=trainer, actor_rollout_ref=actor)) == pools
 
 
-def test_verl_s_runner_asks_ray_before_it_makes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray and verl are stand-ins: a machine that is gone counts for nothing."""
+@pytest.mark.parametrize(
+    ("gpus", "cpus", "there"),
+    [(4.0, 65.0, "4 GPUs and 64 CPUs"), (8.0, 24.0, "8 GPUs and 23 CPUs")],
+)
+def test_verl_s_runner_asks_ray_before_it_makes_anything(
+    gpus: float, cpus: float, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray and verl are stand-ins: a machine that is gone counts for nothing, the runner for one."""
     nodes = [
-        {"Alive": True, "NodeID": "a", "Resources": {"GPU": 4.0}},
+        {"Alive": True, "NodeID": "a", "Resources": {"GPU": gpus, "CPU": cpus}},
         {"Alive": False, "NodeID": "b", "Resources": {"GPU": 8.0}},
     ]
     ray = SimpleNamespace(
         remote=lambda **_: lambda kind: kind,
-        get_runtime_context=lambda: SimpleNamespace(gcs_address="here:1"),
+        get_runtime_context=lambda: SimpleNamespace(gcs_address="here:1", get_node_id=lambda: "a"),
         nodes=lambda: nodes,
     )
     base = SimpleNamespace(__ray_actor_class__=object)
@@ -324,7 +337,7 @@ def test_verl_s_runner_asks_ray_before_it_makes_anything(monkeypatch: pytest.Mon
         rods=SimpleNamespace(settings="{}", drift=False),
     )
     runner = start_of_verl._runner(lambda *_: pytest.fail("something was made"))  # pyright: ignore
-    with pytest.raises(ConfigError, match=r"1 machines with 4 GPUs: it would wait for ever"):
+    with pytest.raises(ConfigError, match=f"1 machines with {there}: it would wait for ever"):
         runner().run(asked)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.config import RunConfig, parse_config
 from rods.errors import ConfigError, PrerequisiteError, RodsError
@@ -65,41 +65,54 @@ def _require_more(trainer: Any) -> None:
         require_unfinished(folder, int(latest.read_text(encoding="ascii")), total, total)
 
 
-def pools_of(cfg: Any) -> list[tuple[int, int]]:
-    """Machines and GPUs of each that verl places: of the trainer, and of servers apart from it."""
-    pools = [(int(cfg.trainer.nnodes), int(cfg.trainer.n_gpus_per_node))]
+class Pool(NamedTuple):
+    """Machines that verl places, each as one."""
+
+    machines: int
+    gpus: int
+    """Of each machine."""
+    cpus: int = 3
+    """Set aside for each GPU; 3 by `verl.single_controller.ray.base.ResourcePoolManager`."""
+
+
+def pools_of(cfg: Any) -> list[Pool]:
+    """Return the pools of the trainer, and of servers apart from it."""
+    pools = [Pool(int(cfg.trainer.nnodes), int(cfg.trainer.n_gpus_per_node))]
     rollout = cfg.actor_rollout_ref.rollout
     if cfg.trainer.v1.trainer_mode == SEPARATE:
-        pools.append((int(rollout.nnodes), int(rollout.n_gpus_per_node)))
+        pools.append(Pool(int(rollout.nnodes), int(rollout.n_gpus_per_node), 2))
     return pools
 
 
 def require_gpus(
-    nodes: Mapping[str, Mapping[str, float]], pools: Sequence[tuple[int, int]], kind: str = "GPU"
+    nodes: Mapping[str, Mapping[str, float]], pools: Sequence[Pool], kind: str = "GPU"
 ) -> None:
     """Refuse pools that a Ray could never place: it would wait for ever.
 
     Args:
         nodes: resources of each machine, by its name, as Ray states them in total.
-        pools: machines and GPUs of each, of everything that is placed beside each other.
+        pools: everything that is placed beside each other.
         kind: Ray's name of the device.
 
     Raises:
-        ConfigError: there are too few machines with so many GPUs.
+        ConfigError: there are too few machines with so many GPUs, or CPUs beside them.
     """
-    left = sorted((int(found.get(kind, 0)) for found in nodes.values()), reverse=True)
-    there = ", ".join(map(str, left)) or "none"
-    for machines, gpus in sorted(pools, key=lambda pool: -pool[1]):
+    left = [(int(found.get(kind, 0)), int(found.get("CPU", 0))) for found in nodes.values()]
+    there = ", ".join(f"{gpus} {kind}s and {cpus} CPUs" for gpus, cpus in sorted(left)[::-1])
+    for machines, gpus, cpus in sorted(pools, key=lambda pool: -pool.gpus):
         for _ in range(machines):
             left.sort(reverse=True)
-            if not left or left[0] < gpus:
+            fits = [g >= gpus and c >= gpus * cpus for g, c in left]
+            if not any(fits):
+                asked = " and ".join(f"{n} x {g} ({g * c} CPUs)" for n, g, c in pools)
                 raise ConfigError(
-                    f"verl asks for {' and '.join(f'{n} x {g}' for n, g in pools)} (machines x "
-                    f"{kind}s), and this Ray has {len(nodes)} machines with {there} {kind}s: it "
-                    "would wait for ever. Set --nodes and --gpus to what is there, or join more "
-                    "machines by `ray start --address HOST:PORT`."
+                    f"verl asks for {asked} (machines x {kind}s, with CPUs of each machine), and "
+                    f"this Ray has {len(nodes)} machines with {there or 'none'}: it would wait for "
+                    "ever. Set --nodes and --gpus to what is there, or join more machines by `ray "
+                    "start --address HOST:PORT`."
                 )
-            left[0] -= gpus
+            place = fits.index(True)
+            left[place] = left[place][0] - gpus, left[place][1] - gpus * cpus
 
 
 def require_trl_of_verl() -> None:
@@ -132,7 +145,8 @@ def _runner(hosted: Hosted) -> Any:
             os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
             if (kind := KINDS.get(str(config.trainer.device))) is not None:
                 alive = [node for node in ray.nodes() if node["Alive"]]
-                found = {node["NodeID"]: node["Resources"] for node in alive}
+                found = {node["NodeID"]: dict(node["Resources"]) for node in alive}
+                found[ray.get_runtime_context().get_node_id()]["CPU"] -= 1  # of this runner
                 require_gpus(found, pools_of(config), kind)
             with hosted(settings, bool(config.rods.drift)) as run:
                 # By its own name: verl asks for its modes by their words in many places.
