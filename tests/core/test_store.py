@@ -119,6 +119,32 @@ def test_length_evaluation_and_paths_are_no_drift(run, setting):
     assert resumed.config == other
 
 
+@pytest.mark.parametrize(
+    "key", ["env.name", "synthesis.writer", "model.dialect", "stages.0.reward"]
+)
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("./tools.py:bistro", "/new/tools.py:bistro", True),
+        ("tools.py:bistro", "../my folder/tools.py:bistro", True),
+        ("./tools.py:bistro", "./tools.py:other", False),
+        ("./tools.py:bistro", "./mytools.py:bistro", False),
+        ("./tools.py:bistro", "tools:bistro", False),
+        ("a:bistro", "b:bistro", False),
+    ],
+)
+def test_a_file_of_one_s_own_that_was_moved_is_no_drift(key, before, after, same, tmp_path):
+    config, moved = (with_overrides(RunConfig(), [f"{key}={at}"]) for at in (before, after))
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config)
+    if same:
+        assert RunDirectory.resume(run.path, moved).config == moved
+        [change] = RunDirectory.open(run.path).manifest["changes"]
+        assert change["setting"] == f"{key}: {before} -> {after}"
+        return
+    with pytest.raises(StoreError, match=f"{key}: "):
+        RunDirectory.resume(run.path, moved)
+
+
 def test_places_that_an_environment_declares_are_no_drift(tmp_path):
     config = with_overrides(RunConfig(), ["env.name=search"])
     run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config)

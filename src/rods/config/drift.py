@@ -7,6 +7,7 @@ Owns the lists, and the refusal of all other changes unless drift is allowed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from rods.config.run import RunConfig
@@ -33,6 +34,9 @@ PLACES = frozenset(
     }
 )  # fmt: skip
 """Settings, or sections of them, of machine, speed and time limits; plug-ins declare their own."""
+
+OWN = re.compile(r"(?:.*/)?([^/]+\.py:\w+)")
+"""A user's own `FILE.py:attribute`; what follows its folder is the group."""
 
 
 def may_change(compared: bool = False) -> frozenset[str]:
@@ -62,7 +66,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
 
     With `drift` they may change, except those in `SAVED`.
     """
-    wrong = deciding(changes, may_change())
+    wrong = [text for text in deciding(changes, may_change()) if not _moved(text)]
     fixed = [text for text in wrong if _among(text, SAVED)]
     if fixed and drift:
         raise StoreError(
@@ -76,6 +80,13 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
             "length of training, evaluation, places of files and servers, and speed. With "
             "--allow-drift it may change most others; the manifest records it.)"
         )
+
+
+def _moved(change: str) -> bool:
+    """Whether a change names the same thing in a file of the same name, in another folder."""
+    before, _, after = change.partition(": ")[2].partition(" -> ")
+    one, other = OWN.fullmatch(before), OWN.fullmatch(after)
+    return one is not None and other is not None and one[1] == other[1]
 
 
 def _among(change: str, names: Collection[str]) -> bool:
