@@ -180,6 +180,8 @@ def _line(error: BaseException) -> str:
 
 
 def _of_name(module: str) -> ModuleType:
+    if not all(map(str.isidentifier, module.split("."))):  # importlib speaks of its own arguments
+        raise ModuleNotFoundError(f"{module!r} is neither a module nor a .py file", name=module)
     _found_in(str(Path.cwd()))
     return importlib.import_module(module)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -195,6 +196,16 @@ def test_a_file_that_cannot_be_loaded_is_named(
     way = "or FILE\\.py:attribute of your own" if content is None else "is a file\\. Add the name"
     with pytest.raises(ConfigError, match=way):
         find("./broken.py")
+
+
+@pytest.mark.parametrize("module", ["./mine", "./deep", "../mine", "deep/mine", "mine.py:", "my-m"])
+@pytest.mark.parametrize("find", [make_environment, get_dialect, get_reward, WRITERS.find])
+def test_what_is_neither_a_module_nor_a_file_is_named(
+    find: Callable[[str], object], module: str
+) -> None:
+    said = f"'{module}:x' cannot be imported: '{module}' is neither a module nor a .py file."
+    with pytest.raises(ConfigError, match=f"{re.escape(said)} .*FILE\\.py:attribute"):
+        find(f"{module}:x")
 
 
 def test_a_file_that_was_corrected_is_loaded(tmp_path: Path) -> None:
