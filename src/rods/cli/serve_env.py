@@ -58,6 +58,11 @@ def serve_env(
             "digits and . _ ~ - in it."
         )
     speech, settings = structured(dialect), load_config(overrides=asked).env
+    if settings.tasks:
+        raise ConfigError(
+            "--env.tasks has no effect: a service has its environment's own tasks, and a run names "
+            "its files itself. Leave it out here."
+        )
     try:
         from rods.infra.listen import MORE, address, bound, serve
 

@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -390,6 +391,20 @@ def test_a_verb_that_reads_one_section_refuses_the_others(
     assert rods(*words, monkeypatch=monkeypatch) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert f"has no effect: rods {words[0]} reads only {read} settings" in said
+
+
+@pytest.mark.parametrize("openenv", [[], ["--openenv"]])
+def test_files_of_tasks_are_not_given_to_a_service_that_does_not_read_them(
+    openenv: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "tasks.jsonl").write_text("{}")
+    words = ("serve-env", *openenv, "--env.tasks", str(tmp_path / "tasks.jsonl"), "--port", "0")
+    monkeypatch.setattr("rods.infra.listen.serve", lambda *_: pytest.fail("it began to serve"))
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "--env.tasks has no effect" in capsys.readouterr().err
 
 
 @pytest.mark.slow
