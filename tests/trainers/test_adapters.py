@@ -144,6 +144,9 @@ def test_adapters_that_name_themselves_are_refused(adapter: Path) -> None:
 
 WAYS = {
     "trl's folder": lambda a: [str(a.parent)],
+    "trl's folder, --model": lambda a: ["--model", str(a.parent)],
+    "trl's folder, --run": lambda a: ["--run", str(a.parent)],
+    "model": lambda a: ["--model", str(a)],
     "run": lambda a: ["--run", str(a)],
     "model.name": lambda a: ["--model.name", str(a)],
     "beside settings": lambda a: [str(a), "--recipe", "rods", "--rollout.k", "4"],

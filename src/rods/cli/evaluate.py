@@ -134,17 +134,23 @@ def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
     if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
         if is_missing_path(path):
             raise StoreError(f"{path}: there is no such file, run or folder of a model.")
-        return None, path or model
+        return None, path or last_of_trl(Path(os.path.expanduser(model))) or model
     folder = run or Path(os.path.expanduser(path))
-    saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
     # A model, one of our checkpoints, or TRL's last one; all else is a run of RODS.
     if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
         return None, str(folder.absolute())  # no bundled model of the same name
     if (folder / "policy").is_dir():
         return None, str(folder / "policy")
-    if saved and not (folder / MANIFEST).is_file():
-        return None, str(max(saved, key=lambda p: int(p.name.removeprefix("checkpoint-"))))
-    return folder, ""
+    last = last_of_trl(folder)
+    return (None, last) if last else (folder, "")
+
+
+def last_of_trl(folder: Path) -> str:
+    """Return the last checkpoint in an output folder of TRL's; empty: it is none."""
+    saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
+    if not saved or any((folder / name).is_file() for name in (MANIFEST, "config.json")):
+        return ""
+    return str(max(saved, key=lambda p: int(p.name.removeprefix("checkpoint-"))))
 
 
 def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path | None) -> None:
