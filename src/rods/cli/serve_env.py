@@ -59,10 +59,7 @@ def serve_env(
         )
     speech, settings = structured(dialect), load_config(overrides=asked).env
     if settings.tasks:
-        raise ConfigError(
-            "--env.tasks has no effect: a service has its environment's own tasks, and a run names "
-            "its files itself. Leave it out here."
-        )
+        raise ConfigError("--env.tasks has no effect: a run names its files itself. Leave it out.")
     try:
         from rods.infra.listen import MORE, address, bound, serve
 

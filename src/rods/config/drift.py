@@ -7,7 +7,6 @@ Owns the lists, and the refusal of all other changes unless drift is allowed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 
 from rods.config.run import RunConfig
@@ -34,9 +33,6 @@ PLACES = frozenset(
     }
 )  # fmt: skip
 """Settings, or sections of them, of machine, speed and time limits; plug-ins declare their own."""
-
-OWN = re.compile(r"(?:.*/)?([^/]+\.py:\w+)")
-"""A user's own `FILE.py:attribute`; what follows its folder is the group."""
 
 
 def may_change(compared: bool = False) -> frozenset[str]:
@@ -84,9 +80,8 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
 
 def _moved(change: str) -> bool:
     """Whether a change names the same thing in a file of the same name, in another folder."""
-    before, _, after = change.partition(": ")[2].partition(" -> ")
-    one, other = OWN.fullmatch(before), OWN.fullmatch(after)
-    return one is not None and other is not None and one[1] == other[1]
+    files = [text.rpartition("/")[2] for text in change.partition(": ")[2].split(" -> ")]
+    return ".py:" in files[0] and len(set(files)) == 1
 
 
 def _among(change: str, names: Collection[str]) -> bool:

@@ -202,15 +202,11 @@ def without_broken(
 
 
 def _refused(task: Task, error: Exception) -> Finding:
-    """An error as a finding, whose row names the task already.
-
-    Raises:
-        RodsError: the error, where no task has caused it.
-    """
+    """An error as a finding, whose row names the task; raised where no task has caused it."""
     if not isinstance(error, RodsError):  # of the user's own code: people look for its line
         place = extract_tb(error.__traceback__)[-1]
-        detail = f"{shown(error)}, raised at {place.filename}:{place.lineno}"
-        return TaskFault.UNREACHABLE, -1, detail
+        why = f"{shown(error)}, raised at {place.filename}:{place.lineno}"
+        return TaskFault.UNREACHABLE, -1, why
     if not isinstance(error, (TaskError, EnvError)):
         raise error
     detail = re.sub(rf"^task {task.id}( \(.*?\))?(: |, )", "", str(error))

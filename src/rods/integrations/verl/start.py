@@ -66,13 +66,11 @@ def _require_more(trainer: Any) -> None:
 
 
 class Pool(NamedTuple):
-    """Machines that verl places, each as one."""
+    """Machines that verl places, GPUs of each, and CPUs that it sets aside for each GPU."""
 
     machines: int
     gpus: int
-    """Of each machine."""
-    cpus: int = 3
-    """Set aside for each GPU; 3 by `verl.single_controller.ray.base.ResourcePoolManager`."""
+    cpus: int = 3  # of verl's ResourcePoolManager
 
 
 def pools_of(cfg: Any) -> list[Pool]:
@@ -89,13 +87,8 @@ def require_gpus(
 ) -> None:
     """Refuse pools that a Ray could never place: it would wait for ever.
 
-    Args:
-        nodes: resources of each machine, by its name, as Ray states them in total.
-        pools: everything that is placed beside each other.
-        kind: Ray's name of the device.
-
-    Raises:
-        ConfigError: there are too few machines with so many GPUs, or CPUs beside them.
+    `nodes` has the resources of each machine as Ray states them in total, `kind` is Ray's name of
+    the device. Raises `ConfigError` where there are too few machines with so many GPUs and CPUs.
     """
     left = [(int(found.get(kind, 0)), int(found.get("CPU", 0))) for found in nodes.values()]
     there = ", ".join(f"{gpus} {kind}s and {cpus} CPUs" for gpus, cpus in sorted(left)[::-1])
@@ -104,12 +97,11 @@ def require_gpus(
             left.sort(reverse=True)
             fits = [g >= gpus and c >= gpus * cpus for g, c in left]
             if not any(fits):
-                asked = " and ".join(f"{n} x {g} ({g * c} CPUs)" for n, g, c in pools)
+                what = " and ".join(f"{n} x {g} ({g * c} CPUs)" for n, g, c in pools)
                 raise ConfigError(
-                    f"verl asks for {asked} (machines x {kind}s, with CPUs of each machine), and "
+                    f"verl asks for {what} (machines x {kind}s, with CPUs of each machine), and "
                     f"this Ray has {len(nodes)} machines with {there or 'none'}: it would wait for "
-                    "ever. Set --nodes and --gpus to what is there, or join more machines by `ray "
-                    "start --address HOST:PORT`."
+                    "ever. Set --nodes and --gpus to what is there, or join more by `ray start`."
                 )
             place = fits.index(True)
             left[place] = left[place][0] - gpus, left[place][1] - gpus * cpus
