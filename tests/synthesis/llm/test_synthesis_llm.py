@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import random
 import threading
@@ -21,7 +22,7 @@ from rods.synthesis.chat.replies import find_json
 from rods.synthesis.llm.critique import judge, patched
 from rods.synthesis.llm.execute import faults as argument_faults
 from rods.synthesis.llm.execute import planned_of
-from rods.synthesis.llm.plan import CallPlan, misfit, parse_plan
+from rods.synthesis.llm.plan import PARSES, CallPlan, misfit, parse_plan
 from rods.synthesis.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.llm.rewrite import faults, leaked
 from rods.synthesis.llm.writer import LlmWriter, released
@@ -362,6 +363,26 @@ def teachable() -> tuple[Task, int]:
         if tried(lost, seed, number, 2).variant is None and lost.stages["critic"]:
             return seed, number
     raise AssertionError("there is no such seed")
+
+
+def test_asking_ends_where_no_plan_can_be_parsed_and_an_answer_is_shown() -> None:
+    """A server of well-formed answers without a plan was asked thousands of times."""
+    chat = Chat(lambda stage, text: '{"teapot": true}' if stage == "plan" else text)
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(), graph_writer())
+    rng, tried = random.Random(1), list[object]()
+    with pytest.raises(WriterError, match=r"for 8 plans in a row could.*teapot") as error:
+        while len(tried) < 50:
+            tried.append(writer.propose(sides().train[0], rng))
+    assert error.value.fatal and len(tried) == 7 and chat.stages["plan"] == 8 * PARSES
+    assert all(isinstance(one, Rejection) and "teapot" in one.message for one in tried)
+
+
+def test_plans_that_cannot_be_parsed_now_and_then_do_not_end_it() -> None:
+    asked = itertools.count()
+    chat = Chat(lambda s, text: "tea" if s == "plan" and next(asked) % 24 < 21 else text)
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(), graph_writer())
+    rng = random.Random(1)
+    assert len([writer.propose(sides().train[0], rng) for _ in range(20)]) == 20
 
 
 def test_an_unusable_server_is_not_a_rejection_and_a_lost_request_is() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from rods.synthesis.base import Base
@@ -20,6 +20,7 @@ from rods.types import Json
 PARSES = 3
 """Requests until a plan can be parsed."""
 UNPARSED = "no answer could be parsed"
+QUOTE = 200  # characters of such an answer that are shown
 """What is wrong where nothing was planned at all: no other world could fix that."""
 MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
@@ -101,6 +102,8 @@ def make_plan(
     for number in range(PARSES):
         answer = chat.ask("plan", messages, seed=seed + number, schema=SCHEMA)
         if (plan := parse_plan(answer.data)) is None:
+            if problem.detail == UNPARSED:
+                problem = replace(problem, message=shortened(answer.text, QUOTE))
             continue
         if (fault := misfit(plan, base, frozenset(blocked))) is None:
             return plan if narrative else CallPlan("", plan.turns)

@@ -23,7 +23,7 @@ from rods.synthesis.chat.client import ChatClient
 from rods.synthesis.chat.replies import Reply
 from rods.synthesis.llm.critique import judge, learnt, patched
 from rods.synthesis.llm.execute import execute, planned_of
-from rods.synthesis.llm.plan import UNPARSED, Chat, make_plan
+from rods.synthesis.llm.plan import UNPARSED, CallPlan, Chat, make_plan
 from rods.synthesis.llm.prompting import prompts_hash
 from rods.synthesis.llm.rewrite import cohere, write
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed, with_gap
@@ -42,6 +42,9 @@ def released(lock: threading.RLock) -> Generator[None]:
             lock.release()
             after.callback(lock.acquire)
         yield
+
+
+UNPARSED_PLANS = 8  # in a row, after which nothing more is asked
 
 
 class LlmWriter(Writer):
@@ -65,6 +68,7 @@ class LlmWriter(Writer):
         self._server = chat
         self._chat: Chat = _Releasing(chat, self.worlds)
         self._settings = settings
+        self._unparsed = 0
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the server was asked so far, by stage."""
@@ -153,10 +157,22 @@ class LlmWriter(Writer):
             world = cast("Readable", opened)
             state = world.public_state()
             plan = make_plan(self._chat, base, state, history, sampling, narrative=narrative)
+            self._require_parsed(plan)
             if isinstance(plan, Rejection):
                 return plan
             planned = execute(self._chat, base, world, plan, sampling)
         return planned if isinstance(planned, Rejection) else (planned, plan.narrative)
+
+    def _require_parsed(self, plan: CallPlan | Rejection) -> None:
+        """Raise `WriterError` where no plan of many in a row could be parsed: no other will."""
+        unparsed = isinstance(plan, Rejection) and plan.detail == UNPARSED
+        self._unparsed = self._unparsed + 1 if unparsed else 0
+        if isinstance(plan, Rejection) and self._unparsed >= UNPARSED_PLANS:
+            raise WriterError(
+                f"no answer for {self._unparsed} plans in a row could be parsed, the last: "
+                f"{plan.message!r}. Name another model (synthesis.llm.model).",
+                fatal=True,
+            )
 
     def _gaps(
         self, base: Base, planned: Sequence[PlannedTurn], rng: random.Random
