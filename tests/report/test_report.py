@@ -506,6 +506,7 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     console.file.close()
     text = console.export_text()
     assert f"{other.against.mean:+.3f}" in text and "to A" in text and "seeds" not in text
+    assert "Gain: after minus before. To A: minus A. ±" in " ".join(text.split())
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
     page = read(comparison.write(tmp_path / "compare.html"))
     is_alone(page, (tmp_path / "compare.html").read_text(encoding="utf-8"))
@@ -527,7 +528,7 @@ def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
     (other / "metrics.jsonl").write_text(text.replace("variant-", "u-").replace("original-", "w-"))
     warnings = " ".join(compare_runs([finished, other]).notes)
     for part in (
-        "rollout.k differs: 8, 16",
+        "the runs have different budgets (rollout.k: 8, 16), so this comparison is unfair",
         "different budgets of trajectories: 8192, 5120",
         "seed differs: 0, 3",
         "split hash differs",
@@ -555,7 +556,8 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
     assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
     assert comparison.arms[1].cell(TaskSubset("variant"), "progress").common == 110
     assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
-    assert compare_runs([other, other]).notes == ()
+    (same,) = compare_runs([other, other]).notes
+    assert same == f"one run counts 2 times (A: other, B: other): {other}."
 
 
 def evaluated(finished: Path, to: Path) -> Path:
@@ -626,6 +628,11 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
     assert "missing parameter" in text
     assert ("±" in text.split("±: half")[0]) is after
+    lines = " ".join(text.split())
+    assert re.search(r", first (\d+) and last \1 of \d+ updates\.", lines)
+    assert re.search(
+        r"whose rollouts all earned the same reward: \d+%, \d+ of \d+ judgements", lines
+    )
     places = [text.index(w) for w in ("variants", "template-written", "human-written", "original")]
     assert places == sorted(places)
     assert re.search("greedy +sampled +greedy +sampled", text)

@@ -96,6 +96,8 @@ def compare(
 ) -> None:
     """Compare runs: results with paired intervals, and curves.
 
+    The first run or arm is the baseline; differences are the others minus it.
+
     Several seeds of an arm: rods compare fixed='runs/fixed-*' rods='runs/rods-*'
     """
     from rods.report.compare import compare_runs

@@ -52,6 +52,7 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
     arms = _arms(named)
     if len(arms) < 2:
         raise StoreError(f"a comparison needs two runs or more, got {len(arms)}.")
+    notes = _repeated(arms)  # before a baseline's only run stands against each of an arm
     by_seed = _seeds(arms)
     arms = {name: [runs[seed] for seed in sorted(runs)] for name, runs in by_seed.items()}
     differing = _differing([runs[0] for runs in arms.values()])
@@ -61,7 +62,7 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
         overrides = [f"{key}={values[index]}" for key, values in differing.items()]
         base = by_seed[labels[0]] if index else {}
         results.append(ArmResult.of(label, overrides, by_seed[label], base))
-    notes = _warnings(arms, differing)
+    notes += _warnings(arms, differing)
     most = max(len(runs) for runs in arms.values())
     pairs = [(seed, run) for runs in by_seed.values() for seed, run in runs.items()]
     if most > 1 and any(_value(run, "seed") != seed for seed, run in pairs):
@@ -103,6 +104,16 @@ def _seeds(arms: Mapping[str, Sequence[RunData]]) -> dict[str, dict[int, RunData
     return {name: dict(enumerate([*runs] * (most // len(runs)))) for name, runs in arms.items()}
 
 
+def _repeated(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
+    """Return a note on each run that stands in two arms, or twice in one."""
+    where: dict[Path, list[str]] = {}
+    for name, runs in arms.items():
+        for run in runs:
+            where.setdefault(run.path.resolve(), []).append(name)
+    twice = ((path, names) for path, names in where.items() if len(names) > 1)
+    return [f"one run counts {len(names)} times ({', '.join(names)}): {p}." for p, names in twice]
+
+
 def _value(run: RunData, name: str) -> Any:
     """Return a value of the manifest or a setting; `None` where it is not known."""
     return run.manifest.get(name, run.setting(name))
@@ -122,7 +133,11 @@ def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
 def _warnings(
     arms: Mapping[str, Sequence[RunData]], differing: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
+    budgets = [f"{key}: {', '.join(differing[key])}" for key in BUDGET if key in differing]
+    uneven = (
+        f"the runs have different budgets ({'; '.join(budgets)}), so this comparison is unfair."
+    )
+    found = [uneven] if budgets else []
     runs = [runs[0] for runs in arms.values()]
     trained = [mine for mine in arms.values() if mine[0].manifest] or [runs]
     found += heldout.uneven_budgets("runs", trained, [""] * len(trained))

@@ -316,9 +316,9 @@ def _by_metric(found: Experiment, title: str, caption: str) -> Table:
 
 def _results(found: Experiment) -> Table:
     title = f"Held-out results of {found.name}, after training"
-    caption = (
-        "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario"
-    )
+    to = f" To {found.short}: minus {found.short}." * (len(found.arms) > 1)
+    half = "\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario"
+    caption = f"Gain: after minus before.{to} {half}"
     over = ", each task averaged over seeds. " if found.several else ". "
     table = _by_metric(found, title, caption + over + NONE)
     for part in (part for part in found.parts if not part.by):
@@ -360,7 +360,7 @@ def _budgets(found: Experiment) -> Table:
     heads = ["seeds", *names, "ahead"] if found.several else names
     table = plain_table(
         "Budgets, mean over seeds" if found.several else "Budgets",
-        f"No variance: share of such groups in the last quarter.{ahead}",
+        "No variance: share of groups without variance in the last quarter of the updates." + ahead,
         "",
         *(Column(name, justify="right") for name in heads),
     )

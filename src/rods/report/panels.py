@@ -20,6 +20,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
+from rods.infra.text import counted
 from rods.report import plots
 from rods.report.heldout import CATEGORIES, METRICS, SETS, held_out_curve
 from rods.report.plots import Axes, Dot, Layer, Plot, Series
@@ -343,7 +344,8 @@ def facts(run: RunData) -> list[Tile]:
     """What training, buffer and synthesis did: for the page, a terminal and a comparison."""
     found: list[Tile] = []
     if shares := run.quarters("zero_variance"):
-        when = f"first and last quarter of {len(run.steps)} updates"
+        size = max(1, len(run.steps) // 4)
+        when = f"first {size} and last {size} of {counted(len(run.steps), 'update')}"
         change = f"{shares[0]:.0%} \N{RIGHTWARDS ARROW} {shares[1]:.0%}"
         found.append(Tile(change, "groups without variance", when))
     if landing := landing_of(run):
@@ -351,8 +353,9 @@ def facts(run: RunData) -> list[Tile]:
         found.append(Tile(f"{landing.median:.2f}", "mean progress of new variants, median", inside))
     boundary, without = boundary_without_variance(run)
     if boundary:
-        counts = f"{without} of {boundary} judgements"
-        found.append(Tile(f"{without / boundary:.0%}", "boundary tasks without variance", counts))
+        what = "boundary tasks whose rollouts all earned the same reward"
+        counts = f"{without} of {counted(boundary, 'judgement')}"
+        found.append(Tile(f"{without / boundary:.0%}", what, counts))
     made = run.made
     if made.tried:
         counts = f"{made.accepted} accepted of {made.tried} tried"
@@ -362,7 +365,7 @@ def facts(run: RunData) -> list[Tile]:
     if run.epochs and (run.injected or made.tried):
         gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())
-        over = f"over {len(run.epochs)} epochs{f' ({reasons})' if reasons else ''}"
+        over = f"over {counted(len(run.epochs), 'epoch')}{f' ({reasons})' if reasons else ''}"
         found.append(Tile(f"{run.injected} / {run.retired}", "variants injected / retired", over))
     return found
 
