@@ -116,6 +116,11 @@ def _provides(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
     return {path.parent.name: read_recipe(path).get("provides", {}) for path in files}
 
 
+def published(file: str) -> str:
+    """Return what a file is that a recipe names and RODS does not ship; "" for any other."""
+    return next((t["data"][file] for t in provides().values() if file in t.get("data", {})), "")
+
+
 def read_recipe(path: Path) -> dict[str, Any]:
     """A recipe's file as plain data; raises `ConfigError` if it is missing or not TOML."""
     try:

@@ -15,9 +15,11 @@ import rods.recipes
 from page_blocks import blocks_of
 from places import ROOT, SOURCE
 from rods import registry
-from rods.config import load_config
+from rods.config import EnvSettings, load_config
 from rods.dialects import DIALECTS, get_dialect
-from rods.errors import ConfigError
+from rods.envs.originals import original_tasks
+from rods.envs.search.environment import SearchEnvironment
+from rods.errors import ConfigError, TaskError
 from rods.registry import provides, read_recipe, recipe_file, recipe_names
 from rods.rewards import REWARDS, get_reward
 from rods.rewards.filters import FILTERS
@@ -117,9 +119,10 @@ def test_what_a_folder_provides_is_its_own_and_is_explained(name: str) -> None:
     for other in NAMES:
         for kind in REGISTRIES:
             assert other == name or not added(name, kind) & added(other, kind)
-    for kind, table in provides()[name].items():
-        for short, address in table.items():
-            found = REGISTRIES[kind].find(short)
+    assert {*provides()[name]} <= {*REGISTRIES, "data"}
+    for kind, registered in REGISTRIES.items():
+        for short, address in provides()[name].get(kind, {}).items():
+            found = registered.find(short)
             assert found.__module__ == f"rods.recipes.{name}.{address.partition(':')[0]}"
             assert len(re.findall(rf"\b{short}\b", texts)) > 1, "nothing says what it is"
     assert all(get_dialect(short) for short in added(name, "dialects"))
@@ -138,7 +141,12 @@ def test_the_page_of_a_system_has_its_parts(name: str) -> None:
     page = (folder / "README.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## (.+)$", page, re.M)
     assert page.startswith("# ")
-    assert sections in (SECTIONS, [*SECTIONS, "What fools it"])
+    data = provides()[name].get("data", {})
+    assert ("Data" in sections) == bool(data)
+    shown = [one for one in sections if one != "Data"]
+    assert shown in (SECTIONS, [*SECTIONS, "What fools it"])
+    words = " ".join(page.partition("## Data\n")[2].partition("\n## ")[0].split())
+    assert all(f"* `{file}`: {what}" in words for file, what in data.items())
     claim = page.partition("## Claim\n")[2].partition("\n## ")[0]
     assert re.search(r"arXiv \d{4}\.\d{5}|author's report|project's blog", claim)
     command = page.partition("## Command\n")[2].partition("\n## ")[0]
@@ -148,6 +156,27 @@ def test_the_page_of_a_system_has_its_parts(name: str) -> None:
     assert all((folder / picture).is_file() for picture in pictures)
     assert {*pictures} == {path.name for path in folder.glob("*.svg")}
     assert pictures or name == "rods", "whose picture is README's"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_file_of_a_recipe_is_explained(name: str) -> None:
+    config = load_config(name, "full")
+    corpus = [one] if (one := config.env.arguments.get("corpus")) else []
+    files = [*config.env.tasks, *config.evaluation.files, *corpus]
+    assert {*files} == {*provides()[name].get("data", {})}
+    for file in files:
+        what = provides()[name]["data"][file]
+        assert re.search(r"https://|; the paper names no file$", what)
+        settings = EnvSettings(name="python_tool", tasks=[file])
+        with pytest.raises(TaskError) as error:
+            original_tasks(settings)
+        assert f"{file} does not exist, and RODS does not ship it: {what}. " in str(error.value)
+        assert "--env.tasks FILE" in str(error.value)
+    for file in corpus:
+        with pytest.raises(
+            ConfigError, match=f"{file} is not a file.+does not ship it: .+https://"
+        ):
+            SearchEnvironment(corpus=file)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,7 @@ from rods.config.checks import NONE_HELD_OUT
 from rods.env import Environment, own_split
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, TaskError
+from rods.registry import published
 from rods.split import Split, given_split
 from rods.task import Task, read_tasks
 
@@ -67,6 +68,11 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
     environment = make_environment(settings.name, settings.arguments)
     name, found = environment.name, dict[str, Task]()
     for file in files:
+        if (what := published(file)) and not Path(file).exists():
+            raise TaskError(
+                f"{file} does not exist, and RODS does not ship it: {what}. Download it, then name "
+                f"it: --{key} FILE. See `rods recipes`."
+            )
         tasks = environment.load(Path(file))
         if not tasks:
             raise ConfigError(f"{key}: {file} holds no task.")

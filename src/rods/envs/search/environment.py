@@ -26,6 +26,7 @@ from rods.envs.search.hops import HopQuestion, question_of, question_task, searc
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError
+from rods.registry import published
 from rods.rewards.answers import judge_answer
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
@@ -74,8 +75,9 @@ class SearchEnvironment(QuestionEnvironment):
         self._corpus, self._results, self._index = corpus, results, index
         self._lock = threading.Lock()
         if corpus and "://" not in corpus and not Path(corpus).is_file():
+            what = f". RODS does not ship it: {own}" if (own := published(corpus)) else ""
             raise ConfigError(
-                f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents. "
+                f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents{what}. "
                 "Leave it empty for the bundled corpus, or give the address of a service, such as "
                 "http://host:8000."
             )
