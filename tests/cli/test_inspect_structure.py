@@ -34,10 +34,10 @@ def test_the_tree_names_turns_calls_sources_and_edges(
     assert rods(*command, monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
     for words in (
-        "turn 1: I'm feeling",
-        "3 startEngine",
-        "state edges from 1 lockDoors, 2 pressBrakePedal",
-        "cityA = '62947' ← result of call 4",
+        "turn 2: I'm feeling",
+        "4 startEngine",
+        "state edges from 2 lockDoors, 3 pressBrakePedal",
+        "cityA = '62947' ← result of call 5",
         "ignitionMode = 'START' ← documentation",
         "calls a turn        2 2 3, together 7",
         "state edges         2, 1 across turns, depth 1",

@@ -426,7 +426,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     asked = [*words, "--tasks", "mixed.jsonl", "--out", "v.jsonl"]
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = caplog.text
-    assert f"mixed.jsonl: task {broken.id} ({broken.provenance.origin}, turn 0) is skipped" in said
+    assert f"mixed.jsonl: task {broken.id} ({broken.provenance.origin}, turn 1) is skipped" in said
     assert f"1 of {len(good) + 1} tasks are skipped" in said
     write_tasks(folder / "bad.jsonl", [broken])
     asked = [*words, "--tasks", "bad.jsonl", "--out", "w.jsonl"]

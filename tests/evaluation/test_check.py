@@ -6,7 +6,9 @@ import json
 import re
 
 import pytest
+from rich.table import Table
 
+from rods.cli.check import _shown as shown_report
 from rods.env import TurnVerdict
 from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
@@ -41,6 +43,14 @@ def test_the_benchmark_itself_is_sound():
 
 def test_a_sound_task_gives_no_row():
     assert findings(math_task("Add two and 5.", ToolCall("add", {"a": 2, "b": 5.0}))) == []
+
+
+def test_turns_are_printed_from_one():
+    broken = math_task("Divide 1 by 0", ToolCall("divide", {"a": 1, "b": 0}))
+    report = check_tasks([broken], ENVIRONMENT)
+    table, *_ = shown_report(report, {broken.id: 7}, every=False)
+    assert isinstance(table, Table) and not table.caption
+    assert [row.turn for row in report.rows] == [0] and [*table.columns[2].cells] == ["1"]
 
 
 def test_a_failing_call_is_unreachable():

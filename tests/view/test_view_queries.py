@@ -153,7 +153,7 @@ def test_candidates_and_tasks_of_a_run(tmp_path: Path) -> None:
         db.execute("INSERT INTO seeds VALUES (?, ?)", (seed.id, texts[0]))
         row = "INSERT INTO outcomes VALUES (?, ?, ?, 0.5, 2, ?, 0.1, 0)"
         db.execute(row, (seed.id, 0, texts[1], '[["gate", "worded"]]'))
-        more = ["gate", "typed", "turn 0: day='x' is not a date", "Lend it on x."]
+        more = ["gate", "typed", "turn 1: day='x' is not a date", "Lend it on x."]
         db.execute(row, (seed.id, 1, None, json.dumps([["write", "schema"], more])))
     db.close()
     view, other = open_runs([run, run])

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from rods.cli.synth.outcomes import EACH, never_called, rejected_file, say_reaso
 from rods.env import Environment
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.base import Base, Readable
+from rods.synthesis.gates.case import of_turns
 from rods.synthesis.llm.execute import execute
 from rods.synthesis.llm.plan import CallPlan
 from rods.synthesis.rejection import ErrorClass, Rejection, reason_words
@@ -122,11 +124,24 @@ def test_check_states_which_field_is_read_as_a_failure(
     assert "failure" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("problem", ["turn 9: no", "turn 0: no", "no"])
-def test_a_writer_s_own_gate_may_name_any_turn(problem: str) -> None:
-    [variant, *_] = accepted(lab, tasks[:1], "resample", 4)
+@pytest.mark.parametrize(
+    ("problem", "turn"),
+    [("turn 9: no", -1), ("turn 0: no", 0), ("no", 0), ("turn 1: no", 0), ("turn 2: no", 1)],
+)
+def test_a_writer_s_own_gate_may_name_any_turn_from_one(problem: str, turn: int) -> None:
+    [variant, *_] = accepted(
+        lab, [task for task in tasks if len(task.turns) > 1][:1], "resample", 4
+    )
     said = keeper_of(lab, tasks).check(tasks[0], variant, (), {"own": lambda case: problem})
-    assert said.rejection is not None and said.rejection.message in [t.user for t in variant.turns]
+    assert said.rejection is not None
+    assert said.rejection.message == variant.turns[turn].user
+
+
+def test_gates_name_turns_from_one() -> None:
+    wrong = of_turns(lambda case, turn: "no" if turn.place == 1 else None)
+    turns = [SimpleNamespace(place=0), SimpleNamespace(place=1)]
+    case = cast("Any", SimpleNamespace(variant=SimpleNamespace(turns=turns)))
+    assert wrong(case) == "turn 2: no"
 
 
 def test_reasons_of_an_earlier_synthesis_go_with_it(tmp_path: Path) -> None:

@@ -115,10 +115,10 @@ def _numbers(tasks: Sequence[Task], files: Sequence[Path]) -> Mapping[str, int]:
 
 
 def _shown(report: CheckReport, lines: Mapping[str, int], every: bool) -> Iterator[RenderableType]:
-    table = Table("finding", "task", "turn", "what", caption="Turns are counted from 0.")
+    table = Table("finding", "task", "turn", "what")
     shown = report.rows if every else [r for r in report.rows if r.finding != "ambiguous"]
     for row in shown:
-        turn = "" if row.turn < 0 else str(row.turn)
+        turn = "" if row.turn < 0 else str(row.turn + 1)
         name = f"task {lines[row.task]}" if row.origin == row.task else row.origin
         name = "" if row.finding == "undescribed" else name  # of a tool
         table.add_row(row.finding.value, name, turn, escape(row.detail))

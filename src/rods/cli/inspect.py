@@ -205,8 +205,8 @@ def _page(finding: VariantFinding) -> Table:
             "seed task", f"{finding.seed.id}, distance of structure {finding.distance:.3f} (0 to 1)"
         )
     table.add_section()
-    for index, turn in enumerate(variant.turns):
-        table.add_row(f"turn {index}", escape(turn.user) or "(blank: tools are given back)")
+    for number, turn in enumerate(variant.turns, 1):
+        table.add_row(f"turn {number}", escape(turn.user) or "(blank: tools are given back)")
         if turn.withheld:
             table.add_row("  withheld", escape(", ".join(turn.withheld)))
         calls = "\n".join(str(call) for call in turn.ground_truth)

@@ -43,8 +43,8 @@ def show(tasks: Iterable[Task], environment: Environment) -> None:
         for index, verdict in enumerate(traced.verdicts):
             if not verdict.solved:
                 say(
-                    f"note: task {task.id}, turn {index}: the judge does not accept the task's own "
-                    "ground truth."
+                    f"note: task {task.id}, turn {index + 1}: the judge does not accept the task's "
+                    "own ground truth."
                 )
     print_results(plain, *shown)
 
@@ -98,7 +98,7 @@ def tree(
     root = Tree(Text(f"{title} · {task.category} · id {task.id}", style="bold"))
     for index, turn in enumerate(task.turns):
         text = shorten(" ".join(turn.user.split()), 120) or "(no text)"
-        branch = root.add(Text(f"turn {index}: {text}"))
+        branch = root.add(Text(f"turn {index + 1}: {text}"))
         if turn.withheld:
             branch.add(Text(f"withheld: {', '.join(turn.withheld)}"))
         if not turn.ground_truth:
@@ -107,7 +107,7 @@ def tree(
             if step.turn != index:
                 continue
             mark = " · fails" if step.result.failed else ""
-            leaf = branch.add(Text(f"{number} {step.call.name}{mark}", style="bold"))
+            leaf = branch.add(Text(f"{number + 1} {step.call.name}{mark}", style="bold"))
             given = [describe(argument) for argument in arguments if argument.step == number]
             for line in (*given, *_needs(number, profile)):
                 leaf.add(Text(line))
@@ -123,9 +123,9 @@ def describe(argument: Argument, most: int = 90) -> str:
     }[argument.source]  # fmt: skip
     path = "".join(f".{part}" for part in argument.path if part != "$call")
     if argument.feeder is not None:
-        where += f" {argument.feeder}"
+        where += f" {argument.feeder + 1}"
     elif argument.source is Source.EARLIER_TURN:
-        where += f" {argument.text_turn}"
+        where += f" {argument.text_turn + 1}"
     room = most - len(argument.name + path + where) - len(" =  ← ")
     return f"{argument.name}{path} = {shorten(repr(argument.value), max(room, 8))} ← {where}"
 
@@ -142,7 +142,7 @@ def _needs(number: int, profile: Profile) -> list[str]:
     for kind, edges in (("value", profile.value_edges), ("state", state.edges if state else ())):
         producers = sorted(edge.producer for edge in edges if edge.consumer == number)
         if producers:
-            named = ", ".join(f"{n} {profile.functions[n]}" for n in producers)
+            named = ", ".join(f"{n + 1} {profile.functions[n]}" for n in producers)
             lines.append(f"{kind} edges from {named}")
     if state and number in state.final:
         lines.append("changes the last state")

@@ -70,7 +70,7 @@ class CheckRow(NamedTuple):
     """Name of the original task that it is or descends from."""
     category: str
     turn: int
-    """Turn from 0; -1 where the whole task is meant."""
+    """Turn from 0, printed from 1; -1 where the whole task is meant."""
     detail: str
 
 
@@ -185,7 +185,7 @@ def without_broken(
     """
     kept, faults = replaying(tasks, environment)
     for row in faults[:SHOWN]:
-        parts = [row.origin] * (row.origin != row.task) + [f"turn {row.turn}"] * (row.turn >= 0)
+        parts = [row.origin] * (row.origin != row.task) + [f"turn {row.turn + 1}"] * (row.turn >= 0)
         named = f"{row.task} ({', '.join(parts)})" if parts else row.task
         _LOG.warning("%s: task %s is skipped: %s", where, named, row.detail)
     if faults and not kept:

@@ -112,8 +112,8 @@ def _missed(task: Task) -> dict[str, list[str]]:
     """Withheld functions by the turn from which each is offered."""
     missed: dict[str, list[str]] = {}
     for function in dict.fromkeys(name for turn in task.turns for name in turn.withheld):
-        hidden = [i for i, turn in enumerate(task.turns) if function in turn.withheld]
-        if hidden != list(range(len(hidden))):
+        hidden = [i for i, turn in enumerate(task.turns, 1) if function in turn.withheld]
+        if hidden != list(range(1, len(hidden) + 1)):
             raise TaskError(
                 f"task {task.id}: {function} is withheld in turns {hidden}; the benchmark's format "
                 "can only withhold from the first turn on."

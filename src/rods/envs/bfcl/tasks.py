@@ -65,7 +65,7 @@ def task_of(entry: Mapping[str, Any], answer: list[list[str]], category: str, wh
         try:
             truth = tuple(parse_call(text, known) for text in calls)
         except ValueError as error:
-            raise TaskError(f"{name}, turn {index}: ground truth {calls}: {error}.") from error
+            raise TaskError(f"{name}, turn {index + 1}: ground truth {calls}: {error}.") from error
         user = "\n".join(m["content"] for m in listed(messages, "question") if m["role"] == "user")
         turns.append(Turn(user, truth, tuple(withheld)))
     long: dict[str, Json] = {LONG_CONTEXT: category == LONG_CONTEXT}

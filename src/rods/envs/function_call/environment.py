@@ -84,7 +84,7 @@ def _given_back(task: Task, index: int) -> str:
     before = set(task.turns[index - 1].withheld) if index else set[str]()
     back = sorted(before - set(task.turns[index].withheld))
     if not back:
-        raise TaskError(f"task {task.id}, turn {index}: its user says nothing. Fix the row.")
+        raise TaskError(f"task {task.id}, turn {index + 1}: its user says nothing. Fix the row.")
     return f"{MORE_TOOLS} {', '.join(back)}."
 
 

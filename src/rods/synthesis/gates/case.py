@@ -273,6 +273,6 @@ def of_turns(problem_of: Callable[[Case, TurnFacts], str | None]) -> Gate:
     @wraps(problem_of)
     def gate(case: Case) -> str | None:
         found = ((turn.place, problem_of(case, turn)) for turn in case.variant.turns)
-        return next((f"turn {place}: {wrong}" for place, wrong in found if wrong), None)
+        return next((f"turn {place + 1}: {wrong}" for place, wrong in found if wrong), None)
 
     return gate

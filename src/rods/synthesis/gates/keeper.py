@@ -191,8 +191,8 @@ class Gatekeeper:
         case, recipe = self.case(seed, variant, seen), variant.provenance.recipe
         for name, gate in {**gates_for(seed), **(promised or {})}.items():
             if (problem := gate(case)) is not None:
-                place = re.match(r"turn (\d+)", problem)
-                index = min(int(place[1]) if place else 0, len(variant.turns) - 1)
+                place = re.match(r"turn ([1-9]\d*)", problem)
+                index = min(int(place[1]) - 1 if place else 0, len(variant.turns) - 1)
                 said = variant.turns[index].user if variant.turns else ""
                 return GateVerdict(Rejection("gate", name, problem, recipe, message=said), 1.0)
         if is_question(seed) or seed.is_stage:

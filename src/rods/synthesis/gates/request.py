@@ -134,7 +134,7 @@ def calls_are_asked_for(case: Case, turn: TurnFacts) -> str | None:
     model, problem = case.model(turn), case.variant.language.misread(case, turn)
     if problem is not None or model is None or turn.names == model.names:
         return problem
-    theirs = f"turn {model.place} of {model.facts.task.provenance.origin}, which it reworks"
+    theirs = f"turn {model.place + 1} of {model.facts.task.provenance.origin}, which it reworks"
     return f"calls {turn.names}; {theirs}, calls {model.names}"
 
 
@@ -210,7 +210,10 @@ def messages_stand_at_their_calls(case: Case) -> str | None:
         answer = asked[i].answers or asked[j].answers  # it says a value and little else
         better = fits[i, j] > fits[i, i] and fits[j, i] > fits[j, j]
         if gain > MARGIN and (better or not answer):
-            return f"turn {i}: its message fits the calls of turn {j}, and that one's its calls"
+            one, other = i + 1, j + 1
+            return (
+                f"turn {one}: its message fits the calls of turn {other}, and that one's its calls"
+            )
     return None
 
 

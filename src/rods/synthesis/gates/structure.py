@@ -78,7 +78,7 @@ def structure_holds(case: Case) -> str | None:
     if len(gaps) != sum(1 for turn in seed.turns if not turn.ground_truth):
         return f"{len(gaps)} turns without ground truth"
     if _loose_gaps(variant) > _loose_gaps(seed):
-        return f"turns {gaps} without ground truth are not all followed up on"
+        return f"turns {[i + 1 for i in gaps]} without ground truth are not all followed up on"
     return None
 
 
@@ -169,7 +169,7 @@ def nothing_fails(case: Case) -> str | None:
             model.result.failed >= step.result.failed and reports_failure(model.call, model.result)
             for model in models
         ):
-            return f"turn {step.turn}: {step.call}: {step.result.content[:160]}"
+            return f"turn {step.turn + 1}: {step.call}: {step.result.content[:160]}"
     return None
 
 
@@ -179,7 +179,7 @@ def outcomes_are_alike(case: Case) -> str | None:
         return None
     for old, new in zip(case.seed.steps, case.variant.steps, strict=True):
         if booleans(old) != booleans(new):
-            return f"turn {new.turn}: {new.call}: {booleans(new)}, in the seed {booleans(old)}"
+            return f"turn {new.turn + 1}: {new.call}: {booleans(new)}, in the seed {booleans(old)}"
     return None
 
 
@@ -187,7 +187,7 @@ def replays(case: Case) -> str | None:
     """Two fresh worlds agree turn by turn: results and states are equal, the judge is content."""
     for index, verdict in enumerate(case.variant.trace.verdicts):
         if not verdict.solved:
-            return f"turn {index}: the judge does not accept the ground truth: {verdict}"
+            return f"turn {index + 1}: the judge does not accept the ground truth: {verdict}"
     return None
 
 
@@ -210,7 +210,7 @@ def arguments_can_be_found(case: Case) -> str | None:
             where = _FOUND[argument.source]
             if isinstance(argument.value, int | float) and argument.source in _UNSEEN:
                 where = "stands as digits in no message and no result before"
-            return f"turn {argument.turn}: {argument.name}={argument.value!r} {where}"
+            return f"turn {argument.turn + 1}: {argument.name}={argument.value!r} {where}"
     return None
 
 
@@ -294,7 +294,9 @@ def every_call_is_needed(case: Case) -> str | None:
         model = case.source_turns[step.turn]
         if model is not None and _has(model, step.call.name):
             continue
-        return f"turn {step.turn}: {step.call} changes nothing and returns what is already known"
+        return (
+            f"turn {step.turn + 1}: {step.call} changes nothing and returns what is already known"
+        )
     return None
 
 
@@ -316,7 +318,7 @@ def gaps_are_real(case: Case) -> str | None:
         if not opens(case.variant, index) and (
             model is None or not _as_loose(case.variant.turns[index], model)
         ):
-            return f"turn {index}: nothing is missing, or the next message does not give it"
+            return f"turn {index + 1}: nothing is missing, or the next message does not give it"
     return None
 
 
@@ -386,9 +388,9 @@ def idle(facts: Facts) -> dict[str, str]:
         if back == len(turns):
             found[name] = f"{name} is never given back"
         elif turns[last].ground_truth:
-            found[name] = f"turn {last}: {name} is withheld, but no turn without calls shows it"
+            found[name] = f"turn {last + 1}: {name} is withheld, but no turn without calls shows it"
         elif not any(facts.steps[n].turn == back for n in steps):
-            found[name] = f"turn {back}: {name} is given back and not called"
+            found[name] = f"turn {back + 1}: {name} is given back and not called"
         elif trace(facts.environment, facts.task, steps).verdicts[back].solved:
-            found[name] = f"turn {back}: the turn is solved without {name}"
+            found[name] = f"turn {back + 1}: the turn is solved without {name}"
     return found

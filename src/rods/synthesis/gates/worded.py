@@ -340,7 +340,7 @@ def nearly_retold(case: Case) -> str | None:
         retold = near.get(place)
         problem = retold and (retold.problem if whole else retold.wording)
         if problem is not None:
-            return f"turn {place}: {problem}"
+            return f"turn {place + 1}: {problem}"
     return None
 
 

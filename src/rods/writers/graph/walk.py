@@ -117,7 +117,7 @@ class Walk:
         for call in seeded.ground_truth:
             used = {step.call.name for step in self._steps[before:]}
             if not (self._keep(call) or self._sample(self._owner(call), used)):
-                detail = f"turn {unit.last}: nothing fits in the place of {call.name}"
+                detail = f"turn {unit.last + 1}: nothing fits in the place of {call.name}"
                 return Rejection("execute", ErrorClass.FUNC_SAMPLE_FAILED, detail)
         turn = self._planned(before)
         may_blur, kind_of = self._planner.may_blur, self._planner.domains.parameter

@@ -172,11 +172,11 @@ class _Rebound:
                 result = called(self._world, call)
                 before = self._knowledge.steps[len(self._results)].result
                 if result.failed and not before.failed:
-                    detail = f"turn {index}: {call}: {result.content[:200]}"
+                    detail = f"turn {index + 1}: {call}: {result.content[:200]}"
                     return Rejection("execute", ErrorClass.VM_EXEC_FAILED, detail)
                 parsed, shown = read_result(result.content)
                 if not self._alike(shown):
-                    return Rejection("execute", "outcome", f"turn {index}: {call}")
+                    return Rejection("execute", "outcome", f"turn {index + 1}: {call}")
                 self._results.append(parsed)
                 calls.append(call)
             done.append(tuple(calls))

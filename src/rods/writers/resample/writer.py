@@ -140,7 +140,7 @@ class ResampleWriter(Writer):
         made: AnalyzedTask | Rejection
         made = AnalyzedTask(self._environment, self._materialized(task), self._domains)
         if failed := next((step for step in made.steps if step.result.failed), None):
-            detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
+            detail = f"turn {failed.turn + 1}: {failed.call}: {failed.result.content[:200]}"
             made = Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         self._prepared[task.id] = made
         return made
