@@ -72,8 +72,9 @@ MUCH = ["--seed", "7", "--rollout.k", "4", "--train.lr", "1e-3", "--train.kl", "
     [
         (
             ["train"],
-            ["stages.2, which begins after 6 updates", "1 (torl) to 30 minutes on two idle CPU"],
+            ["stages.2, which begins after 6 updates", "time 10 to 30 minutes on two idle CPU"],
         ),
+        (["train", "--recipe", "tool_n1"], ["time about 2 minutes on two idle CPU cores"]),
         (
             ["train", "--stages", f"[{LONG}]", *MUCH],
             ["train.lr: 0.002 -> 0.001", "seed: 0 -> 7", "more (--json)", "unknown; --updates 2"],
@@ -81,7 +82,7 @@ MUCH = ["--seed", "7", "--rollout.k", "4", "--train.lr", "1e-3", "--train.kl", "
         (["trl"], ["learning_rate 0.002", "num_generations 8"]),
         (["verl", "--profile", "small"], ["rollout.n 8", "optim.lr 0.002"]),
     ],
-    ids=["the default", "much is changed", "in TRL", "in verl"],
+    ids=["the default", "a recipe", "much is changed", "in TRL", "in verl"],
 )
 def test_a_dry_run_is_a_summary_of_at_most_40_lines(
     words: list[str],
@@ -95,7 +96,8 @@ def test_a_dry_run_is_a_summary_of_at_most_40_lines(
     assert 10 < len(shown) + len(printed.err.splitlines()) <= 40
     for name in ("recipe", "model", "tasks", "stages", "updates"):
         assert sum(line.startswith(f"{name} ") for line in shown) == 1, name
-    for words in ("Training tasks: 400", *lines):
+    asked = [] if "tool_n1" in words else ["Training tasks: 400"]
+    for words in (*asked, *lines):
         assert words in " ".join(printed.out.split()), words
 
 

@@ -916,12 +916,13 @@ def test_foreign_tasks_name_the_option_to_give(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for env, how in (
-        ("notes", "MODULE:ATTRIBUTE, where the environment 'notes'"),
-        ("repo", "repo"),
+        ("notes", "--recipe FILE.toml, or --env.name FILE.py:NAME, where it is made."),
+        ("repo", "--env.name repo."),
     ):
         lines(Path("x.jsonl"), [{**row, "env": env} for row in TASKS])
         assert rods(*words, monkeypatch=monkeypatch) == 2
-        assert f"Give --env.name {how}" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"has tasks of the environment '{env}', but env.name is 'bfcl'. Add {how}" in said
 
 
 @pytest.mark.slow

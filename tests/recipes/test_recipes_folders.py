@@ -16,6 +16,7 @@ from page_blocks import blocks_of
 from places import ROOT, SOURCE
 from rods import registry
 from rods.config import EnvSettings, load_config
+from rods.config.bundled import BUNDLED
 from rods.dialects import DIALECTS, get_dialect
 from rods.envs.originals import original_tasks
 from rods.envs.search.environment import SearchEnvironment
@@ -119,7 +120,7 @@ def test_what_a_folder_provides_is_its_own_and_is_explained(name: str) -> None:
     for other in NAMES:
         for kind in REGISTRIES:
             assert other == name or not added(name, kind) & added(other, kind)
-    assert {*provides()[name]} <= {*REGISTRIES, "data"}
+    assert {*provides()[name]} <= {*REGISTRIES, "data", "time"}
     for kind, registered in REGISTRIES.items():
         for short, address in provides()[name].get(kind, {}).items():
             found = registered.find(short)
@@ -156,6 +157,12 @@ def test_the_page_of_a_system_has_its_parts(name: str) -> None:
     assert all((folder / picture).is_file() for picture in pictures)
     assert {*pictures} == {path.name for path in folder.glob("*.svg")}
     assert pictures or name == "rods", "whose picture is README's"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_states_how_long_its_small_runs_take(name: str) -> None:
+    small = {one for one in profiles(name) if load_config(name, one).model.name in BUNDLED}
+    assert {*provides()[name]["time"]} >= small
 
 
 @pytest.mark.parametrize("name", NAMES)

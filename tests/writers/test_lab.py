@@ -129,10 +129,9 @@ def test_check_states_which_field_is_read_as_a_failure(
     [("turn 9: no", -1), ("turn 0: no", 0), ("no", 0), ("turn 1: no", 0), ("turn 2: no", 1)],
 )
 def test_a_writer_s_own_gate_may_name_any_turn_from_one(problem: str, turn: int) -> None:
-    [variant, *_] = accepted(
-        lab, [task for task in tasks if len(task.turns) > 1][:1], "resample", 4
-    )
-    said = keeper_of(lab, tasks).check(tasks[0], variant, (), {"own": lambda case: problem})
+    seed = next(task for task in tasks if len(task.turns) > 1)
+    [variant, *_] = accepted(lab, [seed], "resample", 4)
+    said = keeper_of(lab, tasks).check(seed, variant, (), {"own": lambda case: problem})
     assert said.rejection is not None
     assert said.rejection.message == variant.turns[turn].user
 

@@ -13,10 +13,10 @@ from rods.assemble.engines import with_engine, with_room
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
 from rods.assemble.tasks import splits_of
 from rods.config import FULL, RunConfig, Start, load_config
-from rods.config.bundled import BUNDLED
 from rods.envs import make_environment
 from rods.envs.originals import require_splits
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
+from rods.registry import provides
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory.plan import plan_of, require_fit, table
@@ -116,11 +116,12 @@ class Outline:
         """Add the time, as far as it is known: a `run` that resumes has made updates."""
         rows: list[Any] = [*RunDirectory.open(run).metrics()] if run else []
         each = [r["seconds_rollout"] + r["seconds_update"] for r in rows if r["kind"] == "step"]
+        known = provides().get(self.data["recipe"], {}).get("time", {})
         time = "unknown; --updates 2 measures it: its report has the seconds of an update"
         if each and (left := self.config.updates - len(each)) > 0:
             time = f"{left * median(each) / 60:.0f} minutes for the updates that are left: {left}"
-        elif self.config.model.name in BUNDLED and not self.data["changed"]:
-            time = "1 (torl) to 30 minutes on two idle CPU cores"
+        elif (own := known.get(self.data["profile"])) and not self.data["changed"]:
+            time = own
         self.add("time", time)
 
     def text(self) -> str:

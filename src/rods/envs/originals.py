@@ -113,10 +113,11 @@ def require_own(
 
 
 def _of_another(where: str, theirs: str, setting: str, name: str) -> str:
-    known = theirs in ENVIRONMENTS
-    how = theirs if known else f"MODULE:ATTRIBUTE, where the environment {theirs!r} is made"
-    what = f"{where} has tasks of environment {theirs!r}"
-    return f"{what}, but env.name {setting!r} is called {name!r}. Give --env.name {how}."
+    how = "--recipe FILE.toml, or --env.name FILE.py:NAME, where it is made"
+    how = f"--env.name {theirs}" if theirs in ENVIRONMENTS else how
+    ours = f"{setting!r}" if setting == name else f"{setting!r}, which is called {name!r}"
+    what = f"{where} has tasks of the environment {theirs!r}, but env.name is {ours}"
+    return f"{what}. Add {how}."
 
 
 def _key(task: Task) -> str:
