@@ -76,7 +76,7 @@ class Display(Protocol):
     def record(self, record: Mapping[str, Json]) -> None:
         """A record of the log: an evaluation, the start of an epoch, or a training step."""
 
-    def rollout(self, done: int, total: int) -> None:
+    def rollout(self, done: int, total: int, what: str = "") -> None:
         """Number of trajectories of the current step that are finished."""
 
     def message(self, text: str) -> None:

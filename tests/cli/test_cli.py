@@ -142,7 +142,7 @@ def test_a_model_of_your_own_takes_the_full_setting(
     printed = capsys.readouterr()
     shown = json.loads(printed.out)["settings"]
     assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
-    assert "memory was not planned: model 'a/b'" in printed.err
+    assert "rods: model 'a/b'" in printed.err and "the memory was not planned." in printed.err
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_a_dry_run_of_a_model_that_training_would_not_find_is_an_error(
     if name == "./cold":  # no hub could have it
         assert printed.out == "" and "there is no folder ./cold" in printed.err
         return
-    assert f"memory was not planned: model '{name}'" in printed.err
+    assert f"rods: model '{name}'" in printed.err and "the memory was not planned." in printed.err
     assert f"model       {name}: " in printed.out, "the summary is printed"
 
 
@@ -281,7 +281,7 @@ PPO = (
         (["torl"], "there is no command 'torl'. Did you mean 'rods train --recipe torl'?"),
         (["trian"], "there is no command 'trian'. Did you mean 'rods train'?"),
         (["train.lr"], "there is no command 'train.lr'. Did you mean 'rods settings train.lr'?"),
-        (["xyzzy"], "there is no command 'xyzzy'.\n"),
+        (["xyzzy"], "there is no command 'xyzzy'. `rods --help` lists them.\n"),
         (["sft", "--resume", "x", "--epochs", "3"], "Leave out --epochs."),
         (["sft", "d", "--resume", "x", "--train.lr", "1"], "Leave out --train.lr=1 DATA."),
         (["sft", "d", "--resume", "x", "--out", "y"], "--out y: x resumes in its own folder."),
@@ -291,6 +291,8 @@ PPO = (
         ),
         (["sft", "d", "--model", "tiny", "--out", "o", "--adapter"], "Set --model.lora_rank"),
         (["settings", "train.lrr"], "setting or section 'train.lrr'. Did you mean 'train.lr'?"),
+        (["settings", "lora"], "'lora'. Settings that contain it: model.lora_rank"),
+        (["settings", "xyzzy"], "there is no setting or section 'xyzzy'.\n"),
         (["settings", "trian"], "setting or section 'trian'. Did you mean 'train'?"),
         *(
             (words.split(), "ppo is --train.advantage gae --train.credit trajectory.")
@@ -390,8 +392,9 @@ def test_a_model_that_no_hub_gives_is_also_named_as_a_missing_folder(
     with pytest.raises(PolicyError) as error:
         require_found("cold")
     words = str(error.value)
-    first, _, then = words.partition(" It cannot be fetched from Hugging Face: ")
-    assert "there is no folder cold" in first and "`rods sft DATA --out cold` makes one." in first
+    first, _, then = words.partition(" As a name at Hugging Face, it cannot be fetched: ")
+    assert "there is no folder cold, neither a model nor a run yet." in first
+    assert first.endswith("Run `rods sft DATA --out cold` first.")
     assert then.startswith("no route to host."), "without the name of Python's error"
 
 
@@ -403,7 +406,9 @@ def test_a_plain_name_without_a_hub_is_first_a_missing_folder(
     for kind in ("AutoConfig", "AutoTokenizer"):
         refused = Mock(side_effect=OSError("no connection"))
         monkeypatch.setattr(f"rods.trainers.loading.{kind}.from_pretrained", refused)
-    with pytest.raises(PolicyError, match=r"'cold': there is no folder cold; `rods sft DATA --out"):
+    with pytest.raises(
+        PolicyError, match=r"'cold': there is no folder cold yet\. Run `rods sft DATA"
+    ):
         loads(ModelSettings(name="cold"))
     with pytest.raises(PolicyError, match=r"'a/cold': there is no folder a/cold\. From the hub: "):
         loads(ModelSettings(name="a/cold"))

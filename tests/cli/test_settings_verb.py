@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from places import SOURCE
 from rods.cli import main as program
+from rods.cli.evaluate import chosen
 from rods.config import SMALL, keys, load_config
 from rods.registry import recipe_names
 from verbs import rods
@@ -157,3 +159,25 @@ def test_help_has_no_types_of_python(
     assert rods(verb, "--help", monkeypatch=monkeypatch) == 0
     out = capsys.readouterr().out
     assert not [w for w in ("<str", "<int", "<float", "<list", "Path", "/--no-") if w in out]
+
+
+@pytest.mark.parametrize(
+    ("verb", "default"),
+    [
+        *((verb, "small; if you name a model: full") for verb in ("train", "trl", "verl")),
+        *((verb, "small; a run or checkpoint keeps its own settings") for verb in ("eval", "chat")),
+        *((verb, "small") for verb in ("synth", "inspect")),
+        ("demonstrate", "full"),
+        ("settings", "both; with --recipe: small"),
+    ],
+)
+def test_each_help_states_its_own_default_profile(
+    verb: str, default: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods(verb, "--help", monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"another of the recipe. [default: {default}]" in shown
+    if verb in ("eval", "chat"):  # the row of a model's name has no other profile
+        context = SimpleNamespace(args=[], get_parameter_source=lambda _: None)
+        config, run = chosen(cast("Any", context), "rods", "small", None, "a/b", None)
+        assert run is None and config.rollout == load_config("rods", "small").rollout

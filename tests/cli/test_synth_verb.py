@@ -461,7 +461,9 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
     shown = capsys.readouterr().out
     good = list(read_tasks(folder / "v.jsonl"))
     assert f"variant {good[0].id}" in shown and good[1].id not in shown
-    assert "3 variants: 3 accepted, 0 rejected" in shown and "distance of structure" in shown
+    assert (
+        "3 variants: 3 accepted, 0 rejected" in shown and "median structural distance from" in shown
+    )
     unknown = with_calls(good[0], 0, (ToolCall("fly_away", {}),))
     stranger = dataclasses.replace(
         good[1], provenance=dataclasses.replace(good[1].provenance, ancestors=("0" * 16,))

@@ -167,7 +167,7 @@ def test_an_epoch_says_what_turns_proposals_down_and_what_a_variant_costs() -> N
         display.record({**EPOCH, "synthesis": synthesis})
     assert text(shown).splitlines()[1] == (
         "synthesis: 96 tried, 64 accepted (67%); rejected gate 20, writer 12; "
-        "2,100 tokens and 2.3 s a variant; paused"
+        "2,100 tokens and 2.3 s per variant; paused"
     )
 
 
@@ -244,14 +244,14 @@ def test_an_evaluation_of_minutes_says_how_far_it_is_in_plain_lines() -> None:
     clock, shown = Clock(), console(terminal=False)
     with TrainDisplay(console=shown, clock=clock) as display:
         display.message("held-out evaluation before")
-        display.rollout(0, 90)
+        display.rollout(0, 90, "evaluating 30 held-out tasks")
         for done in range(1, 91):
             clock.now += 1
-            display.rollout(done, 90)
+            display.rollout(done, 90, "evaluating 30 held-out tasks")
     lines = text(shown).splitlines()
     assert lines == [
         "held-out evaluation before",
-        "rolling out 90 trajectories",
+        "evaluating 30 held-out tasks",
         *(f"{n} of 90 trajectories" for n in (15, 30, 45, 60, 75, 90)),
     ]
 

@@ -528,7 +528,7 @@ def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
     (other / "metrics.jsonl").write_text(text.replace("variant-", "u-").replace("original-", "w-"))
     warnings = " ".join(compare_runs([finished, other]).notes)
     for part in (
-        "the runs have different budgets (rollout.k: 8, 16), so this comparison is unfair",
+        "the budgets differ (rollout.k: 8, 16), so this is not fair",
         "different budgets of trajectories: 8192, 5120",
         "seed differs: 0, 3",
         "split hash differs",

@@ -188,7 +188,7 @@ class Screen:
         if record["kind"] == "epoch":
             self.epochs.append(record)
 
-    def rollout(self, done: int, total: int) -> None:
+    def rollout(self, done: int, total: int, what: str = "") -> None:
         assert 0 < done <= total
 
     def message(self, text: str) -> None:

@@ -97,7 +97,7 @@ class Outline:
         try:
             shape = shape_of(load_architecture(self.config.model))
         except PolicyError as error:
-            raise PolicyError(f"memory was not planned: {error}") from error
+            raise PolicyError(f"{error}\nSo the memory was not planned.") from error
         device = device_of(self.config, here=False)
         require_context(self.config, shape.positions)
         config, why = with_engine(self.config, shape.parameters, device.on_gpu)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from rods.cli.common import Model, Profile, Recipe, out, say
+from rods.cli.common import Model, OwnProfile, Recipe, out, say
 from rods.cli.evaluate import chosen, conversing
 from rods.cli.structure import NumberedTask, find
 from rods.config import SMALL, RunConfig
@@ -34,7 +34,7 @@ PICTURES = {c: 0x2400 + c for c in range(32) if chr(c) not in "\n\t"}  # of what
 def chat(
     context: typer.Context,
     recipe: Recipe = "rods",
-    profile: Profile = SMALL,
+    profile: OwnProfile = SMALL,
     run: Annotated[Path | None, typer.Option(help="Talk with its last checkpoint.")] = None,
     model: Model = "",
     task: Annotated[

@@ -57,14 +57,17 @@ def _profiles(context: typer.Context) -> list[str]:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 """Read before the command runs (`RESULTS`); without it, `print_results` prints tables."""
-Profile = Annotated[
-    str,
-    typer.Option(
-        help="small, full or another of the recipe. [default: small; if you name a model: full]",
-        autocompletion=_profiles,
-        show_default=False,
-    ),
-]
+
+
+def profile_option(default: str) -> Any:
+    """Make `--profile`; each command states its own default."""
+    text = f"small, full or another of the recipe. [default: {default}]"
+    return typer.Option(help=text, autocompletion=_profiles, show_default=False)
+
+
+Profile = Annotated[str, profile_option("small")]
+ModelProfile = Annotated[str, profile_option("small; if you name a model: full")]
+OwnProfile = Annotated[str, profile_option("small; a run or checkpoint keeps its own settings")]
 Recipe = Annotated[
     str, typer.Option(help="A .toml file, or bundled: rods, torl, ...", autocompletion=recipe_names)
 ]
@@ -75,7 +78,7 @@ Memory = Annotated[
     float | None, typer.Option(help="GiB of device memory, to use or plan for. [default: all free]")
 ]
 Resume = Annotated[
-    Path | None, typer.Option(help="Continue the interrupted work in this path (without --out).")
+    Path | None, typer.Option(help="Continue the interrupted work at this path; give no --out.")
 ]
 Drift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume with other learning settings (train.lr, ...).")
@@ -159,6 +162,7 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
             bar.update(line, completed=done, total=total, note=note)
             seconds = bar.tasks[line].time_remaining
             left = "" if seconds is None else f"{seconds / 60:.0f} min left; "
+            left = "less than a minute left; " if seconds is not None and seconds < 60 else left
             text = f"{what}: {done:,.0f} of {total or 0:,.0f}; {left}{note}".removesuffix("; ")
             begin(text)
             if plain and done == total:

@@ -15,6 +15,7 @@ from rods.envs import make_environment
 from rods.envs.originals import original_tasks, require_splits, split_tasks
 from rods.errors import ConfigError
 from rods.infra.claims import claimed
+from rods.infra.text import counted
 from rods.task import Task
 
 
@@ -56,7 +57,7 @@ def convert(
             raise ConfigError("--run writes all trajectories: give it with --format datasets only.")
         count = export_run(run, target)
         print_results({"out": target, "trajectories": count, "format": form})
-        return say(f"{count} trajectories in {target}")
+        return say(f"{counted(count, 'trajectory')} in {target}")
     named = [f"env.tasks={[str(file) for file in files]}"] if files else []
     settings = load_config(overrides=[*overrides_of(context.args, "convert", "env"), *named]).env
     environment = make_environment(settings.name, settings.arguments)
@@ -86,4 +87,4 @@ def convert(
     export(tasks, target, form, environment, dialect=dialect, split=split, held_out=apart)
     count = len(tasks) + len(apart)
     print_results({"out": target, "tasks": count, "format": form})
-    say(f"{count} tasks in {target}")
+    say(f"{counted(count, 'task')} in {target}")

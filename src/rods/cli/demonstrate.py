@@ -16,6 +16,7 @@ from rods.errors import ConfigError, Interrupted, PolicyError
 from rods.infra.claims import claimed
 from rods.infra.files import write_atomic
 from rods.infra.interrupt import ctrl_c
+from rods.infra.text import counted
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet
 
@@ -79,7 +80,7 @@ def demonstrate(
     results: Annotated[int, typer.Option(min=1, help="Documents that one search returns.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: common.Recipe = "rods",
-    profile: common.Profile = "",
+    profile: Annotated[str, common.profile_option("full")] = "",
     as_json: common.AsJson = False,
 ) -> None:
     """Write solved conversations or answers, for `rods sft`.
@@ -106,7 +107,7 @@ def demonstrate(
     how = dialect or "retool"
     count = _questions(target, number, how, families, difficulties, shares, results, seed)
     common.print_results({"out": target, "demonstrations": count})
-    common.say(f"{count} demonstrations in {target}")
+    common.say(f"{counted(count, 'demonstration')} in {target}")
 
 
 def _tasks(
@@ -146,7 +147,7 @@ def _tasks(
             "--rollout.steps_per_turn), or find the fault with rods check."
         )
     common.print_results({"out": target, "demonstrations": count, "left_out": made.left_out})
-    common.say(f"{count} demonstrations in {target}")
+    common.say(f"{counted(count, 'demonstration')} in {target}")
     if stopped() and count < number:
         raise Interrupted(f"stopped after {count} of {number}; the file is complete.")
 

@@ -31,7 +31,7 @@ from rods.trajectory import Group
 def evaluate(
     context: typer.Context,
     recipe: common.Recipe = "rods",
-    profile: common.Profile = SMALL,
+    profile: common.OwnProfile = SMALL,
     run: Annotated[
         Path | None, typer.Option(help="Evaluate the last checkpoint of this run, ours or TRL's.")
     ] = None,
@@ -53,10 +53,8 @@ def evaluate(
 ) -> None:
     """Evaluate a policy on held-out tasks, or on a suite.
 
-    Held-out tasks are originals and variants.
-
-    The first argument may be the folder of a run, a checkpoint, a model or adapters. Any setting:
-    --section.key VALUE.
+    Held-out tasks are originals and variants. The first argument may be the folder of a run, a
+    checkpoint, a model or adapters. Any setting: --section.key VALUE.
     """
     config, run = chosen(context, recipe, profile, run, model, memory)
     _refuse(suite, run, trajectories, save)

@@ -22,7 +22,7 @@ from rods.config import SMALL, load_config
 from rods.envs import make_environment
 from rods.envs.originals import brings_tasks, original_tasks, require_own, split_tasks
 from rods.errors import EnvError, TaskError
-from rods.infra.text import quoted
+from rods.infra.text import counted, quoted
 from rods.synthesis.gates.overlap import Prints, prints
 from rods.synthesis.structure.profile import distance
 from rods.task import Task, read_tasks
@@ -176,14 +176,15 @@ def _summary(findings: Sequence[VariantFinding], shown: int) -> str:
     faults = Counter(name for finding in findings for name in finding.faults)
     failed = sum(bool(finding.faults) for finding in findings)
     unknown = sum(finding.seed is None for finding in findings)
-    text = f"{len(findings)} variants: {len(findings) - failed} accepted, {failed} rejected"
+    total = counted(len(findings), "variant")
+    text = f"{total}: {len(findings) - failed} accepted, {failed} rejected"
     if faults:
         text += f" ({', '.join(f'{name} {count}' for name, count in faults.most_common())})"
     if unknown:
         text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} checked them"
     far = sorted(f.distance for f in findings if f.distance is not None)
     if far:
-        text += f"; median distance of structure to the seed task {far[len(far) // 2]:.3f}"
+        text += f"; median structural distance from the seed task {far[len(far) // 2]:.3f}"
     more = "" if shown == len(findings) else f" {shown} are shown; --n 0 shows all."
     return f"{text}.{more}"
 
@@ -196,14 +197,13 @@ def _page(finding: VariantFinding) -> Table:
     origin = variant.provenance
     table.add_row("category", variant.category)
     table.add_row("writer", escape(origin.recipe or "(none)"))
-    table.add_row("origin", escape(f"{origin.origin}, scenario {origin.scenario}"))
+    table.add_row("original task", escape(f"{origin.origin}; scenario: {origin.scenario}"))
     table.add_row("ancestors", ", ".join(origin.ancestors) or "(none)")
     if finding.seed is None:
         table.add_row("seed task", "unknown: give it with --tasks")
     elif finding.distance is not None:
-        table.add_row(
-            "seed task", f"{finding.seed.id}, distance of structure {finding.distance:.3f} (0 to 1)"
-        )
+        far = f"structural distance {finding.distance:.3f} (0: same structure, 1: nothing alike)"
+        table.add_row("seed task", f"{finding.seed.id}, {far}")
     table.add_section()
     for number, turn in enumerate(variant.turns, 1):
         table.add_row(f"turn {number}", escape(turn.user) or "(blank: tools are given back)")

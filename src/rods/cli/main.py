@@ -89,7 +89,8 @@ class _Program(TyperGroup):
         if word not in verbs and not word.startswith("-") and not ctx.resilient_parsing:
             recipes = {name: f"train --recipe {name}" for name in recipe_names()}
             known = {key: f"settings {key}" for key in keys()} | recipes | verbs
-            raise ConfigError(f"there is no command {word!r}.{_hint(word, known, 'rods ')}")
+            hint = _hint(word, known, "rods ")
+            raise ConfigError(f"there is no command {word!r}.{hint} `rods --help` lists them.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

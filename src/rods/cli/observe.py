@@ -13,6 +13,7 @@ from rods.cli.common import AsJson, numbers, overrides_of, print_results, say
 from rods.config import load_config
 from rods.errors import ConfigError
 from rods.infra.claims import claimed
+from rods.infra.text import counted
 
 
 def observe(
@@ -68,4 +69,4 @@ def observe(
     if invalid:
         say(f"{invalid} trajectories have no reward and are left out.")
     if target is not None:
-        say(f"{len(observed)} tasks in {target}")
+        say(f"{counted(len(observed), 'task')} in {target}")

@@ -19,7 +19,7 @@ from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.infra.claims import claimed
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
-from rods.infra.text import quoted
+from rods.infra.text import counted, quoted
 from rods.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def compare(
     """Compare runs: results with paired intervals, and curves.
 
     The first run or arm is the baseline; differences are the others minus it.
-
     Several seeds of an arm: rods compare fixed='runs/fixed-*' rods='runs/rods-*'
     """
     from rods.report.compare import compare_runs
@@ -145,13 +144,13 @@ def view(
         settings = load_config(recipe, overrides=asked).env
         file = SeedFile(tasks, make_environment(settings.name, settings.arguments))
         require_own(file.tasks(), settings, file.environment, tasks)
-        add, what = partial(add_seed_page, file), f"{len(file.tasks())} seed tasks"
+        add, what = partial(add_seed_page, file), counted(len(file.tasks()), "seed task")
     else:
         folders = runs or sorted(path.parent for path in Path("runs").glob(f"*/{MANIFEST}"))
         if not folders:
             raise StoreError("there is no run in ./runs. Name the folder of a run: rods view RUN.")
         opened = open_runs(folders)
-        add, what = partial(add_pages, opened), f"{len(opened)} runs"
+        add, what = partial(add_pages, opened), counted(len(opened), "run")
     with bound(HOST, port) as listening:
         token = new_token()
         say(f"{what} at {address(listening, HOST)}/?token={token} (Ctrl-C ends it)")

@@ -21,7 +21,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import RESULTS, AsJson, Profile, out, print_results, profiles_of
+from rods.cli.common import RESULTS, AsJson, out, print_results, profile_option, profiles_of
 from rods.config import FULL, SMALL, RunConfig, StageSettings, load_config, profile_name
 from rods.config.base import Settings
 from rods.config.bundled import BUNDLED
@@ -55,7 +55,7 @@ def settings(
         str, typer.Argument(help="A section or a setting: train, train.lr. [default: all]")
     ] = "",
     recipe: Annotated[str, typer.Option(help="Show the values of this recipe, too.")] = "",
-    profile: Profile = "",
+    profile: Annotated[str, profile_option("both; with --recipe: small")] = "",
     as_json: AsJson = False,
 ) -> None:
     """List settings with default, allowed values and meaning."""
@@ -64,7 +64,9 @@ def settings(
     found = [row for row in rows if not name or within(row["key"], [asked])]
     if not found:
         known = [row["key"] for row in rows] + [at[:-1] for at, _ in places() if at]
-        raise ConfigError(f"there is no setting or section {name!r}.{nearest(asked, known)}")
+        holding = ", ".join([key for key in known if asked in key][:8])
+        hint = nearest(asked, known) or f" Settings that contain it: {holding}." * bool(holding)
+        raise ConfigError(f"there is no setting or section {name!r}.{hint}")
     own = [profile or SMALL] if recipe or profile else []
     for one in own or (SMALL, FULL):
         given = flat(load_config(recipe or "rods", one).model_dump(mode="json"))

@@ -221,7 +221,7 @@ def _learn(
     run.finish()
     shutil.rmtree(run.checkpoints.folder)
     loss = f"loss {card['loss_first']:.3f} -> {card['loss']:.3f}"
-    end = f"{loss} in {trainer.total} updates; saved in {run.path}"
+    end = f"{loss} in {counted(trainer.total, 'update')}; saved in {run.path}"
     print_results({"out": run.path, **card}, end)
 
 

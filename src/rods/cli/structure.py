@@ -124,7 +124,7 @@ def describe(argument: Argument, most: int = 90) -> str:
     path = "".join(f".{part}" for part in argument.path if part != "$call")
     if argument.feeder is not None:
         where += f" {argument.feeder + 1}"
-    elif argument.source is Source.EARLIER_TURN:
+    elif argument.source is Source.EARLIER_TURN and argument.text_turn is not None:
         where += f" {argument.text_turn + 1}"
     room = most - len(argument.name + path + where) - len(" =  ← ")
     return f"{argument.name}{path} = {shorten(repr(argument.value), max(room, 8))} ← {where}"

@@ -27,7 +27,7 @@ def train(
     context: typer.Context,
     recipe: common.Recipe = "",
     model: common.Model = "",
-    profile: common.Profile = "",
+    profile: common.ModelProfile = "",
     curriculum: Annotated[
         str,
         typer.Option(

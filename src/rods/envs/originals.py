@@ -69,10 +69,8 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
     name, found = environment.name, dict[str, Task]()
     for file in files:
         if (what := published(file)) and not Path(file).exists():
-            raise TaskError(
-                f"{file} does not exist, and RODS does not ship it: {what}. Download it, then name "
-                f"it: --{key} FILE. See `rods recipes`."
-            )
+            how = f"Download it, then name it: --{key} FILE. See `rods recipes`."
+            raise TaskError(f"{file} does not exist, and RODS does not ship it: {what}. {how}")
         tasks = environment.load(Path(file))
         if not tasks:
             raise ConfigError(f"{key}: {file} holds no task.")

@@ -23,8 +23,9 @@ _PLAIN = frozenset({int, float, bool, type(None)})  # most of what there is, and
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 update`, `2 updates`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    """`1 update`, `2 updates`, `2 trajectories`."""
+    many = f"{noun[:-1]}ies" if noun.endswith("ory") else f"{noun}s"
+    return f"{number} {noun if number == 1 else many}"
 
 
 def quoted(path: object) -> str:

@@ -106,12 +106,10 @@ def _seeds(arms: Mapping[str, Sequence[RunData]]) -> dict[str, dict[int, RunData
 
 def _repeated(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
     """Return a note on each run that stands in two arms, or twice in one."""
-    where: dict[Path, list[str]] = {}
-    for name, runs in arms.items():
-        for run in runs:
-            where.setdefault(run.path.resolve(), []).append(name)
-    twice = ((path, names) for path, names in where.items() if len(names) > 1)
-    return [f"one run counts {len(names)} times ({', '.join(names)}): {p}." for p, names in twice]
+    all_runs = [(run.path.resolve(), name) for name, runs in arms.items() for run in runs]
+    names = {path: [name for p, name in all_runs if p == path] for path, _ in all_runs}
+    twice = ((path, who) for path, who in names.items() if len(who) > 1)
+    return [f"one run counts {len(who)} times ({', '.join(who)}): {path}." for path, who in twice]
 
 
 def _value(run: RunData, name: str) -> Any:
@@ -134,10 +132,7 @@ def _warnings(
     arms: Mapping[str, Sequence[RunData]], differing: Mapping[str, Sequence[str]]
 ) -> list[str]:
     budgets = [f"{key}: {', '.join(differing[key])}" for key in BUDGET if key in differing]
-    uneven = (
-        f"the runs have different budgets ({'; '.join(budgets)}), so this comparison is unfair."
-    )
-    found = [uneven] if budgets else []
+    found = [f"the budgets differ ({'; '.join(budgets)}), so this is not fair."] * bool(budgets)
     runs = [runs[0] for runs in arms.values()]
     trained = [mine for mine in arms.values() if mine[0].manifest] or [runs]
     found += heldout.uneven_budgets("runs", trained, [""] * len(trained))

@@ -123,13 +123,12 @@ class TrainDisplay:
             case _:
                 pass
 
-    def rollout(self, done: int, total: int) -> None:
-        """Trajectories of the current step (or evaluation) that are finished."""
+    def rollout(self, done: int, total: int, what: str = "") -> None:
+        """Trajectories of the current step, or of `what`, that are finished."""
         self._rollout, self._doing = (done, total), "updating and saving"
         if self._live is None and (not done or self._clock() - self._printed >= QUIET):
-            self._print(
-                f"{done} of {total} trajectories" if done else f"rolling out {total} trajectories"
-            )
+            begun = what or f"rolling out {total} trajectories"
+            self._print(f"{done} of {total} trajectories" if done else begun)
 
     def message(self, text: str) -> None:
         """One line that stays."""
@@ -278,7 +277,7 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
         tokens = sum(_number(row, kind) for row in usage.values() for kind in kinds) / accepted
         each = f"{tokens:,.0f} tokens and " if tokens else ""
         seconds = _number(state, "seconds_per_variant")
-        parts.append(f"{each}{seconds:.2g} s a variant")
+        parts.append(f"{each}{seconds:.2g} s per variant")
     if state.get("suspended"):
         parts.append("paused")
     return "; ".join(parts)

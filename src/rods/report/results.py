@@ -93,9 +93,7 @@ def _table(
     columns = numbers(["tasks", *map(heading, metrics)])
     shown = [[cell(row.cells[metric]) for metric in metrics] for row in measured]
     if any("(" in text.plain for cells in shown for text in cells):
-        notes.insert(
-            1, "(a to b): the 95 % interval, cut off at the smallest or largest possible value."
-        )
+        notes.insert(1, "(a to b): the 95 % interval, cut off at the least or largest value.")
     table = plain_table(title, " ".join(notes), Column("", no_wrap=True), *columns)
     for row, cells in zip(measured, shown, strict=True):
         if not row.part.by:

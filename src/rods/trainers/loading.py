@@ -235,8 +235,8 @@ def require_found(name: str) -> None:
             return
         except OSError as error:
             why = getattr(error, "reason", error)
-            fault = f" It cannot be fetched from Hugging Face: {why}."
-    made = "" if fault and "/" in name else f"; `rods sft DATA --out {quoted(name)}` makes one"
+            fault = f" As a name at Hugging Face, it cannot be fetched: {why}."
+    made = "" if fault and "/" in name else f" yet. Run `rods sft DATA --out {quoted(name)}` first"
     raise PolicyError(
         f"model {name!r}: there is no folder {name}, neither a model nor a run{made}."
         f"{nearest(name, (*BUNDLED, *PACKAGED))}{fault} Give a folder or a Hugging Face name."
@@ -304,7 +304,7 @@ def _require_rows(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokeni
 
 def _failed(name: str, local: bool, what: str, error: BaseException) -> PolicyError:
     """Where the name was perhaps meant as a folder, the message begins with that."""
-    made = "" if "/" in name else f"; `rods sft DATA --out {quoted(name)}` makes one"
+    made = "" if "/" in name else f" yet. Run `rods sft DATA --out {quoted(name)}` first"
     where = "" if local else f"there is no folder {name}{made}. From the hub: "
     return PolicyError(f"model {name!r}: {where}{what}: {_first_line(error)}")
 

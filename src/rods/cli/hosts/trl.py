@@ -26,7 +26,7 @@ def trl(
     context: typer.Context,
     recipe: common.Recipe = "",
     model: common.Model = "",
-    profile: common.Profile = "",
+    profile: common.ModelProfile = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="TRL's output folder. [default: runs/trl]")
     ] = None,

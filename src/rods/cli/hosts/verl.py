@@ -23,7 +23,7 @@ def verl(
     context: typer.Context,
     recipe: common.Recipe = "",
     model: common.Model = "",
-    profile: common.Profile = "",
+    profile: common.ModelProfile = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,

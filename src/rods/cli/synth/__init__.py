@@ -172,7 +172,7 @@ def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
     hint = f". Accept, edit or reject them: rods view --tasks {quoted(target)}" * (what == SEEDS)
-    common.say(f"{made} {what} in {target}{hint}")
+    common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}{hint}")
 
 
 def queue_of(target: Path) -> Path:

@@ -96,9 +96,8 @@ def table(collection: Collection, what: str) -> Table:
     rows.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances:
         far = sorted(counted.distances)[len(counted.distances) // 2]
-        rows.add_row(
-            "median distance of structure to the seed task (0: as wanted)", f"{far:.3f}", ""
-        )
+        what_far = "median structural distance from the seed task (0: same structure)"
+        rows.add_row(what_far, f"{far:.3f}", "")
     for stage, row in sorted(collection.worker.usage().items()):
         for figure in FIGURES:
             what = f"{stage}: {figure.replace('_', ' ')} per accepted"

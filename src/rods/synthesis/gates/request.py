@@ -210,10 +210,7 @@ def messages_stand_at_their_calls(case: Case) -> str | None:
         answer = asked[i].answers or asked[j].answers  # it says a value and little else
         better = fits[i, j] > fits[i, i] and fits[j, i] > fits[j, j]
         if gain > MARGIN and (better or not answer):
-            one, other = i + 1, j + 1
-            return (
-                f"turn {one}: its message fits the calls of turn {other}, and that one's its calls"
-            )
+            return f"turn {i + 1}: its message fits turn {j + 1}'s calls, and that one's its calls"
     return None
 
 
