@@ -196,7 +196,6 @@ class _Loop:
         """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
         moment = f"{when} training" if when in ("before", "after") else f"after {when}"
         self.display.message(f"held-out evaluation {moment}")
-
         samples = self.config.evaluation.samples
         each = f"1 greedy rollout{f' and {samples} sampled' if samples else ''}"
 

@@ -24,6 +24,7 @@ from rods.errors import ConfigError, PolicyError
 from rods.evaluation.template_check import TemplateReport, check_template
 from rods.infra.dotted import ALGORITHMS
 from rods.infra.install import VERSION
+from rods.infra.text import counted
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
 from rods.trainers.loading import load_architecture, load_tokenizer, require_found
@@ -749,3 +750,17 @@ def test_a_name_between_colons_is_no_picture(text: str, capsys: pytest.CaptureFi
     shown = capsys.readouterr()
     assert shown.out.count(text) == 2
     assert shown.err.count(text) >= 2
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "words"),
+    [
+        (1, "run", "1 run"),
+        (2, "run", "2 runs"),
+        (0, "trajectory", "0 trajectories"),
+        (1, "trajectory", "1 trajectory"),
+        (2, "day", "2 days"),
+    ],
+)
+def test_counts_have_a_singular(number: int, noun: str, words: str) -> None:
+    assert counted(number, noun) == words

@@ -916,7 +916,10 @@ def test_foreign_tasks_name_the_option_to_give(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for env, how in (
-        ("notes", "--recipe FILE.toml, or --env.name FILE.py:NAME, where it is made."),
+        (
+            "notes",
+            "--env.name FILE.py:NAME, where it is made, or (not in convert) --recipe FILE.toml.",
+        ),
         ("repo", "--env.name repo."),
     ):
         lines(Path("x.jsonl"), [{**row, "env": env} for row in TASKS])

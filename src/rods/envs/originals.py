@@ -111,7 +111,7 @@ def require_own(
 
 
 def _of_another(where: str, theirs: str, setting: str, name: str) -> str:
-    how = "--recipe FILE.toml, or --env.name FILE.py:NAME, where it is made"
+    how = "--env.name FILE.py:NAME, where it is made, or (not in convert) --recipe FILE.toml"
     how = f"--env.name {theirs}" if theirs in ENVIRONMENTS else how
     ours = f"{setting!r}" if setting == name else f"{setting!r}, which is called {name!r}"
     what = f"{where} has tasks of the environment {theirs!r}, but env.name is {ours}"
