@@ -185,7 +185,7 @@ def _summary(findings: Sequence[VariantFinding], shown: int) -> str:
     far = sorted(f.distance for f in findings if f.distance is not None)
     if far:
         text += f"; median structural distance from the seed task {far[len(far) // 2]:.3f}"
-    more = "" if shown == len(findings) else f" {shown} are shown; --n 0 shows all."
+    more = "" if shown == len(findings) else f" Shown: {shown}; --n 0 shows all."
     return f"{text}.{more}"
 
 
