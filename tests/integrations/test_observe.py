@@ -132,7 +132,7 @@ def test_the_verb(
         return status, *capsys.readouterr()
 
     status, shown, said = run("--out", "all.csv")
-    assert status == 0 and "0.500" in shown and "1 trajectories have no reward" in said
+    assert status == 0 and "0.500" in shown and "1 trajectory without a reward: left out." in said
     table = list(csv.DictReader(Path("all.csv").read_text().splitlines()))
     assert [(row["task"], row["region"]) for row in table] == [
         ("a", "boundary"),

@@ -67,6 +67,6 @@ def observe(
     print_results(data, *tables)
     invalid = sum(task.members - task.valid for task in observed)
     if invalid:
-        say(f"{invalid} trajectories have no reward and are left out.")
+        say(f"{counted(invalid, 'trajectory')} without a reward: left out.")
     if target is not None:
         say(f"{counted(len(observed), 'task')} in {target}")
