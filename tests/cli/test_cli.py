@@ -695,6 +695,7 @@ def test_the_template_is_checked_in_a_dialect(
     ("words", "there", "said"),
     [
         (["--resume", "a"], False, "a: there is no checkpoint to resume. Begin with --out a."),
+        (["--resume", "a", "--dry-run"], False, "a: there is no checkpoint to resume. Begin"),
         (["--out", "a"], True, "Continue from the last one with --resume a, or choose another"),
         (["--out", "b", "--resume", "a"], True, "--out b: a resumes in its own folder."),
         (["--out", "a", "--allow-drift"], False, "has no effect without --resume RUN"),

@@ -307,6 +307,28 @@ def test_what_a_format_refuses_is_refused_before_a_variant_is_made(
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
+def test_only_seed_tasks_of_the_named_categories_are_varied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So the categories that TRL can express become rows for it."""
+    ours = [
+        next(task for task in sides().train if task.category == c) for c in ("miss_func", "base")
+    ]
+    write_tasks(folder / "both.jsonl", ours)
+    where = ["--tasks", "both.jsonl", "--n", "1", "--writer", "resample", *SMALL]
+    words = [*where, "--format", "trl", "--out", "v.jsonl"]
+    assert rods("synth", *words, monkeypatch=monkeypatch) == 2
+    assert "Take the other categories: --categories base." in capsys.readouterr().err
+    assert rods("synth", *words, "--categories", "base", monkeypatch=monkeypatch) == 0
+    assert {task.category for task in read_tasks(folder / "v.jsonl")} == {"base"}
+    for odd, said in (
+        (["--categories", "odd"], "there is no task of odd; expected some of base, miss_func."),
+        (["--categories", "base", "--from-scratch", "1"], "leave out --tasks, --from-trajectories"),
+    ):
+        assert rods("synth", *where, "--out", "w.jsonl", *odd, monkeypatch=monkeypatch) == 2
+        assert said in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["--out", "--resume"])
 def test_of_two_that_start_at_once_one_makes_the_data_set(

@@ -155,6 +155,9 @@ def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     withheld = notes_task([("add", [])], withheld={0: ("add",)})
     with pytest.raises(TaskError, match=f"task {withheld.id} .base.: TRL cannot express it"):
         export([withheld], tmp_path / "q", "trl", NotesEnvironment())
+    other = dataclasses.replace(withheld, category="miss_func")
+    with pytest.raises(TaskError, match="Take the other categories: --categories base"):
+        export([note, other], tmp_path / "q", "trl", NotesEnvironment())
     task = variants()[0]
     late = with_turn(task, 1, dataclasses.replace(task.turns[1], withheld=("ls",)))
     with pytest.raises(TaskError, match=r"ls is withheld in turns \[1\]"):

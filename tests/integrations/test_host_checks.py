@@ -231,10 +231,11 @@ def test_trl_is_warned_of_or_refused_by_what_is_free(
             trl_memory(config, 8)
         return
     said = trl_memory(config, 8)
-    assert bool(said) is (verdict == "warned")
+    assert said
     for line in said:
         assert "8 rows of 2,048 tokens needs 38.8 GiB" in line
-        assert f"{gib / ranks:.1f} GiB are free" in line and "--trl.per_device" in line
+        assert f"{gib / ranks:.1f} GiB are free" in line
+        assert line.endswith("It fits.") is (verdict == "fits") is ("--trl.per_device" not in line)
         assert "microbatch_tokens" not in line, "TRL does not read it"
 
 
@@ -249,6 +250,7 @@ def test_a_dry_run_of_what_cannot_fit_shows_its_settings_and_ends_with_2(
         out, err = capsys.readouterr()
         assert "num_generations 8" in " ".join(out.split())
         assert ("Not even one such row fits" in err) is (status == 2) and "Not even" not in out
+        assert ("64.0 GiB are free for each process. It fits." in out) is (status == 0)
 
 
 # -- verl ----------------------------------------------------------------------------------------

@@ -157,10 +157,9 @@ def test_variants_become_rows_of_another_trainer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    synth, convert, read = commands(GALLERY / "variants_for_others" / "README.md")
+    synth, read = commands(GALLERY / "variants_for_others" / "README.md")
     synth[synth.index("40")] = "6"
     assert rods(*synth[1:], monkeypatch=monkeypatch) == 0
-    assert rods(*convert[1:], monkeypatch=monkeypatch) == 0
     done = forked.run([str(ROOT / read[1]), read[2]], tmp_path)
     assert "rows with the columns prompt" in done.stdout, done.stderr
     assert "ancestors of the first: [" in done.stdout

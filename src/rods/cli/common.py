@@ -27,6 +27,7 @@ from rods.infra.dotted import flat, override, within
 from rods.infra.shards import HUB
 from rods.infra.waiting import waiting
 from rods.registry import load, read_recipe, recipe_file, recipe_names
+from rods.task import Task
 from rods.writers import LOCAL
 
 HELP_NAMES = ["-h", "--help"]
@@ -86,6 +87,7 @@ Drift = Annotated[
 Format = Annotated[
     str, typer.Option("--format", help="jsonl, datasets, verl, trl, verifiers, bfcl or envtuning.")
 ]
+Categories = Annotated[str, typer.Option(help="Only tasks of these categories: a,b")]
 PromptDialect = Annotated[
     str, typer.Option("--dialect", help="Syntax of tool calls in prompts that the format has.")
 ]
@@ -118,6 +120,18 @@ def say(text: str, always: bool = False) -> None:
     """
     if always or os.environ.get("RANK", "0") == "0":
         Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False).print(text)
+
+
+def of_categories(names: str, *splits: Sequence[Task]) -> list[list[Task]]:
+    """Return the tasks of some categories, or all; `ConfigError` for one without a task."""
+    wanted = {name.strip() for name in names.split(",") if name.strip()}
+    there = {task.category for tasks in splits for task in tasks}
+    if wanted - there:
+        raise ConfigError(
+            f"--categories: there is no task of {', '.join(sorted(wanted - there))}; expected some "
+            f"of {', '.join(sorted(there))}."
+        )
+    return [[task for task in tasks if task.category in (wanted or there)] for tasks in splits]
 
 
 Number = TypeVar("Number", int, float)

@@ -8,7 +8,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from rods.cli.common import AsJson, Format, PromptDialect, overrides_of, print_results, say
+from rods.cli.common import (
+    AsJson,
+    Categories,
+    Format,
+    PromptDialect,
+    of_categories,
+    overrides_of,
+    print_results,
+    say,
+)
 from rods.config import load_config
 from rods.dialects import structured
 from rods.envs import make_environment
@@ -38,7 +47,7 @@ def convert(
         Literal["all", "train", "held_out"],
         typer.Option("--split", help="Tasks to write: all, of training, or held out."),
     ] = "all",
-    categories: Annotated[str, typer.Option(help="Only these categories: a,b")] = "",
+    categories: Categories = "",
     dialect: PromptDialect = "hermes",
     as_json: AsJson = False,
 ) -> None:
@@ -73,16 +82,7 @@ def convert(
             require_splits(split.train, (), settings)
         tasks = split.held_out if side == "held_out" else split.train
         apart = split.held_out if side == "all" else ()
-    wanted = {name.strip() for name in categories.split(",") if name.strip()}
-    there = {task.category for task in (*tasks, *apart)}
-    if wanted - there:
-        raise ConfigError(
-            f"--categories: there is no task of {', '.join(sorted(wanted - there))}; expected some "
-            f"of {', '.join(sorted(there))}."
-        )
-    tasks, apart = (
-        [task for task in some if not wanted or task.category in wanted] for some in (tasks, apart)
-    )
+    tasks, apart = of_categories(categories, tasks, apart)
     split = "val" if side == "held_out" else "train"
     export(tasks, target, form, environment, dialect=dialect, split=split, held_out=apart)
     count = len(tasks) + len(apart)

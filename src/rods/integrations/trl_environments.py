@@ -128,8 +128,9 @@ def task_environments(
             called as what TRL calls.
     """
     found: dict[str, Mapping[str, ToolSpec]] = {}
+    tasks = list(tasks)
+    require_all_tools(tasks)
     for task in tasks:
-        require_all_tools(task)
         group, tools = tool_group(environment, task), all_tools(environment, task)
         if found.setdefault(group, tools) != tools:
             raise TaskError(f"task {task.id}: its tools differ from those of others in {group!r}.")

@@ -48,7 +48,7 @@ def trl(
     first = _first()
     folder = str(common.resumed(target, resume, drift) or "runs/trl")
     saved = _saved(folder)
-    if not dry_run:
+    if resume or not dry_run:
         require_meant(folder, resume is not None, bool(saved))
     asked = common.overrides(context.args, model)
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
@@ -104,7 +104,7 @@ def _first() -> bool:
 
 
 def _planned(config: RunConfig, rows: int) -> tuple[list[str], ConfigError | None]:
-    """Return warnings about memory, and the error of a training that does not fit.
+    """Return the estimate of memory, and the error of a training that does not fit.
 
     A dry run raises it behind its summary.
     """

@@ -61,7 +61,7 @@ def verl(
     from rods.trainers.memory.shape import positions_of, require_context
 
     latest = Path(folder) / LATEST
-    if not (dry_run or once):
+    if (resume or not dry_run) and not once:
         require_meant(folder, resume is not None, latest.is_file())
     require_named(config)  # here, not minutes later in a process of Ray's
     require_known(config)

@@ -66,6 +66,7 @@ def synth(
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
     resume: common.Resume = None,
     form: common.Format = "jsonl",
+    categories: common.Categories = "",
     dialect: common.PromptDialect = "hermes",
     log: Annotated[
         Path | None,
@@ -92,14 +93,17 @@ def synth(
     context.with_resource(claimed(target, *(("file", "folder") if resume else ())))
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
-    _require_alone(scratch, states, tasks or log)
+    _require_alone(scratch, states, tasks or log or categories)
     own = writer, writer_url, writer_model
     config = _config(context.args, recipe, profile, own, from_scratch=scratch is not None)
     common.say(f"{what} are written by: {in_words(config.synthesis)}")
     environment, splits, given = _sources(config, tasks, states, stages=scratch is not None)
     if log is not None:
         given = _boundary_seeds(log, task_key, reward_key, given, config, seed)
-    elif tasks is None:  # the benchmark's order is by category: a small data set would miss some
+    [given] = common.of_categories(categories, given)
+    if (
+        tasks is None and log is None
+    ):  # the benchmark's order is by category: a small data set would miss some
         given = random.Random(f"{seed}/order").sample(given, len(given))
     free = _not_held_out(given, splits)
     with _folder(folder):
@@ -135,12 +139,14 @@ def _not_held_out(chosen: Sequence[Task], splits: Split) -> Sequence[Task]:
     return free
 
 
-def _require_alone(scratch: int | None, states: Path | None, seeds: Path | None) -> None:
+def _require_alone(scratch: int | None, states: Path | None, seeds: Path | str | None) -> None:
     """Refuse options that contradict each other; raises `ConfigError`."""
     if states is not None and scratch is None:
         raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
     if scratch is not None and seeds:
-        raise ConfigError("--from-scratch: leave out --tasks and --from-trajectories.")
+        raise ConfigError(
+            "--from-scratch: leave out --tasks, --from-trajectories and --categories."
+        )
 
 
 def _config(

@@ -29,6 +29,7 @@ from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import ConfigError, StoreError, TaskError
 from rods.infra.files import is_table, pyarrow
+from rods.infra.text import quoted
 from rods.integrations.formats.folders import (
     columns_of,
     schema_of,
@@ -98,6 +99,7 @@ def export(
             rows = [verl_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
             write_rows(part, rows, verl_schema())
         elif form == "trl":
+            require_all_tools(tasks)
             _write_either(part, path.suffix, [trl_row(t, environment, dialect) for t in tasks])
         elif form == "verifiers":
             _write_either(part, path.suffix, [verifiers_row(t, i) for i, t in enumerate(tasks)])
@@ -224,18 +226,22 @@ def _prompt_messages(
     return [{"role": "system", "content": system}, *first], later
 
 
-def require_all_tools(task: Task) -> None:
+def require_all_tools(tasks: Sequence[Task]) -> None:
     """Raise `TaskError` for a task that withholds tools: TRL's are the same in all turns."""
-    if any(turn.withheld for turn in task.turns):
+    if withholding := [task for task in tasks if any(turn.withheld for turn in task.turns)]:
+        task, left = withholding[0], {task.category for task in withholding}
+        rest = ",".join(sorted({task.category for task in tasks} - left))
+        way = (
+            f"Take the other categories: --categories {quoted(rest)}." if rest else "Leave it out."
+        )
         raise TaskError(
             f"task {task.id} ({task.category}): TRL cannot express it: it withholds tools, and "
-            "TRL's are the same in all turns. Leave its category out (rods convert --categories)."
+            f"TRL's are the same in all turns. {way}"
         )
 
 
 def trl_row(task: Task, environment: Environment, dialect: str) -> dict[str, Any]:
-    """A row for TRL, whose chat template shows the tools; `TaskError` if the task withholds any."""
-    require_all_tools(task)
+    """A row for TRL, whose chat template shows the tools."""
     opening = structured(dialect).opening(task.dialogue, task.turns[0].user)
     return {
         "prompt": [{"role": m.role, "content": m.content} for m in opening],

@@ -263,7 +263,7 @@ def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
 
 
 def trl_memory(config: RunConfig, rows: int) -> list[str]:
-    """A warning where a micro-batch of so many full rows would not fit TRL, and what would.
+    """Return an estimate for a micro-batch of full rows in TRL, and what fits where it does not.
 
     TRL computes the rows of a micro-batch at their full context, all at once.
 
@@ -279,16 +279,16 @@ def trl_memory(config: RunConfig, rows: int) -> list[str]:
     def planned(rows: int, config: RunConfig = config) -> MemoryPlan:
         return plan_of(shape, config, device.on_gpu, rows)
 
-    if not planned(rows).lacks(device):
-        return []
-    fewer = (n for n in range(rows, 0, -1) if rows % n == 0 and not planned(n).lacks(device))
-    fit = next(fewer, 0)
-    found = ways(config, device, lambda changed: planned(rows if fit else 1, changed), *NOT_READ)
     message = (
         f"model {config.model.name!r} inside TRL: a micro-batch of {rows} rows of "
         f"{config.rollout.context_tokens:,} tokens needs {planned(rows).needed / GIB:.1f} GiB, and "
         f"{device.memory / GIB:.1f} GiB are free for each process. "
     )
+    if not planned(rows).lacks(device):
+        return [f"{message}It fits."]
+    fewer = (n for n in range(rows, 0, -1) if rows % n == 0 and not planned(n).lacks(device))
+    fit = next(fewer, 0)
+    found = ways(config, device, lambda changed: planned(rows if fit else 1, changed), *NOT_READ)
     batch = "--trl.per_device_train_batch_size"
     if not fit:
         way = f"{batch} 1 with {' or '.join(found)}" if found else "a smaller model, or more memory"
