@@ -181,12 +181,13 @@ class RunDirectory:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @classmethod
-    def open(cls, path: Path) -> RunDirectory:
+    def open(cls, path: str | Path) -> RunDirectory:
         """Open a run for reading.
 
         Raises:
             StoreError: there is no run, or its manifest is damaged.
         """
+        path = Path(path)
         file = path / MANIFEST
         if not path.is_dir():
             raise StoreError(f"{path}: there is no such run. `rods train` starts one.")

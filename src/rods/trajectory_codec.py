@@ -116,14 +116,14 @@ def write_parquet(path: Path, trajectories: Iterable[Trajectory], template: str 
     return count
 
 
-def read_parquet(path: Path) -> Iterator[Trajectory]:
+def read_parquet(path: str | Path) -> Iterator[Trajectory]:
     """Read a Parquet file.
 
     Raises:
         StoreError: no such file, no Parquet file, or a row is broken; file and row are named.
         PrerequisiteError: pyarrow is not installed.
     """
-    for where, row in table_rows(path, "trajectories", StoreError):
+    for where, row in table_rows(Path(path), "trajectories", StoreError):
         yield _unflat(row, where)
 
 

@@ -219,6 +219,7 @@ def test_a_run_that_cannot_fit_does_not_start(
     ("words", "said"),
     [
         (["train", "--trian.lr", "1"], "no setting"),
+        (["train", "--rollout.K", "8"], "setting 'rollout.K'. Did you mean 'rollout.k'?"),
         (["train", "--rollout.kk", "4"], "Did you mean 'rollout.k'"),
         (["train", "--recipe", "rodz"], "Did you mean 'rods'"),
         (["train", "--train.lr"], "a value is missing"),

@@ -62,6 +62,7 @@ def test_a_setting_says_default_values_and_meaning(
     out = capsys.readouterr().out
     assert out.startswith(start)
     assert (f"--{start.split()[0]} VALUE, or in a recipe" in out) is (name != "model")
+    assert ("name = VALUE under [[stages]]" in out) is (name == "stages.0.name")
 
 
 @pytest.mark.slow

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import rods
+from places import ROOT
 from rods.abilities import Bounded, StepRule, Wrapper, ability, in_process
 from rods.envs.bfcl.tasks import load_tasks
-from rods.errors import StoreError
+from rods.errors import ConfigError, StoreError
+from rods.integrations.trl import grpo_args
+from rods.store import RunDirectory
 from rods.task import read_tasks, write_tasks
+from rods.trajectory_codec import read_parquet
 
 SIGNATURES = {
     "evaluate": "(config, run=None, progress, *, environment=None, tasks=None)",
@@ -66,10 +72,51 @@ def test_a_path_may_be_text(tmp_path: Path) -> None:
     tasks = load_tasks()[:3]
     assert write_tasks(f"{tmp_path}/tasks.jsonl", tasks) == 3
     assert list(read_tasks(f"{tmp_path}/tasks.jsonl")) == tasks
+    assert rods.load_config(Path("rods")) == rods.load_config("rods")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(StoreError, match="there is no manifest"):
+        RunDirectory.open(f"{tmp_path}/there")
+    with pytest.raises(StoreError, match="no such file"):
+        list(read_parquet(f"{tmp_path}/none.parquet"))
+    with rods.hosted(rods.load_config("rods", "small", ["curriculum=static"])) as run:
+        run.open(f"{tmp_path}/mine")
+        assert run.curriculum.draw(1)
     with pytest.raises(StoreError, match="nowhere"):
         rods.train(rods.load_config(), resume=f"{tmp_path}/nowhere")
     with pytest.raises(StoreError, match=r"tasks\.jsonl"):
         rods.train(rods.load_config(), tmp_path / "tasks.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda c: rods.train("torl"), "expected what rods.load_config(...) returns."),
+        (lambda c: rods.evaluate({"updates": 1}), "config: {'updates': 1}; expected what"),
+        (
+            lambda c: rods.synthesize(Path("a.toml"), 1),
+            "expected what rods.load_config(...) returns.",
+        ),
+        (lambda c: rods.hosted("rods"), "expected what rods.load_config(...) returns."),
+        (lambda c: rods.OnlineCurriculum("rods", []), "config: 'rods'; expected"),
+        (lambda c: grpo_args("rods", "out"), "config: 'rods'; expected"),
+        (lambda c: rods.train(c, tasks="a.jsonl"), "tasks: 'a.jsonl'; expected a list of"),
+        (lambda c: rods.evaluate(c, tasks=[{}]), "list(rods.task.read_tasks(FILE))."),
+        (lambda c: rods.synthesize(c, 1, Path("a")), "seeds: PosixPath('a'); expected"),
+        (lambda c: rods.train(c, environment="bfcl"), "'bfcl'; a name goes into env.name."),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_in_words(
+    call: Callable[[rods.RunConfig], object], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        call(rods.load_config())
+
+
+def test_public_functions_take_paths_as_text_too() -> None:
+    """No parameter of the API pages is a `Path` alone, but where RODS calls your method."""
+    pages = "".join(p.read_text() for p in sorted((ROOT / "docs/reference/api").glob("*.md")))
+    typed = re.findall(r"(?:^|[(, ])(\w+): (Path\b[^,)]*)", pages, re.MULTILINE)
+    assert [f"{name}: {kind}" for name, kind in typed] == ["path: Path"], "Environment.load"
 
 
 def test_an_environment_has_at_most_eight_members() -> None:

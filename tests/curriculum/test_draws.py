@@ -43,9 +43,9 @@ def test_only_a_lease_that_is_out_moves(task_id: str, epoch: int) -> None:
     draws.lease(3)
     draws.close("b", 0)
     for move in (draws.close, draws.release):
-        with pytest.raises(TaskError, match=f"{task_id} is not leased in epoch {epoch}"):
+        with pytest.raises(TaskError, match=f"{task_id} was not drawn in epoch {epoch}"):
             move(task_id, epoch)
-    with pytest.raises(TaskError, match="a is not leased"):
+    with pytest.raises(TaskError, match="a was not drawn"):
         draws.require_out([("a", 0), ("c", 0), ("a", 0)])
     assert counted(draws, 0) == (1, 3, 1)
 

@@ -132,11 +132,11 @@ def test_what_dead_workers_held_comes_again_first(build: Build) -> None:
     assert [epoch for _, epoch in kept] == [0, 0, 1, 1]
     for lease in lost[::2]:
         show(curriculum, lease)
-    with pytest.raises(TaskError, match="is not leased in epoch 0"):
+    with pytest.raises(TaskError, match="was not drawn in epoch 0"):
         curriculum.release([lost[1].task.id, lost[0].task.id], epoch=0)
     curriculum.release([lease.task.id for lease in lost[1::2]])
     assert curriculum.draw(5)[:3] == lost[1::2], "then the rest of the epoch, in the order as laid"
-    with pytest.raises(TaskError, match="is not leased in epoch 1"):
+    with pytest.raises(TaskError, match="was not drawn in epoch 1"):
         curriculum.release([lost[1].task.id], epoch=1)
     for task, epoch in [*lost[1::2], *kept]:
         if curriculum.buffer.draws.leased_in(task.id) == epoch:

@@ -123,9 +123,9 @@ def test_a_task_that_is_not_leased_cannot_be_completed():
     start(buffer, 0)
     [(task, _)] = lease(buffer, 1)
     buffer.draws.close(task.id, 0)
-    with pytest.raises(TaskError, match="is not leased in epoch 0"):
+    with pytest.raises(TaskError, match="was not drawn in epoch 0"):
         buffer.draws.close(task.id, 0)
-    with pytest.raises(TaskError, match="not in the replay buffer"):
+    with pytest.raises(TaskError, match="the pool has no task"):
         buffer.record(judgement(original(99), 0.5), 0)
 
 

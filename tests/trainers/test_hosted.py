@@ -139,18 +139,25 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
+    words += ["--trl.lern_rate", "4", "--trl.run_name", "x"]
     asked = ("trl", "--dry-run", "--memory", "1", *words)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "1.0 GiB are free" in said, "a plan for that machine, beside the configuration"
     assert rods(*asked, "--json", monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
-    assert "TRL is not installed" in printed.err
+    assert "TRL is not installed, so only arguments that RODS sets" in printed.err
+    assert "--trl.lern_rate is not checked. Did you mean 'learning_rate'?" in printed.err
+    assert "--trl.run_name is not checked.\n" in printed.err and "save_steps" not in printed.err
     shown = json.loads(printed.out)["TRL"]
     assert (shown["learning_rate"], shown["save_steps"]) == (3e-4, 7), "what TRL would be given"
     assert rods("trl", *words, "--out", str(tmp_path / "x"), monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
-    assert "the TRL adapter needs trl: pip install" in printed.err and not printed.out
+    assert (
+        "`rods trl` needs TRL: pip install" in printed.err
+        and "[train,trl]" in printed.err
+        and not printed.out
+    )
 
 
 @pytest.mark.slow
@@ -159,6 +166,8 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "verl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--gpus", "3"]
+    assert rods("verl", "--dry-run", *words, monkeypatch=monkeypatch) == 0
+    assert "actor_rollout_ref.rollout.n 8" in capsys.readouterr().out, "keys to paste"
     assert rods("verl", "--dry-run", "--json", *words, monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "verl is not installed" in printed.err
@@ -167,7 +176,11 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert given == (3e-4, 3), "what verl would be given"
     assert rods("verl", *words, monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
-    assert "`rods verl` needs verl: pip install" in printed.err and not printed.out
+    assert (
+        "verl is needed: pip install" in printed.err
+        and "[train,verl]" in printed.err
+        and not printed.out
+    )
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
 from rods.assemble.refusals import require_named, require_tasks
-from rods.assemble.tasks import splits_of, with_objects
-from rods.config import RunConfig
+from rods.assemble.tasks import require_task_objects, splits_of, with_objects
+from rods.config import RunConfig, require_config
 from rods.engines.threads import set_threads
 from rods.env import Environment
 from rods.envs import make_environment
@@ -94,11 +94,12 @@ def synthesize(
         SynthesisError: the writer cannot work; the message states why.
         ConfigError: a setting names something that does not exist.
     """
+    require_task_objects(seeds or (), "seeds")
     config = with_objects(config, environment, tasks)
     require_named(config)
     with closing(environment_of(config)) as environment:
         splits = splits_of(config, environment)
-    chosen = list(splits.train) if seeds is None else list(seeds)
+    chosen = list(splits.train if seeds is None else seeds)
     if seeds is None:
         random.Random(f"{seed}/order").shuffle(chosen)
     free = not_held_out(chosen, splits.train, splits.held_out)
@@ -125,6 +126,7 @@ def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
         ConfigError: a setting names something that does not exist, or leaves nothing to train on.
         RewardError: a single-step reward could not score a task.
     """
+    require_config(config)
     require_named(config)
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)

@@ -89,8 +89,7 @@ class Outline:
     def add_host(self, name: str, given: dict[str, Any]) -> None:
         """Add what another trainer gets beside its own defaults."""
         self.data[name] = given
-        short = (f"{'.'.join(key.split('.')[-2:])} {value}" for key, value in given.items())
-        self.add(name, ", ".join(short))
+        self.add(name, ", ".join(f"{key} {value}" for key, value in given.items()))
 
     def add_memory(self, folder: str, resume: Path | None) -> None:
         """Add the plan of the memory; raises `ConfigError` if it does not fit."""

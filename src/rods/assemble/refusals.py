@@ -110,13 +110,14 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
     for task in tasks:  # worlds elsewhere show their tools in a turn alone
         offered = all_tools(in_process(environment), task)
         if unknown := [tool for tool in offered if tool not in known]:
+            more = f" and {len(unknown) - 3} more" * (len(unknown) > 3)
             raise PolicyError(
                 f'model.name = "{config.model.name}": this bundled policy was pretrained with '
                 f"other tools than those of env.name = {config.env.name!r} "
-                f"({', '.join(unknown[:3])}), so it would never call them. Name your own model "
-                "(--model FOLDER_OR_HUB_NAME), or teach smollm2-bfcl these tools on this machine: "
-                "`rods demonstrate`, `rods sft`, then `rods train --profile smollm2 --model cold`, "
-                "as docs/guides/cold-start.md shows."
+                f"({', '.join(unknown[:3])}{more}), so it would never call them. Name your own "
+                "model: --model FOLDER_OR_HUB_NAME, or model.name=... for rods.load_config. Or "
+                "teach smollm2-bfcl these tools on this machine: `rods demonstrate`, `rods sft`, "
+                "then the profile smollm2 with the model cold (docs/guides/cold-start.md)."
             )
 
 

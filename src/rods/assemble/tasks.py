@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rods.abilities import in_process
-from rods.config import RunConfig, SynthesisSettings, with_overrides
+from rods.config import RunConfig, SynthesisSettings, require_config, with_overrides
 from rods.dialects import structured
 from rods.env import Environment
 from rods.envs.originals import require_splits, split_tasks, tasks_of_files
@@ -57,10 +57,12 @@ def with_objects(
 
     Raises `ConfigError` if no module has the environment, or if another process imports the call.
     """
+    require_config(config)
     words: list[str] = []
     if environment is not None:
         words.append(f"env.name={json.dumps(_address(environment))}")
     if tasks is not None:
+        require_task_objects(tasks, "tasks")
         text = "".join(json_text(task.to_json()) for task in tasks)
         path = Path("runs") / f"tasks-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
         path.parent.mkdir(exist_ok=True)
@@ -69,8 +71,17 @@ def with_objects(
     return with_overrides(config, words) if words else config
 
 
-def _address(environment: Environment) -> str:
+def require_task_objects(given: object, name: str) -> None:
+    """Raise `ConfigError` if an argument holds anything but tasks, such as the path of a file."""
+    if not isinstance(given, Sequence) or not all(isinstance(row, Task) for row in given):
+        way = "expected a list of rods.Task; for a file, list(rods.task.read_tasks(FILE))"
+        raise ConfigError(f"{name}: {given!r:.60}; {way}.")
+
+
+def _address(environment: object) -> str:
     """`FILE.py:attribute`, or `module:attribute` of what is in a package or a notebook."""
+    if not isinstance(environment, Environment):
+        raise ConfigError(f"environment: {environment!r:.60}; a name goes into env.name.")
     for name, module in list(sys.modules.items()):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is not environment:

@@ -127,10 +127,8 @@ def of_categories(names: str, *splits: Sequence[Task]) -> list[list[Task]]:
     wanted = {name.strip() for name in names.split(",") if name.strip()}
     there = {task.category for tasks in splits for task in tasks}
     if wanted - there:
-        raise ConfigError(
-            f"--categories: there is no task of {', '.join(sorted(wanted - there))}; expected some "
-            f"of {', '.join(sorted(there))}."
-        )
+        odd, known = (", ".join(sorted(some)) for some in (wanted - there, there))
+        raise ConfigError(f"--categories: there is no task of {odd}; expected some of {known}.")
     return [[task for task in tasks if task.category in (wanted or there)] for tasks in splits]
 
 

@@ -8,16 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from rods.cli.common import (
-    AsJson,
-    Categories,
-    Format,
-    PromptDialect,
-    of_categories,
-    overrides_of,
-    print_results,
-    say,
-)
+from rods.cli import common
+from rods.cli.common import overrides_of, print_results, say
 from rods.config import load_config
 from rods.dialects import structured
 from rods.envs import make_environment
@@ -42,14 +34,14 @@ def convert(
     run: Annotated[
         Path | None, typer.Option(help="Write the trajectories of this run, as datasets.")
     ] = None,
-    form: Format = "jsonl",
+    form: common.Format = "jsonl",
     side: Annotated[
         Literal["all", "train", "held_out"],
         typer.Option("--split", help="Tasks to write: all, of training, or held out."),
     ] = "all",
-    categories: Categories = "",
-    dialect: PromptDialect = "hermes",
-    as_json: AsJson = False,
+    categories: common.Categories = "",
+    dialect: common.PromptDialect = "hermes",
+    as_json: common.AsJson = False,
 ) -> None:
     """Write tasks or trajectories in another format.
 
@@ -82,7 +74,7 @@ def convert(
             require_splits(split.train, (), settings)
         tasks = split.held_out if side == "held_out" else split.train
         apart = split.held_out if side == "all" else ()
-    tasks, apart = of_categories(categories, tasks, apart)
+    tasks, apart = common.of_categories(categories, tasks, apart)
     split = "val" if side == "held_out" else "train"
     export(tasks, target, form, environment, dialect=dialect, split=split, held_out=apart)
     count = len(tasks) + len(apart)

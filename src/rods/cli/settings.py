@@ -77,7 +77,7 @@ def settings(
     if len(found) == 1:
         key = found[0]["key"]
         section, _, last = key.rpartition(".")
-        place = f"under [{section}]" if section else "at its top"
+        place = f"under [{section.replace('stages.N', '[stages]')}]" if section else "at its top"
         found[0]["use"] = f"--{key} VALUE, or in a recipe {last} = VALUE {place}"
     print_results(found, "\n\n".join(map(_text, found)))
 

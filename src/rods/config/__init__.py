@@ -19,6 +19,7 @@ from rods.config.load import keys as keys
 from rods.config.load import load_config as load_config
 from rods.config.load import parse_config as parse_config
 from rods.config.load import profile_name as profile_name
+from rods.config.load import require_config as require_config
 from rods.config.load import with_overrides as with_overrides
 from rods.config.rollout import ModelSettings as ModelSettings
 from rods.config.rollout import RolloutSettings as RolloutSettings

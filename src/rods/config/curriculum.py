@@ -17,8 +17,8 @@ class BoundarySettings(Settings):
     high: float = Field(default=0.85, ge=0, le=1)
     """A task with a mean progress above it is mastered; it gets no variants."""
     priority: Literal["phi", "variance", "thompson", "random"] = "phi"
-    """Order in which boundary tasks become seed tasks. `random` is an ablation: it takes judged
-    tasks of any region."""
+    """Order in which boundary tasks become seed tasks. `phi`: nearest to a mean progress of 0.5
+    first. `random` is an ablation: it takes judged tasks of any region."""
     seeds: int = Field(default=16, ge=1)
     """Seed tasks chosen each time that variants are requested (M in the paper)."""
     cooldown_epochs: float = Field(default=1.0, ge=0)

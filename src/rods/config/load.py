@@ -45,7 +45,7 @@ class Start(NamedTuple):
 
 
 def load_config(
-    recipe: str = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
+    recipe: str | Path = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
 ) -> RunConfig:
     """Load a recipe's settings, then apply a profile and overrides such as `train.lr=1e-3`.
 
@@ -60,7 +60,7 @@ def load_config(
     Raises:
         ConfigError: a setting is wrong; names file, key, value, what is expected, the nearest key.
     """
-    data, where = _read(recipe), f"recipe {recipe}"
+    data, where = _read(str(recipe)), f"recipe {recipe}"
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
     profile = _named(profiles, profile)
     layers = [set(flat(data))]
@@ -81,6 +81,12 @@ def load_config(
     except ConfigError:
         _parse_read(data, layers, where)  # a fault of the file must name the file
         raise
+
+
+def require_config(given: object) -> None:
+    """Raise `ConfigError` if settings are something else, such as the name of their recipe."""
+    if not isinstance(given, RunConfig):
+        raise ConfigError(f"config: {given!r:.60}; expected what rods.load_config(...) returns.")
 
 
 def _parse_read(

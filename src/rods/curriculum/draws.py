@@ -181,10 +181,8 @@ class Draws:
         seen: set[tuple[str, int]] = set()
         for task_id, epoch in leases:
             if (task_id, epoch) in seen or not self._is_out(task_id, epoch):
-                raise TaskError(
-                    f"task {task_id} is not leased in epoch {epoch}: it was not drawn, it was "
-                    "completed already, or its lease was released."
-                )
+                what = f"task {task_id} was not drawn in epoch {epoch}"
+                raise TaskError(f"{what}, or was already judged or released.")
             seen.add((task_id, epoch))
 
     def close(self, task_id: str, epoch: int) -> None:

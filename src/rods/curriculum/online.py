@@ -26,7 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rods.config import RunConfig, StageSettings
+from rods.config import RunConfig, StageSettings, require_config
 from rods.curriculum.boundary import Judgement, judge_values, signals
 from rods.curriculum.draws import Lease, Stages
 from rods.curriculum.replay import (
@@ -63,6 +63,7 @@ class OnlineCurriculum:
         Raises:
             ConfigError: a stage has no tasks, or a stage expands and there is no synthesis.
         """
+        require_config(config)
         self._config, self._tasks_per_step = config, config.rollout.tasks_per_step
         self._drawing, self._lock = threading.RLock(), threading.RLock()
         """Held while an epoch starts, which may wait for synthesis; held while the state moves."""
@@ -283,7 +284,7 @@ class OnlineCurriculum:
             return ["unjudged"]
         names = ["judged", str(judgement.region)]
         if judgement.variance < FLAT:
-            names += ["zero_variance", *["no_variance"] * (judgement.region == "boundary")]
+            names += ["zero_variance", f"{judgement.region}_zero_variance"]
         # A fixed pool moves no variant, so `record` retires nothing there.
         if moved := self.buffer.record(judgement, epoch):
             names.append(moved if moved == "revived" else f"retired_{moved}")

@@ -102,7 +102,7 @@ class TaskPool:
         try:
             return self._entries[task_id]
         except KeyError:
-            raise TaskError(f"task {task_id} is not in the replay buffer.") from None
+            raise TaskError(f"the pool has no task {task_id}.") from None
 
     def task(self, task_id: str) -> Task:
         """A task by its id; raises `TaskError` where there is none."""

@@ -217,8 +217,8 @@ def _floor(value: float) -> int:
 
 
 METRICS = (
-    "judged", "unjudged", "hard", "boundary", "mastered", "zero_variance", "no_variance",
-    "cycles", "seed_emitted", "cooldown_filtered", "quota_filtered",
+    "judged", "unjudged", "hard", "boundary", "mastered", "zero_variance",
+    "boundary_zero_variance", "cycles", "seed_emitted", "cooldown_filtered", "quota_filtered",
     "backlog_filtered", "accepted", "duplicate", "late_requests", "retired_burn_in",
     "retired_too_hard", "retired_mastered", "revived",
 )  # fmt: skip

@@ -35,7 +35,7 @@ class Cluster:
         try:
             ray: Any = importlib.import_module("ray")
         except ImportError as error:
-            raise PrerequisiteError(f"[ray] needs ray: {install_line('ray')}.") from error
+            raise PrerequisiteError(f"[ray] needs ray: {install_line('train', 'ray')}.") from error
         # Ray warns that a later version will change it; no actor of ours wants an accelerator.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         if not ray.is_initialized():

@@ -44,7 +44,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """A hint at what this name means, or the known name most like it; empty if there is none."""
     if options := ALGORITHMS.get(name.lower().replace("-", "_")):
         return f" {name} is {options}."
-    meant = SYNONYMS.get(name.rpartition(".")[2].replace("-", "_"), "")
+    meant = SYNONYMS.get(name.rpartition(".")[2].lower().replace("-", "_"), "")
     if meant in known:
         return f" Did you mean {meant!r}?"
     best = max(known, key=lambda other: _likeness(name, other), default="") if name else ""
@@ -53,7 +53,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def _likeness(one: str, other: str) -> float:
     """From 0 to 1. The last part of a key says what is meant, the section only where it stands."""
-    (here, _, ours), (there, _, theirs) = one.rpartition("."), other.rpartition(".")
+    (here, _, ours), (there, _, theirs) = (key.lower().rpartition(".") for key in (one, other))
     short = theirs == _initials(ours) or ours == _initials(theirs)
     last = 0.95 if short else difflib.SequenceMatcher(None, ours, theirs).ratio()
     if not short and ours[:1] != theirs[:1]:  # people seldom mistype the first letter

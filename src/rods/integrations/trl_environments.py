@@ -128,8 +128,7 @@ def task_environments(
             called as what TRL calls.
     """
     found: dict[str, Mapping[str, ToolSpec]] = {}
-    tasks = list(tasks)
-    require_all_tools(tasks)
+    require_all_tools(tasks := list(tasks))
     for task in tasks:
         group, tools = tool_group(environment, task), all_tools(environment, task)
         if found.setdefault(group, tools) != tools:

@@ -111,7 +111,7 @@ class HostedRun:
 
     # -- the curriculum, in the first process -----------------------------------------------
 
-    def open(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+    def open(self, folder: str | Path, state: Mapping[str, Any] | None = None) -> None:
         """Start the curriculum and the synthesis worker, in the first process only.
 
         `folder` gets the queue of synthesis. `state` is what `state_dict` returned, also on another
@@ -123,6 +123,7 @@ class HostedRun:
         if state is not None:
             theirs = parse_config(json.loads(state["config"]), "the saved state")
             require_same("the saved state", theirs.changed(self.config), self._drift)
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
         self._running.callback(released, locked(folder / LOCK, busy))

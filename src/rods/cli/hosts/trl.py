@@ -15,9 +15,8 @@ from rods.config import RunConfig, Start, with_overrides
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.claims import claimed
-from rods.infra.dotted import override
+from rods.infra.dotted import nearest, override
 
-ROWS = "per_device_train_batch_size"
 TASKS = ("rods.envs.originals", "rods.evaluation.check")  # the first process logs what they skip
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
 
@@ -58,21 +57,26 @@ def trl(
     for text in made.theirs:
         override(theirs, text)
     from rods.assemble.library import hosted
-    from rods.integrations.trl.args import given_to, require_asked, require_same
+    from rods.integrations.trl.args import ROWS, TAKEN, given_to, require_same, require_theirs
 
-    require_asked(config, theirs)
-    given = given_to(config, folder, **theirs) if dry_run else {}
+    require_theirs(theirs, TAKEN)
+    given = given_to(config, folder, **theirs)
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
     planned, unfit = _planned(sized, int(theirs.get(ROWS, config.rollout.k)))
     if unfit and not dry_run:
         raise unfit
     outline = outlined(made, "TRL", given, planned) if dry_run else None
+    if outline and given["use_cpu"]:
+        outline.add("machine", "bf16 and use_cpu are those of this machine, which has no GPU")
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
         if not outline:
             raise
-        common.say("TRL is not installed, so names and values of --trl.KEY are not checked.")
+        common.say("TRL is not installed, so only arguments that RODS sets itself are checked.")
+        ours = given_to(config, folder, **{k: theirs[k] for k in {*theirs} & {ROWS, "max_steps"}})
+        for name in (name for name in theirs if name not in ours):
+            common.say(f"--trl.{name} is not checked.{nearest(name, [*ours])}")
         return show(outline, unfit)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
@@ -108,11 +112,8 @@ def _planned(config: RunConfig, rows: int) -> tuple[list[str], ConfigError | Non
 
     A dry run raises it behind its summary.
     """
-    from rods.trainers.loading import load_architecture
     from rods.trainers.memory.plan import trl_memory
-    from rods.trainers.memory.shape import require_context, shape_of
 
-    require_context(config, shape_of(load_architecture(config.model)).positions)
     try:
         return trl_memory(config, rows), None
     except ConfigError as error:

@@ -101,9 +101,7 @@ def synth(
     if log is not None:
         given = _boundary_seeds(log, task_key, reward_key, given, config, seed)
     [given] = common.of_categories(categories, given)
-    if (
-        tasks is None and log is None
-    ):  # the benchmark's order is by category: a small data set would miss some
+    if tasks is None and log is None:  # by category: a small data set would miss some
         given = random.Random(f"{seed}/order").sample(given, len(given))
     free = _not_held_out(given, splits)
     with _folder(folder):
@@ -144,9 +142,7 @@ def _require_alone(scratch: int | None, states: Path | None, seeds: Path | str |
     if states is not None and scratch is None:
         raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
     if scratch is not None and seeds:
-        raise ConfigError(
-            "--from-scratch: leave out --tasks, --from-trajectories and --categories."
-        )
+        raise ConfigError("--from-scratch: leave out --tasks, --categories, --from-trajectories.")
 
 
 def _config(

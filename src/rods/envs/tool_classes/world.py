@@ -53,7 +53,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         classes: Sequence[type[Any]],
         *,
         hidden: Sequence[str] = (),
-        knowledge: Path | None = None,
+        knowledge: str | Path | None = None,
     ):
         """Read the classes, and refuse all that cannot be hosted in one message.
 
@@ -73,7 +73,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
                 f"environment {name!r}: no classes were given; expected at least one."
             )
         self.name = name
-        self.knowledge = knowledge
+        self.knowledge = None if knowledge is None else Path(knowledge)
         self._kinds = {kind.__name__: kind for kind in classes}
         if len(self._kinds) < len(classes):
             raise ConfigError(f"environment {name!r}: two classes have one name; rename one.")

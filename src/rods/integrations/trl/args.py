@@ -12,12 +12,13 @@ import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
-from rods.config import ModelSettings, RunConfig
+from rods.config import ModelSettings, RunConfig, require_config
 from rods.config.checks import NO_END, HostTrainer, require_host
 from rods.errors import ConfigError
-from rods.infra.dotted import SYNONYMS, nearest
+from rods.infra.dotted import SYNONYMS, nearest, shown
 from rods.integrations import TrackSettings
 from rods.trainers.adapters import adapters_at, lora_config
 from rods.trainers.loading import (
@@ -56,20 +57,21 @@ OWNED = (
     "reward_funcs", "reward_processing_classes", "train_dataset", "eval_dataset",
     "tools", "environment_factory", "rollout_func",
 )  # fmt: skip
-"""Arguments of TRL's trainer that are the run's; on a command line, `FIRST` are, too."""
-FIRST = ("output_dir", "model", "processing_class", "peft_config")
+"""Arguments of TRL's trainer that are the run's; on a command line, all of `TAKEN` are."""
+TAKEN = (*OWNED, "output_dir", "model", "processing_class", "peft_config")
+ROWS = "per_device_train_batch_size"
 AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """TRL's `loss_type` for `train.aggregation`."""
 
 
-def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
+def grpo_args(config: RunConfig, output_dir: str | Path, **others: Any) -> Any:
     """Make a `trl.GRPOConfig` from settings of RODS; `others` replace what the settings give.
 
     Raises:
         ConfigError: TRL lacks what a setting or an argument asks for, nothing limits the training,
             or the processes cannot share a batch evenly.
     """
-    given = given_to(config, output_dir, **others)
+    given = given_to(config, str(output_dir), **others)
     kind: Any = importlib.import_module("trl").GRPOConfig
     known = [field.name for field in fields(kind) if field.init]
     for name in given:
@@ -80,33 +82,39 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
 
 def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any]:
     """TRL's names and the values that a recipe and `others` give them; no TRL is needed."""
+    require_config(config)
     require_host(config, HOST)
     _refuse(config, others, {})
-    share = others.get("per_device_train_batch_size", config.rollout.k)
+    share = others.get(ROWS, config.rollout.k)
+    _require_kind(ROWS, share, 1)
     device = pick_device(config.model)
     require_end(config, others)
-    return {
-        "output_dir": output_dir, "seed": config.seed, "per_device_train_batch_size": share,
+    ours = {
+        "output_dir": output_dir, "seed": config.seed, ROWS: share,
         "bf16": uses_bfloat16(config.model, device), "use_cpu": device.type == "cpu",
         "ignore_data_skip": True, "logging_steps": 1,
         "report_to": list(config.section(TrackSettings).names) or "none",
         "project": config.section(TrackSettings).project, "disable_dropout": True,
         "shuffle_dataset": False,
         **_of_settings(config, share),
-        **others,
     }  # fmt: skip
+    for name in ours.keys() & others.keys():
+        _require_kind(name, others[name], ours[name])
+    return ours | others
+
+
+def _require_kind(name: str, value: object, usual: object) -> None:
+    """Raise `ConfigError` if an argument is no number, or no truth value, where RODS sets one."""
+    known = (bool, int, float)
+    wrong = type(value) not in known or (type(value) is bool) != (type(usual) is bool)
+    if type(usual) in known and wrong:
+        raise ConfigError(f"{name}: {value!r}, expected a value such as {shown(usual)}.")
 
 
 def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
     """Refuse arguments of TRL's trainer that are the run's; raises `ConfigError`."""
     if wrong := [f"{name} (use --{SYNONYMS[name]})" for name in given if name in owned]:
         raise ConfigError(f"the run gives TRL these arguments: {', '.join(wrong)}. Leave them out.")
-
-
-def require_asked(config: RunConfig, given: Mapping[str, Any]) -> None:
-    """Refuse a command line of the run's arguments, or without an end; raises `ConfigError`."""
-    require_theirs(given, (*OWNED, *FIRST))
-    require_end(config, given)
 
 
 def require_end(config: RunConfig, given: Mapping[str, Any]) -> None:
@@ -126,9 +134,8 @@ def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, i
     train = config.train
     if rows % (share * ranks):
         raise ConfigError(
-            f"{ranks} processes with {share} rows each do not evenly divide the {rows} "
-            "trajectories of an update (rollout.k * rollout.tasks_per_step). Set "
-            "per_device_train_batch_size."
+            f"{ROWS} = {share}, times {ranks} (processes), does not evenly divide the {rows} "
+            "trajectories of an update (rollout.k * rollout.tasks_per_step). Set another one."
         )
     parts = rows // (share * ranks)
     wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)

@@ -42,7 +42,7 @@ try:
     _models: Any = importlib.import_module("trl.models")
     _datasets: Any = importlib.import_module("datasets")
 except ImportError as error:
-    raise PrerequisiteError(f"the TRL adapter needs trl: {install_line('trl')}.") from error
+    raise PrerequisiteError(f"`rods trl` needs TRL: {install_line('train', 'trl')}.") from error
 
 T = TypeVar("T")
 LIVE = "rods"
@@ -185,10 +185,10 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         if checkpoint is not None:
             self.open(Path(checkpoint))
 
-    def open(self, checkpoint: Path | None = None) -> None:
+    def open(self, checkpoint: str | Path | None = None) -> None:
         """Begin the curriculum again or from a checkpoint, unless it has begun; `train` does it."""
         if self.accelerator.is_main_process and not self._run.opened:
-            state = None if checkpoint is None else read_state(checkpoint)
+            state = None if checkpoint is None else read_state(Path(checkpoint))
             self._run.open(Path(self.args.output_dir) / LIVE, state)
 
     @property

@@ -36,7 +36,7 @@ try:
     _loops: Any = importlib.import_module("verl.experimental.agent_loop.agent_loop")
     _ray: Any = importlib.import_module("ray")
 except ImportError as error:
-    raise PrerequisiteError(f"the verl adapter needs verl: {install_line('verl')}.") from error
+    raise PrerequisiteError(f"verl is needed: {install_line('train', 'verl')}.") from error
 _AgentLoopBase: Any = _loops.AgentLoopBase
 
 BROKEN_OFF = ("abort", "aborted")

@@ -77,7 +77,7 @@ def compose(
         hydra: Any = importlib.import_module("hydra")
         omegaconf: Any = importlib.import_module("omegaconf").OmegaConf
     except ImportError as error:
-        raise PrerequisiteError(f"`rods verl` needs verl: {install_line('verl')}.") from error
+        raise PrerequisiteError(f"verl is needed: {install_line('train', 'verl')}.") from error
     errors: Any = importlib.import_module("hydra.errors")
     given = [f"{k}={json.dumps(v)}" for k, v in table.items()]  # Hydra quotes as JSON does
     defaults = str(Path(verl.__file__).parent / "trainer" / "config")
