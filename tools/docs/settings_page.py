@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -77,7 +78,8 @@ def _row(row: dict[str, Any]) -> str:
     key = row["key"]
     shown = "none" if row["default"] is None else _code(row["default"])
     shown = "; ".join([shown, *_others(key, row["default"])])
-    cells = [text.replace("|", "\\|") for text in (shown, _values(row), row["meaning"])]
+    meaning = re.sub(r"docs/guides/([\w-]+)\.md", r"[\1](../guides/\1.md)", row["meaning"])
+    cells = [text.replace("|", "\\|") for text in (shown, _values(row), meaning)]
     return f'| <a id="{key}"></a>`{key}` | {" | ".join(cells)} |'
 
 

@@ -17,7 +17,7 @@ from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import require_task_objects, splits_of, with_objects
-from rods.config import RunConfig, require_config
+from rods.config import RunConfig
 from rods.engines.threads import set_threads
 from rods.env import Environment
 from rods.envs import make_environment
@@ -126,8 +126,7 @@ def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
         ConfigError: a setting names something that does not exist, or leaves nothing to train on.
         RewardError: a single-step reward could not score a task.
     """
-    require_config(config)
-    require_named(config)
+    require_named(with_objects(config, None, None))
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)
     environment = make_environment(config.env.name, config.env.arguments)

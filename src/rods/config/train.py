@@ -96,7 +96,8 @@ class TrainSettings(Settings):
     filter: str = "none"
     """`dapo`: drop groups with equal scores; `filtering.redraw` replaces them (dynamic sampling).
     `zerotir`: drop groups whose accuracy is outside `filtering.window` or whose scores mostly
-    failed. It also drops samples that are cut and wrong, odd, made up, repetitive or too unlikely
+    failed. It also drops wrong samples that a limit cut, and samples that end without an answer,
+    whose outputs do not match their programs, that repeat themselves, or that are too unlikely
     under the base model (`filtering.max_perplexity`). All are counted. It needs a reward that logs
     `correct`. Or your own, `module:attribute`."""
     filtering: FilterSettings = FilterSettings()

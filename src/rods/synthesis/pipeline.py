@@ -5,7 +5,7 @@
     llm/        plan, execute, rewrite, augment: calls, made in a fresh world, worded as users do,
                 with gaps (structure/ analyzes tasks, planned.py augments, chat/ asks a model;
                 rods.writers has writers without one)
-    gates/      what is deterministic, cheapest first
+    gates/      `gates/keeper.py` accepts or rejects by deterministic checks, cheapest first
     llm/        critique, by a writer that has a model
     worker/     the outcome is recorded in the queue: a variant, or why there is none
 

@@ -108,10 +108,7 @@ def _first() -> bool:
 
 
 def _planned(config: RunConfig, rows: int) -> tuple[list[str], ConfigError | None]:
-    """Return the estimate of memory, and the error of a training that does not fit.
-
-    A dry run raises it behind its summary.
-    """
+    """Return the estimate of memory, and the error that a dry run raises behind its summary."""
     from rods.trainers.memory.plan import trl_memory
 
     try:

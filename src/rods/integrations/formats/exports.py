@@ -229,8 +229,8 @@ def _prompt_messages(
 def require_all_tools(tasks: Sequence[Task]) -> None:
     """Raise `TaskError` for a task that withholds tools: TRL's are the same in all turns."""
     if withholding := [task for task in tasks if any(turn.withheld for turn in task.turns)]:
-        task, left = withholding[0], {task.category for task in withholding}
-        rest = ",".join(sorted({task.category for task in tasks} - left))
+        task = withholding[0]
+        rest = ",".join(sorted({t.category for t in tasks} - {t.category for t in withholding}))
         way = (
             f"Take the other categories: --categories {quoted(rest)}." if rest else "Leave it out."
         )
