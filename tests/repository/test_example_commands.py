@@ -298,5 +298,5 @@ def test_tiny_is_refused_before_anything_is_evaluated(
     said = " ".join(capsys.readouterr().err.split())
     assert 'model.name = "tiny": this bundled policy was pretrained with other tools' in said
     assert "or model.name=... for rods.load_config" in said
-    assert "(find_books, book_details, member_account and 1 more)" in said
+    assert "(find_books, book_details, member_account and 10 more)" in said
     assert not (place / "run" / "metrics.jsonl").exists()

@@ -104,7 +104,8 @@ def test_no_other_setting_of_a_registry_is_shown_as_text() -> None:
 def test_metrics_of_the_page_are_logged() -> None:
     """A name is a field of a report, or a literal where records are made."""
     places = ("records.py", "trainers/reports.py", "evaluation/tool_metrics.py")
-    files = [*(SOURCE / name for name in places), SOURCE / "rollout" / "schedule.py"]
+    places += ("rollout/schedule.py", "curriculum/replay.py")
+    files = [SOURCE / name for name in places]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     named = first_cells(page("metrics"))
     assert len(named) > 25

@@ -96,10 +96,10 @@ class TrainSettings(Settings):
     filter: str = "none"
     """`dapo`: drop groups with equal scores; `filtering.redraw` replaces them (dynamic sampling).
     `zerotir`: drop groups whose accuracy is outside `filtering.window` or whose scores mostly
-    failed. It also drops wrong samples that a limit cut, and samples that end without an answer,
-    whose outputs do not match their programs, that repeat themselves, or that are too unlikely
-    under the base model (`filtering.max_perplexity`). All are counted. It needs a reward that logs
-    `correct`. Or your own, `module:attribute`."""
+    failed. Of samples, it drops wrong ones that a limit cut, unfinished and repetitive ones. It
+    also drops those whose outputs do not match their programs, or that are too unlikely under the
+    base model (`filtering.max_perplexity`). All are counted. It needs a reward that logs `correct`.
+    Or your own, `module:attribute`."""
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn", "call"] = "trajectory"
     """`trajectory`: every token has the advantage of the trajectory. `turn`: the advantage of its

@@ -123,8 +123,7 @@ class HostedRun:
         if state is not None:
             theirs = parse_config(json.loads(state["config"]), "the saved state")
             require_same("the saved state", theirs.changed(self.config), self._drift)
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder := Path(folder)).mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
         self._running.callback(released, locked(folder / LOCK, busy))
         if state is None:
