@@ -144,6 +144,7 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "1.0 GiB are free" in said, "a plan for that machine, beside the configuration"
+    assert "bf16 and use_cpu follow this machine and model.device" in said
     assert rods(*asked, "--json", monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "TRL is not installed, so only arguments that RODS sets" in printed.err

@@ -67,7 +67,7 @@ def trl(
         raise unfit
     outline = outlined(made, "TRL", given, planned) if dry_run else None
     if outline and given["use_cpu"]:
-        outline.add("machine", "bf16 and use_cpu are those of this machine, which has no GPU")
+        outline.add("machine", "bf16 and use_cpu follow this machine and model.device")
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
