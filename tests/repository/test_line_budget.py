@@ -28,24 +28,24 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 408),
-    "other modules at the top": Budget(TOP, 2_800, 3_076),
-    "config": Budget(("config",), 1_500, 1_630),
+    "other modules at the top": Budget(TOP, 2_800, 3_077),
+    "config": Budget(("config",), 1_500, 1_638),
     "rollout": Budget(("rollout",), 1_800, 1_957),
-    "curriculum": Budget(("curriculum",), 1_200, 1_617),
+    "curriculum": Budget(("curriculum",), 1_200, 1_616),
     "synthesis": Budget(("synthesis",), 5_300, 7_682),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_968),
     "trainers": Budget(("trainers",), 4_000, 4_570),
     "engines": Budget(("engines",), 3_000, 3_682),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_696),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_479),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_498),
     "envs": Budget(("envs",), 9_000, 9_776, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_003),
     "view": Budget(("view",), 1_100, 1_180),
     "offline writers": Budget(("writers",), 5_200, 5_456),
     "recipes": Budget(("recipes",), 1_600, 1_408),
-    "integrations": Budget(("integrations",), 4_000, 3_533),
+    "integrations": Budget(("integrations",), 4_000, 3_546),
     "suites": Budget(("suites",), 1_900, 1_751),
-    "all of src/rods": Budget((".",), 56_000, 67_383, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 67_423, ("envs/repo/repositories",)),
 }
 
 
