@@ -79,3 +79,9 @@ def test_arms_that_cannot_be_paired_and_runs_that_differ_are_named(tmp_path: Pat
         write_run(tmp_path / f"m-{seed}", seed=seed, curriculum=curriculum)
     found = compare_runs([f"mixed={tmp_path}/m-*", f"same={tmp_path}/m-0,{tmp_path}/m-1"])
     assert "mixed: its runs differ in curriculum." in found.notes
+    manifest = tmp_path / "m-1" / "manifest.json"
+    other = json.loads(manifest.read_text(encoding="utf-8"))
+    other["config"]["env"]["later"] = 1  # of another version
+    manifest.write_text(json.dumps(other), encoding="utf-8")
+    found = compare_runs([f"mixed={tmp_path}/m-*", f"same={tmp_path}/m-0,{tmp_path}/m-1"])
+    assert "mixed: its runs differ in curriculum." in found.notes

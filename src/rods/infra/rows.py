@@ -143,5 +143,8 @@ def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:
 def _loads(text: str, where: str, error: type[RodsError], how: str = "Fix it.") -> Any:
     try:
         return json.loads(text)
+    except json.JSONDecodeError as fault:
+        problem = f"{fault.msg}, character {fault.pos + 1}"
+        raise error(f"{where}: not JSON: {problem}. {how}") from fault
     except (ValueError, RecursionError) as fault:
         raise error(f"{where}: not JSON: {fault}. {how}") from fault

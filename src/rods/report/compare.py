@@ -117,10 +117,14 @@ def _value(run: RunData, name: str) -> Any:
     return run.manifest.get(name, run.setting(name))
 
 
+def _settings(run: RunData) -> Mapping[str, str]:
+    config = run.manifest.get("config")
+    return details(config) if isinstance(config, dict) else {}
+
+
 def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
     """Settings whose values differ between runs that have any: dotted key, one text a run."""
-    configs = [run.manifest.get("config") for run in runs]
-    settings = [details(config) if isinstance(config, dict) else {} for config in configs]
+    settings = [_settings(run) for run in runs]
     found: dict[str, tuple[str, ...]] = {}
     for key in sorted({key for one in settings for key in one}):
         if len({one.get(key, "-") for one in settings if one}) > 1:
@@ -147,7 +151,9 @@ def _warnings(
     found += _not_shared([(label, run) for label, mine in arms.items() for run in mine])
     notes: dict[str, dict[str, None]] = {}
     for label, mine in arms.items():
-        inside = sorted(_differing(mine).keys() - {"seed"})
+        known = [one for one in map(_settings, mine) if one]
+        differ = _differing(mine).keys() - {"seed"}
+        inside = sorted(key for key in differ if all(key in one for one in known))  # of any version
         found += [f"{label}: its runs differ in {', '.join(inside)}."] if inside else []
         for note in chain.from_iterable(run.notes for run in mine):
             notes.setdefault(note, {})[label] = None

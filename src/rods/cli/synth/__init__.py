@@ -57,10 +57,13 @@ def synth(
     ] = None,
     states: Annotated[
         Path | None,
-        typer.Option(help="With --from-scratch: JSON lines of worlds. [default: see seed-tasks]"),
+        typer.Option(
+            help="With --from-scratch: JSON lines of worlds. [default: those of your tasks]"
+        ),
     ] = None,
     writer: Annotated[
-        str, typer.Option(help="resample, graph, llm or module:attribute: synthesis.writer.")
+        str,
+        typer.Option(help="resample, graph, llm, family or module:attribute: synthesis.writer."),
     ] = "",
     writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
