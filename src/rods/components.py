@@ -76,8 +76,8 @@ class Display(Protocol):
     def record(self, record: Mapping[str, Json]) -> None:
         """A record of the log: an evaluation, the start of an epoch, or a training step."""
 
-    def rollout(self, done: int, total: int, what: str = "") -> None:
-        """Number of trajectories of the current step that are finished."""
+    def rollout(self, done: int, total: int, samples: int | None = None) -> None:
+        """Number of finished trajectories of the update, or of an evaluation with `samples`."""
 
     def message(self, text: str) -> None:
         """Something worth a line."""

@@ -196,12 +196,9 @@ class _Loop:
         """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
         moment = f"{when} training" if when in ("before", "after") else f"after {when}"
         self.display.message(f"held-out evaluation {moment}")
-        samples = self.config.evaluation.samples
-        each = f"1 greedy rollout{f' and {samples} sampled' if samples else ''}"
 
         def progress(done: int, total: int) -> None:
-            what = f"evaluating {total // (1 + samples)} held-out tasks, each with {each}"
-            self.display.rollout(done, total, what)
+            self.display.rollout(done, total, self.config.evaluation.samples)
             if self.stopped() and when in ("before", "after"):  # every update is in a checkpoint
                 raise Interrupted(f"stopped during the evaluation {when} training.")
 

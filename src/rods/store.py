@@ -80,9 +80,9 @@ def require_free(path: Path) -> None:
     """
     held = [p.name for p in path.iterdir()] if path.is_dir() else list[str]()
     if (path / MANIFEST).exists():  # looked for last: it is there before anything else is
-        kind = RunDirectory.open(path).manifest.get("kind", TRAIN)
-        how = f"Choose another name, or continue it: `rods {kind} --resume {quoted(path)}`."
-        raise StoreError(f"{path}: this run of `rods {kind}` exists already. {how}")
+        verb = f"rods {RunDirectory.open(path).manifest.get('kind', TRAIN)}"
+        how = f"Choose another name, or continue it: `{verb} --resume {quoted(path)}`."
+        raise StoreError(f"{path}: this run of `{verb}` exists already. {how}")
     if path.is_file() or not all(name.startswith(BEFORE_MANIFEST) for name in held):
         how = "Choose another name; nothing was written."
         raise StoreError(f"{path}: exists already, and is not a run of rods. {how}")
@@ -230,8 +230,8 @@ class RunDirectory:
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
         require_same(str(path), changes, drift)
-        finished = run.manifest["finished"]
-        run.require_more(config or run.config)
+        if (finished := run.manifest["finished"]) and kind == TRAIN:
+            run.require_more(config or run.config)
         run._claim()
         run._folder()
         results = [r for r in run.metrics() if r.get("when") == "after"] if finished else []
@@ -252,12 +252,10 @@ class RunDirectory:
 
     def require_more(self, asked: RunConfig) -> None:
         """Refuse a finished run to which these settings add nothing; raises `StoreError`."""
-        if not self.manifest["finished"] or self.manifest.get("kind", TRAIN) != TRAIN:
-            return
         checkpoint, sampled = self.latest_checkpoint(), self.sampled()
         step = checkpoint.step if checkpoint else 0
         stages_done = self.manifest.get("stages_done")
-        if not (stages_done or asked.spent(step, sampled)):
+        if not (self.manifest["finished"] and (stages_done or asked.spent(step, sampled))):
             return
         limit, number = "updates", 2 * step
         if 0 < asked.trajectories <= sampled:

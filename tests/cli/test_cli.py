@@ -73,7 +73,7 @@ MUCH = ["--seed", "7", "--rollout.k", "4", "--train.lr", "1e-3", "--train.kl", "
     [
         (
             ["train"],
-            ["stages.2, which begins after 6 updates", "time 10 to 30 minutes on two idle CPU"],
+            ["stages.2), which begins after 6 updates", "time 10 to 30 minutes on two idle CPU"],
         ),
         (["train", "--recipe", "tool_n1"], ["time about 2 minutes on two idle CPU cores"]),
         (

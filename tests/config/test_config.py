@@ -127,7 +127,7 @@ def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> 
         assert part in str(error.value)
 
 
-NAMES = [pair for pair in SYNONYMS.items() if pair[0] not in ("fixed", "output_dir")]
+NAMES = [pair for pair in SYNONYMS.items() if pair[0] not in ("fixed", "output_dir", "num")]
 """Without a value, and an option of verbs."""
 
 

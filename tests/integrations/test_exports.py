@@ -160,7 +160,7 @@ def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
         export([note, other], tmp_path / "q", "trl", NotesEnvironment())
     task = variants()[0]
     late = with_turn(task, 1, dataclasses.replace(task.turns[1], withheld=("ls",)))
-    with pytest.raises(TaskError, match=r"ls is withheld in turns \[1\]"):
+    with pytest.raises(TaskError, match=r"ls is withheld in turns \[2\]"):
         export([late], tmp_path / "b", "bfcl", ENVIRONMENT)
     with pytest.raises(ConfigError, match="no dialect"):
         export([task], tmp_path / "q", "verl", ENVIRONMENT, dialect="none")

@@ -244,14 +244,14 @@ def test_an_evaluation_of_minutes_says_how_far_it_is_in_plain_lines() -> None:
     clock, shown = Clock(), console(terminal=False)
     with TrainDisplay(console=shown, clock=clock) as display:
         display.message("held-out evaluation before")
-        display.rollout(0, 90, "evaluating 30 held-out tasks")
+        display.rollout(0, 90, 2)
         for done in range(1, 91):
             clock.now += 1
-            display.rollout(done, 90, "evaluating 30 held-out tasks")
+            display.rollout(done, 90, 2)
     lines = text(shown).splitlines()
     assert lines == [
         "held-out evaluation before",
-        "evaluating 30 held-out tasks",
+        "evaluating 30 held-out tasks, each with 1 greedy rollout and 2 sampled",
         *(f"{n} of 90 trajectories" for n in (15, 30, 45, 60, 75, 90)),
     ]
 

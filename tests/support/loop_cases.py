@@ -188,7 +188,7 @@ class Screen:
         if record["kind"] == "epoch":
             self.epochs.append(record)
 
-    def rollout(self, done: int, total: int, what: str = "") -> None:
+    def rollout(self, done: int, total: int, samples: int | None = None) -> None:
         assert 0 < done <= total
 
     def message(self, text: str) -> None:

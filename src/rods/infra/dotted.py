@@ -35,7 +35,7 @@ SYNONYMS = {
     **dict.fromkeys(("eval_dataset", "val_files"), "evaluation.files"),
     **dict.fromkeys(("tools", "environment_factory", "rollout_func"), "env.name"),
     **dict.fromkeys(("model", "processing_class"), "model.name"),
-    "peft_config": "model.lora_rank", "output_dir": "out", "num": "n", "count": "n",
+    "peft_config": "model.lora_rank", "output_dir": "out", "num": "n",
 }  # fmt: skip
 """Values and settings of RODS by the word that other trainers have for them."""
 

@@ -123,11 +123,14 @@ class TrainDisplay:
             case _:
                 pass
 
-    def rollout(self, done: int, total: int, what: str = "") -> None:
-        """Trajectories of the current step, or of `what`, that are finished."""
+    def rollout(self, done: int, total: int, samples: int | None = None) -> None:
+        """Finished trajectories of the update, or of an evaluation with so many samples a task."""
         self._rollout, self._doing = (done, total), "updating and saving"
         if self._live is None and (not done or self._clock() - self._printed >= QUIET):
-            begun = what or f"rolling out {total} trajectories"
+            begun = f"rolling out {total} trajectories"
+            if samples is not None:
+                each = f"1 greedy rollout{f' and {samples} sampled' * bool(samples)}"
+                begun = f"evaluating {total // (1 + samples)} held-out tasks, each with {each}"
             self._print(f"{done} of {total} trajectories" if done else begun)
 
     def message(self, text: str) -> None:

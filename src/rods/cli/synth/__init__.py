@@ -145,7 +145,9 @@ def _require_alone(scratch: int | None, states: Path | None, seeds: Path | str |
     if states is not None and scratch is None:
         raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
     if scratch is not None and seeds:
-        raise ConfigError("--from-scratch: leave out --tasks, --categories, --from-trajectories.")
+        raise ConfigError(
+            "--from-scratch: leave out --tasks, --categories and --from-trajectories."
+        )
 
 
 def _config(

@@ -75,11 +75,11 @@ class SearchEnvironment(QuestionEnvironment):
         self._corpus, self._results, self._index = corpus, results, index
         self._lock = threading.Lock()
         if corpus and "://" not in corpus and not Path(corpus).is_file():
-            what = f" RODS does not ship it: {own}." if (own := published(corpus)) else ""
+            what = f" (RODS does not ship it: {own})" if (own := published(corpus)) else ""
             raise ConfigError(
-                f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents."
-                f"{what} Leave it empty for the bundled corpus, or give the address of a service, "
-                "such as http://host:8000."
+                f"env.search.corpus: {corpus}{what} is not a file; expected JSON lines of "
+                "documents. Leave it empty for the bundled corpus, or give the address of a "
+                "service, such as http://host:8000."
             )
 
     def warm_up(self) -> None:
