@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,10 +74,8 @@ def trl(
     except PrerequisiteError:
         if not outline:
             raise
-        common.say("TRL is not installed, so only arguments that RODS sets itself are checked.")
-        ours = given_to(config, folder, **{k: theirs[k] for k in {*theirs} & {ROWS, "max_steps"}})
-        for name in (name for name in theirs if name not in ours):
-            common.say(f"--trl.{name} is not checked.{nearest(name, [*ours])}")
+        few = {name: theirs[name] for name in theirs.keys() & {ROWS, "max_steps"}}
+        _say_unchecked(theirs, given_to(config, folder, **few))
         return show(outline, unfit)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
@@ -96,6 +95,14 @@ def trl(
         except KeyboardInterrupt as stop:
             raise left_off("trl", folder, bool(_saved(folder))) from stop
     common.say(f"done. Checkpoints: {folder}")
+
+
+def _say_unchecked(theirs: Collection[str], ours: Collection[str]) -> None:
+    """State which arguments of TRL nobody checks where TRL is missing."""
+    common.say("TRL is not installed, so only arguments that RODS sets itself are checked.")
+    for name in theirs:
+        if name not in ours:
+            common.say(f"--trl.{name} is not checked.{nearest(name, [*ours])}")
 
 
 def _first() -> bool:

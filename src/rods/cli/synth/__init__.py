@@ -103,10 +103,8 @@ def synth(
     environment, splits, given = _sources(config, tasks, states, stages=scratch is not None)
     if log is not None:
         given = _boundary_seeds(log, task_key, reward_key, given, config, seed)
-    [given] = common.of_categories(categories, given)
-    if tasks is None and log is None:  # by category: a small data set would miss some
-        given = random.Random(f"{seed}/order").sample(given, len(given))
-    free = _not_held_out(given, splits)
+    order = seed if tasks is None and log is None else None
+    free = _not_held_out(_chosen(given, categories, order), splits)
     with _folder(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         _say_limits(config.synthesis.writer, splits, environment, free, scratch is not None)
@@ -114,6 +112,15 @@ def synth(
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     _tell(target, what, len(made), counted)
+
+
+def _chosen(given: Sequence[Task], categories: str, order: int | None) -> Sequence[Task]:
+    """Return the tasks of some categories, shuffled by the seed `order`.
+
+    Bundled tasks are listed by category, so a small data set would miss some.
+    """
+    [kept] = common.of_categories(categories, given)
+    return kept if order is None else random.Random(f"{order}/order").sample(kept, len(kept))
 
 
 def _say_limits(

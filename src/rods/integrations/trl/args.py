@@ -104,7 +104,7 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
 
 
 def _require_kind(name: str, value: object, usual: object) -> None:
-    """Raise `ConfigError` if an argument is no number, or no truth value, where RODS sets one."""
+    """Raise `ConfigError` if an argument has another type than the value that RODS sets."""
     known = (bool, int, float)
     wrong = type(value) not in known or (type(value) is bool) != (type(usual) is bool)
     if type(usual) in known and wrong:
