@@ -120,7 +120,7 @@ class FinishReason(StrEnum):
     STOP = "stop"
     """The model sampled its end-of-turn token."""
     STOP_STRING = "stop_string"
-    """Its text holds one of the stop strings that were asked for."""
+    """The text holds one of the stop strings that were asked for."""
     LENGTH = "length"
     """The token limit of the step, of the trajectory or of the context was reached."""
     ABORT = "abort"

@@ -165,6 +165,8 @@ UNPLAIN = re.compile(
 """Resume or continue; again; state; reject; fix; initial state; a failure; a text that ends."""
 OPENINGS = re.compile(r"(?:Those|The same|Of|As|That of|What|Whoever|Whether|How)\b")
 """First words of texts that cannot be read alone."""
+LOOSE = re.compile(r"(?:Those|The same|Of|As|That of|Whoever|Who|Its?|Their|They|These)\b")
+"""The worst of them, which no docstring of the package begins with, a field's neither."""
 PLAIN = [
     *SOURCE.glob("*.py"),
     *(p for n in ("cli", "config", "curriculum", "synthesis") for p in (SOURCE / n).rglob("*.py")),
@@ -207,6 +209,13 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
             name = getattr(node, "name", path.name)
             if not name.startswith("_") and (text := ast.get_docstring(node)):
                 yield name, text
+
+
+def explanations(path: Path) -> Iterator[str]:
+    """Texts that stand alone: docstrings, also of private names, and those below a field."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield str(node.value.value).strip()
 
 
 @pytest.mark.slow
@@ -271,6 +280,13 @@ def test_docstrings_can_be_read_alone() -> None:
         assert not [name for name, text in docstrings(path) if OPENINGS.match(text)], path
 
 
+@pytest.mark.slow
+def test_no_docstring_begins_with_a_pronoun() -> None:
+    found = [(path, text) for path in FILES for text in explanations(path)]
+    assert len(found) > 4_000
+    assert not [row for row in found if LOOSE.match(row[1])]
+
+
 @pytest.mark.parametrize(
     "text",
     ["It goes on with the run.", "Nothing is played.", "And so on, …", "word " * (MOST + 1) + "."],
@@ -290,6 +306,8 @@ def test_an_opening_is_found(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text('def public() -> None:\n    """The same is done."""\n', encoding="utf-8")
     assert [name for name, text in docstrings(file) if OPENINGS.match(text)] == ["public"]
+    file.write_text('class _Row:\n    number: int\n    """Its place."""\n', encoding="utf-8")
+    assert [text for text in explanations(file) if LOOSE.match(text)] == ["Its place."]
 
 
 # -- what user pages leave to docs/research ------------------------------------------------------

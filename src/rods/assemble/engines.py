@@ -54,7 +54,7 @@ def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> Engine:
 def engine_within(
     config: RunConfig, model: Any, template: ChatTemplate, cache: int | None
 ) -> Engine:
-    """The same, whose cache may take so many bytes; None: the engine decides."""
+    """The engine of a run, whose cache may take so many bytes; None: the engine decides."""
     device = pick_device(config.model)
     half = uses_bfloat16(config.model, device)
     share = not updates_beside(config)

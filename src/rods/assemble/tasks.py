@@ -43,7 +43,7 @@ class Splits(NamedTuple):
     train: Sequence[Task]
     """All of the training split: words and turns of variants may come from here."""
     originals: Sequence[Task]
-    """Those of them that this run trains on, and `static.variants`."""
+    """Original tasks that this run trains on, and `static.variants`."""
     held_out: Sequence[Task]
     digest: str
     skipped: Sequence[CheckRow] = ()

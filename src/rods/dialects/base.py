@@ -45,7 +45,7 @@ class Dialect(Protocol):
     feedback_role: Role = "tool"
     """Role of the message that carries feedback about an error verdict."""
     shows_tools: bool = False
-    """Its own description of the tools is read, whatever the chat template can show."""
+    """True: the dialect describes the tools itself, whatever the chat template can show."""
 
     def system_prompt(self) -> str:
         """Short instructions: how to call, how to answer, when to call nothing."""

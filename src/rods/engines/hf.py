@@ -102,7 +102,7 @@ class HFPolicy(Engine):
 
     @property
     def version(self) -> int:
-        """That of the last `sync`."""
+        """Version of the last `sync`."""
         return self.scheduler.version
 
     @property

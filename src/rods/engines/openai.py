@@ -67,11 +67,11 @@ class OpenAIEngine(Engine):
         self._model = settings.model
         self._connection: Connection | None = None
         self._key = ""
-        """Of a server that the run starts; empty: that of the environment variable."""
+        """Key of a server that the run starts; empty: that of the environment variable."""
 
     @property
     def version(self) -> int:
-        """That of the last `sync`."""
+        """Version of the last `sync`."""
         return self._version
 
     @property

@@ -51,7 +51,7 @@ GRACE = 5.0
 """Seconds that a replica may take to end."""
 _WHY = "if it printed no error, it was killed, perhaps for memory (the kernel's log says so)"
 _NUMBERS = itertools.count(1)
-"""Of sessions, which their generations have too, and of other calls."""
+"""Numbers of sessions, which their generations have too, and of other calls."""
 
 
 def processes_of(rollout: RolloutSettings) -> int:
@@ -107,7 +107,7 @@ class Processes(Engine):
 
     @property
     def version(self) -> int:
-        """That of the last `sync`."""
+        """Version of the last `sync`."""
         return self._version
 
     async def start(self) -> None:
@@ -231,7 +231,7 @@ class Replica:
         self.prompts: Counter[tuple[int, ...]] = Counter()
         """Sessions of each shared prompt."""
         self.pid = 0
-        """Of its process, once it has made its model."""
+        """Number of the process, once it has made its model."""
         self._program, self._writer = program, writer
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._reading = asyncio.create_task(self._read(reader))

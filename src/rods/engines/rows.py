@@ -1,4 +1,4 @@
-"""Who owns which row of a backend, and which rows hold a prompt that others can copy.
+"""Owners of a backend's rows, and rows that hold a prompt which others can copy.
 
 A freed row keeps its content until somebody else needs the row, so a group's prompt outlives the
 session that computed it. Choices depend on nothing but the order of events. It runs no model.

@@ -205,7 +205,7 @@ class Scheduler:
         return ready
 
     def _waves(self, ready: Sequence[Sampling]) -> tuple[list[Sampling], list[Sampling]]:
-        """Those who compute a prompt that others of their group then copy, and the rest."""
+        """Split off those that compute a prompt which others of their group then copy."""
         leaders: dict[tuple[int, ...], Sampling] = {}
         for request in ready:
             if self._rows.is_leader(request.context):

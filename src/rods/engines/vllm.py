@@ -34,7 +34,7 @@ from rods.infra.service import read_key
 _LOG = logging.getLogger(__name__)
 
 VERSIONS = "0.29 to 0.33"
-"""Of vLLM whose options and routes these are."""
+"""Versions of vLLM whose options and routes these are."""
 HOST, NAME = "127.0.0.1", "policy"
 """Where it listens, and what it calls the model."""
 PATIENCE = 1800.0

@@ -133,7 +133,7 @@ class Fused:
         self._down: Tensor | None = None
         """All adapters' first matrices, (ranks, in); None: there is none, or they are merged."""
         self._up: Tensor | None = None
-        """Their second ones, (out, ranks), 0 where an adapter is of another layer."""
+        """Second matrices of the adapters, (out, ranks), 0 where an adapter is of another layer."""
         biased = any(getattr(part, "bias", None) is not None for part in self._parts)
         self.bias = torch.zeros(sum(rows), **self._options) if biased else None
 

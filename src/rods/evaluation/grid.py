@@ -45,7 +45,7 @@ class GridRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of the run's folder."""
         return f"{self.arm.name}-{self.seed}"
 
 

@@ -53,7 +53,7 @@ class SuiteRow:
     scenario: str
     """Unit of evidence: tasks of one scenario resemble each other."""
     right: tuple[bool, ...]
-    """Of each valid trajectory, in the order of the repeats."""
+    """Verdict of each valid trajectory, in the order of the repeats."""
     why: tuple[str, ...]
     """Why each is wrong; empty where it is right."""
     process: tuple[float, ...]

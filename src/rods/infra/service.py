@@ -45,7 +45,7 @@ class ServiceFailure(Exception):
         self.attempts = 1
         """How often it was asked."""
         self.refused = False
-        """It answers another request, so this one is at fault."""
+        """True: the service answers another request, so this one is at fault."""
 
 
 class Service:

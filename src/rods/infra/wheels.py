@@ -27,7 +27,7 @@ class Wheel:
     """One version of a package without compiled code."""
 
     package: str
-    """Its name in the index."""
+    """Name of the package in the index."""
     version: str
     sha256: str
     content: str

@@ -36,7 +36,7 @@ class Observed(NamedTuple):
     """`unjudged`: too few trajectories of its newest step are valid."""
     mean_reward: float | None
     low: float | None
-    """Of the 95 % interval of the mean."""
+    """Lower end of the 95 % interval of the mean."""
     high: float | None
     priority: float | None
     """4 m (1 - m) of the mean reward m: largest at one half."""
@@ -97,7 +97,7 @@ class SeedChoice(NamedTuple):
     seeds: list[Task]
     """Chosen, most urgent first."""
     judgements: list[Judgement]
-    """Of all tasks with enough valid trajectories."""
+    """Judgements of all tasks with enough valid trajectories."""
     unjudged: list[Task]
     """Too few of their trajectories are valid."""
 

@@ -174,13 +174,13 @@ class _Worlds(OpenEnvironment):
         return {"id": task.id, "index": index, "category": task.category}
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """The same of all of a side."""
+        """Return all tasks of a split."""
         return [self.get_task(split, index) for index in range(self.num_tasks(split))]
 
     def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
-        """The same of some."""
+        """Return a range of a split's tasks."""
         return self.list_tasks(split)[start:stop]
 
     def _find(self, split: str, index: int) -> Task:

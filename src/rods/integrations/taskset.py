@@ -40,7 +40,7 @@ class TaskRow(_vf.TaskData):
     environment: str
     """Short name or `module:attribute`."""
     arguments: str
-    """Of the environment's factory, as JSON."""
+    """Arguments of the environment's factory, as JSON."""
     dialect: str
     steps: int
     """Texts of one turn; after them it ends without an answer."""
@@ -54,7 +54,7 @@ class TasksConfig(_vf.TasksetConfig):
     environment: str = "bfcl"
     """Short name or `module:attribute`."""
     arguments: str = "{}"
-    """Of its factory, as JSON."""
+    """Arguments of the environment's factory, as JSON."""
     dialect: str = "hermes"
     """In which the agent calls and answers."""
     steps: int = 20

@@ -30,7 +30,7 @@ from rods.types import ToolResult
 
 DIALECTS = ("torl", "zerotir", "retool", "artist")
 PRETRAINED = ("torl", "zerotir", "retool")
-"""Those that the bundled policy is pretrained on."""
+"""Dialects that the bundled policy is pretrained on."""
 PROGRAM = "<program>"
 """Name of a program's file in tracebacks, as the sandbox has it."""
 SPREAD = 400_000
@@ -84,7 +84,7 @@ class Demonstration(NamedTuple):
     pieces: list[tuple[str, bool]]
     """The prompt, then the response; True: the policy writes it."""
     difficulty: int = 0
-    """Of a question that programs answer."""
+    """Difficulty of a question that programs answer."""
     known: bool = True
     """Whether a search has shown the answer."""
 

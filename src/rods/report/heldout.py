@@ -86,7 +86,7 @@ class TaskSubset(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name in the first column of a table."""
+        """Name in the first column of a table."""
         if not self.by:
             return "all"
         return (WRITERS if self.by == "writer" else CATEGORIES).get(self.value, self.value)
@@ -136,7 +136,7 @@ def _parts(rows: Sequence[EvalRow]) -> list[TaskSubset]:
 
 
 def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> list[str]:
-    """Those of the metrics that any row has a value of."""
+    """Select the metrics that any row has a value of."""
     cells = [row.cells for row in rows]
     return [name for name in metrics if any(row[name].before or row[name].after for row in cells)]
 

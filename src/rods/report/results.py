@@ -25,7 +25,7 @@ from rods.report.panels import facts, words
 from rods.report.run_data import EvaluationPass, RunData, load_run
 
 NONE = "No ± is shown if there are too few scenarios, or if all differences are equal."
-"""Of values that are shown without one."""
+"""Note on values that are shown without ±."""
 SHOWN = 3
 """Values of pass^k that are shown; the rest follows from `right` in `--json`."""
 REASONS = 5
@@ -50,7 +50,7 @@ def summary_table(run: RunData) -> Table:
 
 
 def markdown_table(run: RunData) -> list[str]:
-    """The same in Markdown, a row a line."""
+    """Write the table of results in Markdown, a row a line."""
     rows = heldout.result_rows(run.evaluation("before"), run.last_evaluation)
     metrics = heldout.shown(rows)
     lines = [["", "tasks", *(heading(metric, " ") for metric in metrics)]]

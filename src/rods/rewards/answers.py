@@ -38,7 +38,7 @@ MARKED: tuple[Form, ...] = ("boxed", "tag")
 """Where the answer to a question of mathematics stands, unless a reward says otherwise."""
 
 Judge = Literal["algebra", "value", "exact", "text"]
-"""Who compares: math-verify, the value, the very same text, or normalized text."""
+"""Way to compare: by math-verify, the value, the very same text, or normalized text."""
 
 Algebra: TypeAlias = Callable[[str, str], Verdict]
 """What says whether an answer and a reference are the same mathematics."""
@@ -143,7 +143,7 @@ JUDGES: Mapping[str, Judge] = {"search": "text"}
 
 
 def judge_of(task: Task) -> Judge:
-    """Who compares the answers to this task.
+    """The judge that compares answers to this task.
 
     `world["judge"]` says so. Else: whom `JUDGES` has for the environment, the value for a generated
     question, mathematics for all others.

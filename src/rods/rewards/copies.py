@@ -29,7 +29,7 @@ _OF_CONSTANTS = (
     r"\\[dt]?binom|\\choose|!|\\fact",
     r"\\lfloor|\\lceil|\\lvert|\\rfloor|\b(?:floor|ceil)\(|(?<![\w.])\d+\^(?:\d|\{\d+\})",
 )
-"""The same, where the reference has no variable; trigonometry of x has equal forms."""
+"""What a reference without a variable may leave to be done; trigonometry of x has equal forms."""
 _TABLES = r"\\begin"
 _RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)(?![A-Za-z])"
 _LISTED = re.compile(r"[,;\[]|\\\{|\\begin")

@@ -229,7 +229,7 @@ _CHOSEN = re.compile(r"(?:\(?[A-Z]\)?(?:[,;& ]|and)*)+")
 
 
 def _words(mine: str, theirs: str, set_as_text: bool) -> Verdict | None:
-    """Of words and options, where mathematics would read a product of letters.
+    """Compare words and options, where mathematics would read a product of letters.
 
     Up to three small letters are such a product, unless they are set as text.
     """
@@ -333,7 +333,7 @@ def _equal(mine: Number, value: Fraction, theirs: Number) -> bool:
 
 
 def _lists(mine: str, theirs: str) -> Verdict | None:
-    """Of lists: decided where every item is a number, or one number is missing."""
+    """Compare lists: decided where every item is a number, or one number is missing."""
     (a, left), (b, right) = _items(mine), _items(theirs)
     if len(right) < 2:
         return None

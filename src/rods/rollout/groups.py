@@ -175,7 +175,7 @@ class RolloutRunner:
 _places: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[int, tuple[Environment, asyncio.Semaphore]]
 ] = WeakKeyDictionary()
-"""Of each loop, by environments, which are held so that their ids stay theirs."""
+"""Places of each loop, by environments, which are held so that their ids stay theirs."""
 
 
 def _place(environment: Environment) -> AbstractAsyncContextManager[None]:

@@ -1,4 +1,4 @@
-"""Who calls into a world: inline, or the one thread that owns it. Deadlines and what hangs.
+"""Callers of a world: inline, or the one thread that owns it. Deadlines and what hangs.
 
 Owns the seconds that a world takes, the deadlines of call, turn and episode, and the threads of
 worlds that block. A thread that waits cannot be ended: one whose call goes on after its deadline is
@@ -141,7 +141,7 @@ class Owner:
         return await self._within(self._call_seconds, partial(method, *args, **kwargs))
 
     async def opening(self, method: Callable[[], W]) -> W:
-        """The same for what makes the world, which is not a call: a process may have to start.
+        """Run what makes the world, which is not a call: a process may have to start.
 
         A world that is made after nobody waits for it any more is closed at once.
         """
@@ -201,7 +201,7 @@ class Owner:
         raise Late
 
     async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same, not counted: this world is not at fault where others keep a judge busy.
+        """Run a method uncounted: this world is not at fault where others keep a judge busy.
 
         Raises:
             EnvError: it took so long that it hangs.

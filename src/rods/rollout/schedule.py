@@ -145,7 +145,7 @@ class RolloutBatch:
 
     @property
     def scores(self) -> list[Sequence[Score]]:
-        """Of each group, one a member."""
+        """Scores of each group, one a member."""
         return [s.scores for s in self.scored]
 
 

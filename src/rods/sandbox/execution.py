@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from rods.errors import ConfigError, EnvError
 
 Status = Literal["ok", "error", "limit", "sandbox"]
-"""It ended well; the program failed; it met a limit; the sandbox failed (invalid, not worth 0)."""
+"""Ended well; the program failed; it met a limit; the sandbox failed (invalid, not worth 0)."""
 
 Limit = Literal["", "time", "cpu", "memory", "output", "disk"]
 """Which limit was met."""

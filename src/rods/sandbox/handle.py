@@ -186,7 +186,7 @@ class LockedProcess(Closing):
         finally:
             theirs.close()
         self.pid = self.process.pid
-        """Its process as we see it; `process` may be bubblewrap's."""
+        """Number of the sandbox's process as we see it; `process` may be bubblewrap's."""
         try:
             ready = self._ready()
             if "missing" in ready:
@@ -202,7 +202,7 @@ class LockedProcess(Closing):
 
     @abstractmethod
     def _ready(self) -> dict[str, Any]:
-        """Its first message: `missing`, or `sized` and `root`; raises `EnvError`."""
+        """Read the first message: `missing`, or `sized` and `root`; raises `EnvError`."""
 
     def last_words(self) -> str:
         """The end of what it wrote to its standard error, else how it ended."""

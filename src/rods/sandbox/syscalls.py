@@ -90,7 +90,7 @@ MAP_SHARED, MAP_ANONYMOUS = 1, 0x20
 
 ALLOW, EPERM, PRETEND, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x00050000, 0x80000000
 UNKNOWN = 0x00050026
-"""As a kernel that lacks the call."""
+"""Answer of a kernel that lacks the call."""
 _LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 
 

@@ -65,7 +65,7 @@ class ForkedProcess:
     id: int
     pid: int
     box: int
-    """Its folder."""
+    """Folder of the program."""
     watch: int
     """A pidfd: readable when the process has ended."""
     ended: int

@@ -47,7 +47,7 @@ _FILES = {
     "Travel": "travel",
 }
 CONCURRENCY = 256
-"""As many conversations as run at once by default."""
+"""Conversations that run at once by default."""
 Talk = Callable[[Sequence[Mapping[str, str]]], str]
 """What the user says next, of the conversation as chat messages; raises `EnvError`."""
 PLAIN = ({"role": "user", "content": "Say hello."},)

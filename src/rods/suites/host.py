@@ -92,7 +92,7 @@ class Host:
         return frozenset(self._ask("methods", of))
 
     def state(self, of: ObjectRef, names: Sequence[str]) -> dict[str, Any]:
-        """Those of the attributes that an object has, as plain JSON."""
+        """Return the named attributes that an object has, as plain JSON."""
         return self._ask("state", of, list(names))
 
     def drop(self, refs: Sequence[ObjectRef]) -> None:

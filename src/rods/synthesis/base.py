@@ -162,7 +162,7 @@ class Base:
 
     @cached_property
     def profile(self) -> Profile:
-        """Its complexity profile."""
+        """Complexity profile of the base."""
         return profile(self.environment, self.task, self.steps, self.arguments)
 
     @cached_property
@@ -180,7 +180,7 @@ class Base:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """Its turns, grouped: the structure that a plan fills."""
+        """Turns of the base, grouped: the structure that a plan fills."""
         turns = self.task.turns
         needs: dict[int, set[int]] = {}
         for argument in self.arguments:

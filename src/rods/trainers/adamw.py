@@ -241,7 +241,7 @@ class LeanAdamW(torch.optim.Optimizer):
 
 
 def _bitsandbytes() -> Any:
-    """Its functions; raises `PrerequisiteError` where it is not installed."""
+    """Functions of bitsandbytes; raises `PrerequisiteError` where it is not installed."""
     try:
         from bitsandbytes import functional  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:

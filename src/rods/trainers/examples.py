@@ -210,7 +210,7 @@ def _encode_pieces(pieces: Sequence[Any], template: ChatTemplate) -> tuple[list[
 def _encode_messages(
     messages: Sequence[Message], tools: Sequence[ToolSpec], template: ChatTemplate
 ) -> tuple[list[int], list[int]]:
-    """As a rollout would have put the conversation together; what follows the last answer goes."""
+    """Encode a conversation as a rollout does; what follows the last answer goes."""
     answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
     if not answers or answers[0] == 0:
         raise ValueError("expected a user's message, and then an assistant's.")

@@ -87,7 +87,7 @@ class HostedRun:
         """
         self.config = config
         self.judged: list[Judgement | None] = []
-        """Of the groups that were judged last."""
+        """Judgements of the groups that were judged last."""
         self._worlds, self._originals = worlds, originals
         self._worker, self._hints, self._drift = worker, hints, drift
         self._rewards = rewards_of(config.rewards)

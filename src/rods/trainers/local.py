@@ -98,7 +98,7 @@ class LocalTrainer:
         self._reference: PreTrainedModel | None = None
         self._saved: nn.Module = model
         self.critic: Critic | None = None
-        """That of PPO, under `gae`."""
+        """Critic of PPO, under `gae`."""
         if settings.advantage == "gae":
             self.critic = Critic(model, settings, model_settings, seed)
         if model_settings.lora_rank:

@@ -80,7 +80,7 @@ class LocalUpdateReport:
     tokens: int = 0
     """Tokens of the trained trajectories, context included, times epochs."""
     sampled_tokens: int = 0
-    """Those of them that carry loss."""
+    """Tokens that carry loss."""
     positions: int = 0
     """Positions computed for them: fewer where prefixes are shared, more where rows are padded."""
     critic: Mapping[str, float | None] | None = None

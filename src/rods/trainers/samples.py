@@ -84,7 +84,7 @@ class Sample:
 
     @property
     def advantages(self) -> Floats:
-        """Of each sampled token, by trajectory or by turn; shape (`sampled`,)."""
+        """Advantage of each sampled token, by trajectory or by turn; shape (`sampled`,)."""
         if self.credit is not None:
             return self.credit
         return np.full(self.sampled, self.advantage, dtype=np.float32)
@@ -172,7 +172,7 @@ class HostRow:
     trained: list[int]
     """1 where the id carries loss, as the sample says; length C."""
     advantages: list[float]
-    """Of each id of the completion, 0 where it carries no loss; length C."""
+    """Advantage of each id of the completion, 0 where it carries no loss; length C."""
 
 
 def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> HostRow:

@@ -87,7 +87,7 @@ class SftFigures(NamedTuple):
     """Before clipping."""
     trained_tokens: int
     tokens: int
-    """Of the batch, context included."""
+    """Tokens of the batch, context included."""
     seconds: float
 
 

@@ -121,7 +121,7 @@ class MixedWriter(Writer):
         return writer.review(seed, variant, rng) if isinstance(writer, Reviewer) else variant
 
     def gates(self, variant: Task) -> Mapping[str, Gate]:
-        """Those of the writer that made it."""
+        """Return the gates of the writer that made a variant."""
         return self._writer_of(variant).gates(variant)
 
     def _writer_of(self, variant: Task) -> Writer:

@@ -84,7 +84,7 @@ class Function(NamedTuple):
     guard: Callable[[dict[str, Any]], None] | None
     """Raises on arguments that would keep the process busy for ever."""
     defaults: tuple[tuple[str, Any], ...]
-    """Its mutable defaults, by parameter."""
+    """Mutable defaults of the function, by parameter."""
     reads: bool
     """Whether it leaves every public attribute as it is."""
 
@@ -358,7 +358,7 @@ _json_chunks = _chunks()
 
 
 def json_text(result: dict[Any, Any]) -> str:
-    """As `json.dumps` writes it, or as `str` where it cannot."""
+    """Write a result as `json.dumps` does, or as `str` where that cannot."""
     try:
         if list in map(type, result.values()):
             return _json_of_lists(result)

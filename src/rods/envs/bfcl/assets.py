@@ -52,7 +52,7 @@ SINGLE_TURN = (
 )  # fmt: skip
 """Single-turn categories whose calls are Python's, and which need no execution."""
 UNANSWERED = frozenset({"irrelevance", "live_irrelevance", "live_relevance"})
-"""Those without a file of answers: it only counts whether there is a call."""
+"""Categories without a file of answers: it only counts whether there is a call."""
 AST_CHECKER = ("eval_checker/ast_eval/ast_checker", "constants/type_mappings")
 """The package's judge of single calls; we never import it, tests run it apart."""
 LOADER = (

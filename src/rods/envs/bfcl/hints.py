@@ -104,7 +104,7 @@ _MAKING = frozenset({"mkdir", "touch"})
 _CHECKED = frozenset({"mkdir", "touch", "echo", "cat"})
 """Functions that refuse names with illegal characters."""
 DEPTH, MOST = 20, 500
-"""Of the tree that is looked at: a folder can be copied into itself."""
+"""Depth and entries of the tree that is looked at: a folder can be copied into itself."""
 
 
 def file_hint(call: ToolCall, api: Any, offered: Mapping[str, ToolSpec]) -> str:

@@ -108,7 +108,7 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
         return load_entries(path, self._wheel)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
-        """As `env.bfcl.split` says; a half of the benchmark's is held out."""
+        """Split as `env.bfcl.split` says; half of the benchmark's tasks are held out."""
         return split(tasks, self._split, held_out_share=HELD_OUT if held_out is None else held_out)
 
     def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:

@@ -141,7 +141,7 @@ class _Names:
 
 
 def masked(task: Task, rng: random.Random) -> Task:
-    """The same single step (`world["tools"]`) under new names, none of which is used twice."""
+    """Give a single step (`world["tools"]`) new names, none of which is used twice."""
     rows = cast("list[dict[str, Any]]", task.world["tools"])
     used: set[str] = set()
     names = _Names(

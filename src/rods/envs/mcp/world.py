@@ -256,7 +256,7 @@ class Server:
         return value if isinstance(value, dict) else {"state": value}
 
     def copy_state(self, name: str) -> State:
-        """The same, asked for once after each call."""
+        """Return the copy of the state that is fetched once after each call."""
         version = self.version.get(name, 0)
         if self._seen is None or self._seen[0] != version:
             self._seen = version, self.read()

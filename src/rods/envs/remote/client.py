@@ -45,7 +45,7 @@ class RemoteEnvironment(ClassTasks, Environment):
             self._service, ("/reset", "/step", "/close", "/tasks")
         )
         self.name = str(_asked(self._service("/health"), {})["environment"])
-        """That of the environment which the service runs, since tasks name it."""
+        """Name of the environment which the service runs, since tasks name it."""
         self._own: Split | None = None
 
     def _service(self, path: str) -> Service:
@@ -79,7 +79,7 @@ class RemoteEnvironment(ClassTasks, Environment):
         return [*train, *other]
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
-        """Its own tasks as it parts them, those of files by scenario."""
+        """Split the service's own tasks as it does, and those of files by scenario."""
         if held_out is None and self._own is not None:
             return self._own
         return split(tasks, held_out_share=held_out or 0.0)

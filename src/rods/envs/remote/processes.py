@@ -83,15 +83,15 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
         """Processes that were ended because they hung, or that died."""
 
     def tasks(self, held_out: float) -> Sequence[Task]:
-        """Those of the other environment."""
+        """Return the tasks of the other environment."""
         return self.inner.tasks(held_out)
 
     def load(self, path: Path) -> list[Task]:
-        """As the other environment reads a file."""
+        """Read a file as the other environment does."""
         return self.inner.load(path)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
-        """As the other environment parts tasks."""
+        """Split tasks as the other environment does."""
         return self.inner.part(tasks, held_out)
 
     def warm_up(self) -> None:
@@ -179,7 +179,7 @@ class _Process:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Number of the process."""
         return self._process.pid or 0
 
     def ask(self, action: Action, seconds: float) -> Observation:

@@ -61,7 +61,7 @@ class _Session:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     used: float = field(default_factory=time.monotonic)
     number: int = -1
-    """Of the last step."""
+    """Number of the last step."""
     answer: Observation = field(default_factory=dict[str, Any])
 
     async def do(self, work: Callable[[], Observation]) -> Observation:

@@ -20,7 +20,7 @@ from rods.sandbox.shell import Shell
 
 RAISES = "raises "
 SECONDS = 2.0
-"""Of processor time, for all calls in one state of a repository."""
+"""Processor time for all calls in one state of a repository."""
 PATIENCE = 5
 """So many times as long may they take on the clock."""
 

@@ -40,7 +40,7 @@ TRIED = 3
 CHOICES, PARTS = 8, 50
 """How many of them, and how many ways to part checks, are tried for one task."""
 SECONDS = 0.3
-"""Of processor time, for all checks of a repository."""
+"""Processor time for all checks of a repository."""
 LIMITS = ShellLimits(output=4 * MIB, seconds=120)
 
 

@@ -32,7 +32,7 @@ IMAGE = "xingyaoww/sweb.eval.x86_64."
 COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pass", "pass_to_pass")
 """What is read of a row, without regard to case."""
 APPLY_SECONDS, TEST_SECONDS = 600.0, 1200.0
-"""Of applying a patch and of running the tests, as released."""
+"""Limits of applying a patch and of running the tests, as released."""
 _FILE = re.compile(r"^\+\+\+ b/(.+?)\t?$", re.MULTILINE)
 APPLY = ("git", "apply", "--whitespace=nowarn")
 WRITE = 'rm -rf -- "$0" && mkdir -p -- "$(dirname -- "$0")" && cat > "$0"'

@@ -46,7 +46,7 @@ class Relation(NamedTuple):
     noun: str = ""
     """The value by a phrase, to stand for `{x}` in another question; empty for numbers."""
     unit: str = ""
-    """Of a number."""
+    """Unit of a number."""
 
 
 _TABLES: dict[str, Any] = tomllib.loads(
@@ -72,7 +72,7 @@ ASIDES: tuple[str, ...] = tuple(_TABLES["asides"])
 
 
 PROVINCES, SEED = 64, 20260
-"""Of the bundled world: the same in every run."""
+"""Provinces and seed of the bundled world: the same in every run."""
 COUNTS = {PERSON: 10, TOWN: 6, RIVER: 4, LAKE: 3, COMPANY: 5, BOOK: 5}
 """Entities of a province."""
 HOUSES = 4

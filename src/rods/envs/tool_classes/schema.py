@@ -84,7 +84,7 @@ class Tool:
     readers: Mapping[str, TypeAdapter[Any]]
     """What makes a parameter's value from JSON, by its name."""
     awaited: bool
-    """It is `async def`."""
+    """True: the method is `async def`."""
 
     def bound(self, arguments: Mapping[str, Value]) -> inspect.BoundArguments:
         """Arguments as the method takes them, with copies of its defaults; `Unfit` for others."""

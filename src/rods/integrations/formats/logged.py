@@ -54,7 +54,7 @@ class Logged(NamedTuple):
     where: str
     """File and line."""
     step: int | None = None
-    """Of the trainer; None: not stated."""
+    """Step of the trainer; None: not stated."""
 
 
 class LogFormat(NamedTuple):

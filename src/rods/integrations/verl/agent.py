@@ -144,7 +144,7 @@ class _Seat:
 
 
 _seats: dict[str, _Seat] = {}
-"""Of this process, by settings: verl makes a loop again for every trajectory."""
+"""Seats of this process, by settings: verl makes a loop again for every trajectory."""
 
 
 def _seat(config: Any, tokenizer: Any) -> _Seat:
@@ -254,6 +254,6 @@ class ServerSession:
         return Completion(tuple(sampled), kept, finish, self._version_of(output))
 
     def _version_of(self, output: Any) -> int:
-        """Of the weights that began a generation; asynchronous modes may end it by later ones."""
+        """Version of the weights that began a generation; later ones may end it (asynchronous)."""
         steps = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
         return next((int(step) for step in steps if step is not None), self._policy.version)

@@ -46,7 +46,7 @@ RENAMED = {
     "model.lora_alpha": "model.lora.alpha",
 }
 LEFT_OUT = ("actor.strategy", "critic.strategy", "actor.grad_clip", "fsdp_size")
-"""Of FSDP alone; Megatron clips by `optim.clip_grad`."""
+"""Settings of FSDP alone; Megatron clips by `optim.clip_grad`."""
 
 
 def compose(

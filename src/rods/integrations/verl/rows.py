@@ -75,7 +75,7 @@ class Flight:
         self._lost: Counter[str] = Counter()
 
     def took_off(self, uids: Sequence[str], tickets: Sequence[str]) -> None:
-        """These prompts were handed to verl, each for a draw."""
+        """Note that prompts were handed to verl, each for a draw."""
         self._tickets.update(zip(uids, tickets, strict=True))
 
     def landed(self, keys: Iterable[str]) -> None:

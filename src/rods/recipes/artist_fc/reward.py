@@ -51,7 +51,7 @@ class ArtistFc(ArtistScoring):
 
 
 def state_shares(trajectory: Trajectory) -> list[float]:
-    """Of each turn, its share of the task's turns if it ended in the wanted state, by calls where
+    """Share of each turn in the task's turns if it ended in the wanted state, by calls where
     calls are wanted.
     """
     right = [
@@ -63,7 +63,7 @@ def state_shares(trajectory: Trajectory) -> list[float]:
 
 
 def sequence_shares(wanted: Sequence[Sequence[str]], made: Sequence[Sequence[str]]) -> list[float]:
-    """Of each turn, functions called in the wanted order, over all wanted or made ones; they add up
+    """Share of each turn: functions called in the wanted order over all wanted or made; they add up
     to 1 if both are none.
     """
     most = max(sum(map(len, wanted)), sum(map(len, made)))

@@ -79,7 +79,7 @@ class Range(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Those of both parts."""
+    """Ranges of both parts."""
 
     format: Range
     correctness: Range

@@ -95,7 +95,7 @@ class ZeroTirFilter:
     window: tuple[float, float] = (0.05, 0.8)
     """Mean accuracies between which a group is kept."""
     max_perplexity: float = 0.0
-    """Of a sample under the base model; 0: not looked at."""
+    """Most perplexity of a sample under the base model; 0: not looked at."""
 
     @property
     def group_reasons(self) -> tuple[str, ...]:

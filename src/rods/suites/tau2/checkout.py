@@ -25,7 +25,7 @@ from typing import Any
 
 _worlds: dict[int, SimpleNamespace] = {}
 _numbers = itertools.count(time.time_ns())
-"""Of worlds: none of a process that died means one of the next."""
+"""Numbers of worlds: none of a process that died means one of the next."""
 
 
 def _of(module: str) -> Any:

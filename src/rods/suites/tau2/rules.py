@@ -47,7 +47,7 @@ class Checkout:
     """One process; it starts at the first question."""
 
     def __init__(self, folder: Path, suite: str) -> None:
-        """Its interpreter is that of the folder's `.venv`, if there is one, else this program's."""
+        """Use the interpreter of the folder's `.venv`, if there is one, else this program's."""
         self._folder, self._suite, self._lock = folder.absolute(), suite, threading.Lock()
         own = self._folder / ".venv" / "bin" / "python"
         self.python = str(own) if own.exists() else sys.executable

@@ -146,7 +146,7 @@ class TurnFacts:
 
     @cached_property
     def marked_words(self) -> tuple[str, ...]:
-        """Its words, in order, with marks for values."""
+        """Words of the message, in order, with marks for values."""
         return tuple(words_of(self.masked))
 
     @cached_property

@@ -94,7 +94,7 @@ class _Message:
         self._named = taken.union(*(words.title for words in about))
         """Words of what the calls do."""
         self._own = taken.union(*(words.all for words in about))
-        """The same, with what their parameters are about."""
+        """Words of what the calls do, with what their parameters are about."""
 
     def problem(self) -> str | None:
         """Return what is wrong; None: no word is."""
@@ -314,9 +314,9 @@ def _stems_of(tools: frozenset[str]) -> frozenset[str]:
 
 class _Words(NamedTuple):
     title: frozenset[str]
-    """Those of its name and of what its description begins with."""
+    """Words of the tool's name and of what its description begins with."""
     all: frozenset[str]
-    """Those of its whole description and its parameters, too; switches are read by their value."""
+    """Words of the whole description and the parameters, too; switches are read by their value."""
 
 
 @by_identity

@@ -32,7 +32,7 @@ def is_question(task: Task) -> bool:
 
 
 def is_asked_alike(case: Case) -> str | None:
-    """It is a question with an answer, of the seed's environment and category."""
+    """The variant is a question with an answer, of the seed's environment and category."""
     seed, variant = case.seed.task, case.variant.task
     if not is_question(variant) or not variant.turns[0].user.strip():
         return "it is not a question with an answer"
@@ -51,7 +51,7 @@ def is_as_hard(case: Case) -> str | None:
 
 
 def is_not_asked_yet(case: Case) -> str | None:
-    """Its text is not a seed's, an original's or an earlier variant's."""
+    """The variant's text is not a seed's, an original's or an earlier variant's."""
     text = case.variant.prints.text
     if text == case.seed.prints.text or (case.pool is not None and text in case.pool.texts):
         return "a task with this text exists"
@@ -72,7 +72,7 @@ def is_on_its_side(case: Case) -> str | None:
 
 
 def answer_replays(case: Case) -> str | None:
-    """Its answer comes out again where the environment can work it out."""
+    """The variant's answer comes out again where the environment can work it out."""
     if (source := ability(case.variant.environment, QuestionSource)) is None:
         return f"the environment {case.variant.environment.name} cannot work out answers"
     return source.replay(case.variant.task)
@@ -136,7 +136,7 @@ class Gatekeeper:
     training: Sequence[Task]
     held_out: Sequence[Task] = ()
     language: Language = field(default_factory=Language)
-    """Of templates, to read their messages back (`rods.writers.assembly.keeper_of`)."""
+    """Language of templates, to read their messages back (`rods.writers.assembly.keeper_of`)."""
 
     def __post_init__(self) -> None:
         self._corpus = Corpus(self.training, self.held_out)

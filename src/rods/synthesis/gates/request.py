@@ -37,7 +37,7 @@ _TAKEN_BACK = re.compile(
     r"|\bunder no circumstances\b|\b(?:do|is) nothing of the (?:kind|sort)\b|\bdo the opposite\b",
     re.I,
 )
-"""It says that what stands beside it is not to be done."""
+"""Words which say that what stands beside them is not to be done."""
 _WISHES = "want|wish|need|require|intend|hope|plan|aim|propose|request|ask|expect"
 _PLANS = (
     "hoping|looking|planning|aiming|interested|curious|wondering|keen|eager|trying|going|thinking"
@@ -55,7 +55,7 @@ _ASKS = re.compile(
     r"|ha(?:s|ve) to|make sure|it'?s time|(?:it|that)(?: would|'?d) be|go ahead|proceed)\b",
     re.I,
 )
-"""It asks, wishes or plans."""
+"""Words that ask, wish or plan."""
 _REFUSED = re.compile(
     r"(?:(?:please|kindly) (?:do not|don't|never)"
     r"|(?:could|can|would|will) you (?:(?:please|kindly) )?not"

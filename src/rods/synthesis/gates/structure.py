@@ -29,7 +29,7 @@ SLACK = 1.25
 
 
 def names_its_ancestors(case: Case) -> str | None:
-    """It names the seed and a recipe."""
+    """The variant names the seed and a recipe."""
     origin = case.variant.task.provenance
     if case.seed.task.id not in origin.ancestors:
         return f"ancestors {origin.ancestors} do not name the seed {case.seed.task.id}"
@@ -37,7 +37,7 @@ def names_its_ancestors(case: Case) -> str | None:
 
 
 def is_a_seed(case: Case) -> str | None:
-    """It starts from the stage's world, names a recipe and has a conversation of several turns."""
+    """The task starts from the stage's world, names a recipe and has several turns."""
     stage, made = case.seed.task, case.variant.task
     if (made.env, made.world) != (stage.env, stage.world) or made.provenance.ancestors:
         return "it starts from another world"
@@ -89,7 +89,7 @@ def _loose_gaps(task: Task) -> int:
 
 
 def world_opens(case: Case) -> str | None:
-    """Its world can be made from its configuration."""
+    """The variant's world can be made from its configuration."""
     try:
         case.variant.environment.open(case.variant.task).close()
     except TaskError as error:
@@ -136,7 +136,7 @@ def arguments_have_their_types(case: Case, turn: TurnFacts) -> str | None:
 
 
 def is_new(case: Case) -> str | None:
-    """It repeats no seed and no earlier variant: neither calls with their values nor the words."""
+    """The variant repeats no seed and no earlier variant: neither calls with values nor words."""
     mine = case.variant.prints
     seeds = Neighbors(known=[case.seed.prints]) if case.pool is None else case.pool
     if (found := seeds.repeated(mine)) is not None:

@@ -212,4 +212,4 @@ def stem_of(word: str) -> str:
 
 
 NO_USAGE = TextCounts(())
-"""Of tools of which nobody has spoken yet."""
+"""Usage of tools of which nobody has spoken yet."""

@@ -65,7 +65,7 @@ class CodePairs(_Model):
     """Kind of both."""
     parameters: tuple[str, str]
     known: tuple[Annotated[tuple[str, str], BeforeValidator(_pair)], ...]
-    """Those that exist, written `A-B`."""
+    """Pairs that exist, written `A-B`."""
     either_way: bool = False
     """Which one comes first does not matter; both codes are looked up before."""
 
@@ -211,4 +211,4 @@ def _load(path: Path) -> Domains:
 
 
 NO_DOMAINS = Domains()
-"""Of an environment that brings none."""
+"""Domains of an environment that brings none."""

@@ -51,7 +51,7 @@ class NextOutcome(NamedTuple):
 
     seed: Task
     number: int
-    """Its place among the outcomes of this seed."""
+    """Place among the outcomes of this seed."""
 
 
 class SqliteQueue:

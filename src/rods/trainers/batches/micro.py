@@ -158,17 +158,17 @@ class Microbatch:
 
     @cached_property
     def rollout_logprobs(self) -> Floats:
-        """Their log-probabilities at sampling; shape (N,)."""
+        """Log-probabilities of the sampled tokens at sampling; shape (N,)."""
         return np.concatenate([s.rollout_logprobs[s.mask] for s in self.samples])
 
     @property
     def reference(self) -> Floats | None:
-        """Their log-probabilities under the reference, shape (N,); None unless all are known."""
+        """Log-probabilities under the reference, shape (N,); None unless all are known."""
         return _joined([s.reference for s in self.samples])
 
     @property
     def old_logprobs(self) -> Floats | None:
-        """Those by the trainer before the update, shape (N,); None unless all are known."""
+        """Log-probabilities of the trainer before the update, (N,); None unless all are known."""
         return _joined([s.old_logprobs for s in self.samples])
 
     @property
@@ -180,7 +180,7 @@ class Microbatch:
 
     @cached_property
     def estimates(self) -> Estimates | None:
-        """Those of all sampled tokens, each of shape (N,); None unless all are known."""
+        """Estimates of all sampled tokens, each of shape (N,); None unless all are known."""
         known = [s.estimates for s in self.samples if s.estimates is not None]
         if len(known) < len(self.samples):
             return None

@@ -119,7 +119,7 @@ def _space(query: Tensor, keys: Tensor) -> Tensor:
 
 
 def _probabilities(query: Tensor, keys: Tensor, tokens: int, scale: float, space: Tensor) -> Tensor:
-    """Of queries (key heads, group x tokens, width) over what each of them may see."""
+    """Probabilities of queries (key heads, group x tokens, width) over what each may see."""
     # Products of bfloat16 numbers are exact in float32; scores in bfloat16 would be 1 % off.
     shape = (*query.shape[:2], keys.shape[1])
     scores = space[: shape[0] * shape[1] * shape[2]].view(shape)

@@ -107,7 +107,7 @@ class Device(NamedTuple):
     stated: bool
     """Whether the settings say how much memory; else it is what was free."""
     host: int = 1 << 62
-    """Of the host's memory, where the device is a GPU."""
+    """Bytes of the host's memory, where the device is a GPU."""
     disk: int = 1 << 62
 
 

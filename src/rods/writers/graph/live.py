@@ -31,7 +31,7 @@ class Live:
     kinds: Kinds = field(default_factory=dict[str, "dict[str, list[Scalar]]"])
     """Values that exist, by kind and by the field that holds them; filled by `look`."""
     owned: dict[str, Kinds] = field(default_factory=dict[str, "Kinds"])
-    """The same for each class alone: what exists in one says nothing of another."""
+    """Kinds of each class alone: what exists in one says nothing of another."""
     inferred: bool = False  # Kinds are guesses: the field has to fit the argument's name, too
     places: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Fields that hold what exists for an argument, where its kind has several; by `look`."""
@@ -66,7 +66,7 @@ class Live:
         kind_map(node, owner, name, domains, leaf, key)
 
     def own(self, owner: str, kind: str, name: str) -> Scalar:
-        """Who or what the class itself is set up for: its field of this name, `current_` or not."""
+        """Value that the class itself is set up for: its field of this name, `current_` or not."""
         stem = name.removesuffix("_id").removesuffix("name")
         fields = self.owned.get(owner, {}).get(kind, {})
         found = next((fields[at] for at in (name, f"current_{stem}") if fields.get(at)), [None])

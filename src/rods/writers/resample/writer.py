@@ -55,7 +55,7 @@ class AnalyzedTask(Base):
 
     @cached_property
     def sketch(self) -> Sketch:
-        """Its template."""
+        """Template of the seed task."""
         access = state_access(self.environment)
         return Sketch(self.task, self._domains, access, self.knowledge.extra)
 

@@ -161,7 +161,7 @@ def _ways(
 def _clear_ways(
     phrases: Phrases, steps: Sequence[TraceStep], number: int, wording: Wording, strict: Strict
 ) -> dict[str, str]:
-    """The same, by references that can be understood; open where values may be left open."""
+    """Ways by references that can be understood; open where values may be left open."""
     call = steps[number].call
     turns = sorted({step.turn for step in steps[: number + 1]})
     began = [next(i for i, s in enumerate(steps) if s.turn == t) for t in turns[-2:]]
@@ -239,7 +239,7 @@ def pattern(template: str, filled: Mapping[str, str]) -> str:
 
 
 class TemplateLanguage(Language):
-    """Of the templates that an environment brings, and of those made of its tools' descriptions."""
+    """Language of an environment's templates, and of those made of its tools' descriptions."""
 
     def __init__(self, environment: Environment) -> None:
         """Read them."""
