@@ -29,11 +29,27 @@ SIGNATURES = {
     "train": "(config, folder='', resume=None, start=None, *, drift=False, environment=None, "
     "tasks=None)",
     "Task": "(env, category, turns, world, provenance, dialogue=())",
+    "Turn": "(user, ground_truth=(), withheld=())",
     "ToolCall": "(name, arguments)",
     "Score": "(value, parts, valid=True, reason=None, turns=())",
     "OnlineCurriculum": "(config, originals, synthesis=None)",
 }
 """Names and plain defaults of parameters; a change here belongs into CHANGELOG.md."""
+METHODS = {
+    "Environment.open": "(self, task)",
+    "Environment.tasks": "(self, held_out)",
+    "Environment.load": "(self, path)",
+    "Environment.part": "(self, tasks, held_out)",
+    "Environment.warm_up": "(self)",
+    "Environment.close": "(self)",
+    "World.begin_turn": "(self, index)",
+    "World.offered": "(self)",
+    "World.call": "(self, call)",
+    "World.end_turn": "(self)",
+    "World.snapshot": "(self)",
+    "World.close": "(self)",
+}
+"""Methods that a user's own environment and world define."""
 
 
 def shown(function: object) -> str:
@@ -65,6 +81,17 @@ def test_the_list_is_sorted_and_complete() -> None:
 @pytest.mark.parametrize("name", sorted(SIGNATURES))
 def test_signatures(name: str) -> None:
     assert shown(getattr(rods, name)) == SIGNATURES[name]
+
+
+def test_methods_that_users_define_keep_their_signatures() -> None:
+    kinds = {kind.__name__: vars(kind) for kind in (rods.Environment, rods.World)}
+    found = {
+        f"{owner}.{name}": shown(method)
+        for owner, members in kinds.items()
+        for name, method in members.items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    }
+    assert found == METHODS
 
 
 @pytest.mark.slow
