@@ -23,7 +23,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rods.abilities import ability, in_process
 from rods.errors import ConfigError
@@ -279,7 +279,7 @@ def own_split(environment: Environment, tasks: Sequence[Task], held_out: float) 
     return environment.part(tasks, None if splits_itself else held_out)
 
 
-def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -> Environment:
+def load_environment(address: str, arguments: Mapping[str, object] | None = None) -> Environment:
     """The environment at `module:attribute`.
 
     Args:
@@ -296,10 +296,10 @@ def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -
         found = _called(found, address, arguments or {})
         _refuse_tools(found, address)
     require("env.name", address, found, Environment)
-    return cast("Environment", found)
+    return found
 
 
-def _refuse_tools(found: Any, address: str) -> None:
+def _refuse_tools(found: object, address: str) -> None:
     """Raise `ConfigError` for somebody's class, or an object of one, that is not an environment."""
     kind: type[Any] = found if isinstance(found, type) else type(found)
     makes = callable(found) and kind is not found
@@ -311,7 +311,7 @@ def _refuse_tools(found: Any, address: str) -> None:
         )
 
 
-def _called(factory: Any, name: str, arguments: Mapping[str, Any]) -> Any:
+def _called(factory: object, name: str, arguments: Mapping[str, object]) -> Any:
     if not callable(factory):
         kind = type(factory).__name__
         raise ConfigError(

@@ -200,7 +200,7 @@ class RunDirectory:
         held = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
         if missing := [key for key in ("rods", "digest", "config") if key not in held]:
             raise StoreError(f"{file}: {', '.join(missing)} missing; the run is damaged.")
-        return cls(path, cast("dict[str, Json]", data))
+        return cls(path, data)
 
     @classmethod
     def resume(
@@ -284,7 +284,7 @@ class RunDirectory:
         before = cast("list[Json]", self.manifest.get("changes") or [])
         step = checkpoint.step if (checkpoint := self.latest_checkpoint()) else 0
         self.update_manifest(
-            config=cast("Json", config.model_dump(mode="json")),
+            config=config.model_dump(mode="json"),
             digest=config.digest(),
             **({} if start is None else start._asdict()),
             changes=[*before, *({"step": step, "setting": text} for text in changes)],

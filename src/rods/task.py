@@ -218,7 +218,7 @@ def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = 
     return value
 
 
-def _require_keys(what: str, row: Mapping[str, Any], known: Sequence[str]) -> None:
+def _require_keys(what: str, row: Mapping[str, object], known: Sequence[str]) -> None:
     """Raise `ValueError` for a key that nothing reads; null counts as missing."""
     for key in row:
         if key not in known and row[key] is not None:
@@ -226,17 +226,17 @@ def _require_keys(what: str, row: Mapping[str, Any], known: Sequence[str]) -> No
             raise ValueError(f"{what} has no key {key!r}, only {', '.join(map(repr, known))}{hint}")
 
 
-def _objects(row: Mapping[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
+def _objects(row: Mapping[str, object], key: str, default: list[Any] | None = None) -> list[Any]:
     """A field that is a list of objects, each of which may be JSON text, too."""
     return listed(_field(row, key, list, default), key)
 
 
-def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _names(row: Mapping[str, object], key: str) -> tuple[str, ...]:
     names = _field(row, key, list, [])
     return tuple(_field({key: name}, key, str) for name in names)
 
 
-def _turn_from_json(turn: Mapping[str, Any]) -> Turn:
+def _turn_from_json(turn: Mapping[str, object]) -> Turn:
     _require_keys("a turn", turn, [*Turn.__dataclass_fields__])
     calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
     return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
@@ -248,7 +248,7 @@ def _message_to_json(message: Message) -> Json:
     return {**row, "calls": calls} if calls else row
 
 
-def _message_from_json(row: Mapping[str, Any]) -> Message:
+def _message_from_json(row: Mapping[str, object]) -> Message:
     _require_keys("a message", row, ("role", "content", "calls"))
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
@@ -272,7 +272,7 @@ def call_from_json(row: Mapping[str, Any]) -> ToolCall:
     return ToolCall(_field(row, "name", str), {str(k): _load(v) for k, v in given.items()})
 
 
-def calls_from_json(rows: Any) -> tuple[ToolCall, ...]:
+def calls_from_json(rows: object) -> tuple[ToolCall, ...]:
     """The calls of a list, or of JSON text of one; none where it is null."""
     return tuple(map(call_from_json, listed(rows, "the calls")))
 
@@ -295,7 +295,7 @@ def _marked(value: Mapping[str, object]) -> bool:
 
 def _load(value: Any) -> Value:
     if isinstance(value, dict):
-        items = cast("dict[str, Any]", value)
+        items: dict[str, Any] = value
         if set(items) == {"$call"}:
             return call_from_json(items["$call"])
         less = int(_marked(items))
@@ -332,7 +332,7 @@ def read_tasks(path: str | Path) -> Iterator[Task]:
         plain = carried(row, where)
         if plain is None:
             require_no_prompts(Path(path), row, where)
-        task = Task.from_json(cast("Any", plain or row), where)
+        task = Task.from_json(plain or row, where)
         require_new(task, where, seen)
         yield task
 
@@ -375,7 +375,7 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     """
     if not isinstance(row, dict):
         return None
-    table = cast("dict[str, Any]", row)
+    table: dict[str, Any] = row
     if {"turns", "world"} <= set(table):
         return table
     extra: object = None

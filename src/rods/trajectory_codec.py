@@ -164,7 +164,7 @@ def _span(span: Mapping[str, Any]) -> Span:
     return Span(ids, tuple(logprobs), int(span["version"]))
 
 
-def _column(row: Mapping[str, Any], key: str) -> Any:
+def _column(row: Mapping[str, object], key: str) -> Any:
     """Numbers of a row, which may be JSON text."""
     return opened(row.get(key), key)
 
@@ -175,7 +175,7 @@ _TEXTS = ("messages", "steps", "verdicts")
 
 def _flat(trajectory: Trajectory) -> dict[str, Any]:
     """One Parquet row: scalars, JSON texts, and lists for the spans and their tokens."""
-    row = cast("dict[str, Any]", to_json(trajectory))
+    row: dict[str, Any] = to_json(trajectory)
     del row["spans"]
     for key in _TEXTS:
         row[key] = json.dumps(row[key])

@@ -56,7 +56,7 @@ class ToolSpec:
         return cast("Sequence[str]", self.parameters.get("required") or ())
 
 
-def json_type(schema: Mapping[str, Any]) -> str:
+def json_type(schema: Mapping[str, object]) -> str:
     """The type in a JSON schema; of a list of types the first that is not null; "" without one."""
     found = schema.get("type", "")
     names = cast("list[object]", found) if isinstance(found, list) else [found]

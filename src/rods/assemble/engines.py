@@ -52,7 +52,7 @@ def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> Engine:
 
 
 def engine_within(
-    config: RunConfig, model: Any, template: ChatTemplate, cache: int | None
+    config: RunConfig, model: object, template: ChatTemplate, cache: int | None
 ) -> Engine:
     """The engine of a run, whose cache may take so many bytes; None: the engine decides."""
     device = pick_device(config.model)

@@ -214,7 +214,7 @@ class _Verb(TyperCommand):
         return rest
 
 
-def _plain(usual: Callable[[Any], str], names: Sequence[str], context: Any) -> str:
+def _plain(usual: Callable[[Any], str], names: Sequence[str], context: object) -> str:
     words = usual(context)
     return "<path>" if "--out" in names else KINDS.get(words, words)
 

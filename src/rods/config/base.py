@@ -68,7 +68,7 @@ class Extended(Settings):
         return {**super().sections(), **declared(cls.place)}
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Mapping[str, type[Settings]]:
+    def read(cls, data: Mapping[str, object]) -> Mapping[str, type[Settings]]:
         """Return the sections of plug-ins that are read with these settings."""
         return declared(cls.place)
 
@@ -94,7 +94,7 @@ def one_or_many(value: object) -> object:
     return [value] * (value != "") if isinstance(value, str | int) else value
 
 
-def span(value: Any, expected: str, inside: bool = False) -> list[float]:
+def span(value: object, expected: str, inside: bool = False) -> list[float]:
     """Return two numbers, which hold some of [0, 1] between them; `inside`: and nothing else.
 
     Raises `ValueError` for anything else, with what is `expected`.

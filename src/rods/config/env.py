@@ -34,7 +34,7 @@ class EnvSettings(Extended):
     environment, such as `masked` of `function_call` and `container` of `repo`."""
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Mapping[str, type[Settings]]:
+    def read(cls, data: Mapping[str, object]) -> Mapping[str, type[Settings]]:
         """Return the named environment's sections, and those of one that its own names."""
         name = str(data.get("name", cls.model_fields["name"].default))
         found = declared(cls.place, name)

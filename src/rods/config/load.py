@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -61,7 +61,7 @@ def load_config(
         ConfigError: a setting is wrong; names file, key, value, what is expected, the nearest key.
     """
     data, where = _read(str(recipe)), f"recipe {recipe}"
-    profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
+    profiles: dict[str, dict[str, Any]] = data.pop("profile", {})
     profile = _named(profiles, profile)
     layers = [set(flat(data))]
     if profile:
@@ -90,7 +90,7 @@ def require_config(given: object) -> None:
 
 
 def _parse_read(
-    data: Mapping[str, Any], layers: Sequence[Collection[str]], where: str
+    data: Mapping[str, object], layers: Sequence[Collection[str]], where: str
 ) -> RunConfig:
     """Validate plain data, and refuse settings without effect."""
     config = parse_config(without_replaced(data, layers), where)
@@ -108,7 +108,7 @@ def profile_name(recipe: str, profile: str) -> str:
     return _named(_read(recipe).get("profile", {}), profile)
 
 
-def _named(profiles: Mapping[str, Any], name: str) -> str:
+def _named(profiles: Mapping[str, object], name: str) -> str:
     if name in profiles:
         return name
     return {SMALL: next(iter(profiles), ""), FULL: ""}.get(name, name)
@@ -143,7 +143,7 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     return _parse_read(data, [_asked(overrides)], "overrides")
 
 
-def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
+def parse_config(data: Mapping[str, object], where: str) -> RunConfig:
     """Validate plain data; the `ConfigError` has a line for each fault, with the nearest key."""
     try:
         return RunConfig.model_validate(data)

@@ -132,7 +132,7 @@ def _unread(
 
 
 def without_replaced(
-    data: Mapping[str, Any], layers: Sequence[Collection[str]] = ()
+    data: Mapping[str, object], layers: Sequence[Collection[str]] = ()
 ) -> Mapping[str, Any]:
     """Return plain data without the settings of an environment that a later layer replaced.
 

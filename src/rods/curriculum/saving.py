@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import StoreError
@@ -31,7 +31,7 @@ def load(curriculum: OnlineCurriculum, folder: Path) -> None:
     """
     path = folder / STATE
     try:
-        state = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         path = folder / VARIANTS
         with path.open(encoding="utf-8") as lines:
             state["buffer"]["pool"]["variants"] = [json.loads(line) for line in lines]

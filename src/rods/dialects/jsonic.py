@@ -76,10 +76,10 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     return found.end() if found else start
 
 
-def _call(item: Any, arguments_key: str, texts: bool) -> ToolCall:
+def _call(item: object, arguments_key: str, texts: bool) -> ToolCall:
     if not isinstance(item, dict):
         raise CallSyntaxError(f"a call must be a JSON object, got {type(item).__name__}")
-    data = cast("dict[str, Any]", item)
+    data: dict[str, Any] = item
     name, arguments = data.get("name"), data.get(arguments_key)
     if not isinstance(name, str) or not name:
         raise CallSyntaxError('the JSON object has no text under "name"')
@@ -91,7 +91,7 @@ def _call(item: Any, arguments_key: str, texts: bool) -> ToolCall:
     extra = sorted(data.keys() - {"name", arguments_key, "type", "id"})
     if extra:
         raise CallSyntaxError(f'{name}: the key "{extra[0]}" does not belong to a call')
-    return ToolCall(name, cast("dict[str, Any]", arguments))
+    return ToolCall(name, arguments)
 
 
 def _text_arguments(name: str, text: str) -> Any:

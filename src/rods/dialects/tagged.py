@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP, TOO_LARGE
@@ -131,7 +131,7 @@ def _types(schema: object) -> set[str]:
     """The types that a schema allows; empty: any."""
     if not isinstance(schema, dict):
         return set()
-    table = cast("dict[str, Any]", schema)
+    table: dict[str, Any] = schema
     named = table.get("type") or [_TYPE_OF.get(type(v), "") for v in table.get("enum") or ()]
     parts = table.get("anyOf") or table.get("oneOf") or ()
     return ({named} if isinstance(named, str) else {*named}).union(*map(_types, parts))

@@ -9,7 +9,7 @@ imported before it is asked for, so that the core never loads torch by accident.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from rods.config import RunConfig
 from rods.engines.options import EngineOptions
@@ -43,7 +43,7 @@ def make_engine(options: EngineOptions) -> Engine:
     name = options.config.engine.name
     engine = engine_factory(name)(options)
     require("engine.name", name, engine, Engine)
-    return cast("Engine", engine)
+    return engine
 
 
 def require_trainable(config: RunConfig, engine: Engine) -> None:

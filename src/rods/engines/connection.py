@@ -96,7 +96,7 @@ class Connection:
             )
         return rows
 
-    async def complete(self, body: Mapping[str, Any], session: str) -> Mapping[str, Any]:
+    async def complete(self, body: Mapping[str, object], session: str) -> Mapping[str, Any]:
         """The first choice of a completion, with the server's own fields.
 
         Routers send requests of one session to the same replica, whose cache has it. Raises

@@ -225,7 +225,7 @@ def generation_stops(model: nn.Module) -> tuple[int, ...]:
     return ends_of(getattr(base_of(model), "generation_config", None))
 
 
-def ends_of(generation: Any) -> tuple[int, ...]:
+def ends_of(generation: object) -> tuple[int, ...]:
     """Ids that end a generation by a generation config, which may name none, one or several."""
     named: Any = getattr(generation, "eos_token_id", None)
     return tuple(int(i) for i in (named if isinstance(named, list) else [named]) if i is not None)

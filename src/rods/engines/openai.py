@@ -274,7 +274,7 @@ def make_openai(options: EngineOptions) -> OpenAIEngine:
     return OpenAIEngine(settings, options.template, options.config.rollout, options.half)
 
 
-def _finish(choice: Mapping[str, Any]) -> FinishReason | None:
+def _finish(choice: Mapping[str, object]) -> FinishReason | None:
     reason = choice.get("finish_reason")
     if reason == "stop":
         matched = choice.get("stop_reason") or choice.get("matched_stop")  # vLLM's, SGLang's
@@ -282,7 +282,7 @@ def _finish(choice: Mapping[str, Any]) -> FinishReason | None:
     return {"length": FinishReason.LENGTH, "abort": FinishReason.ABORT}.get(str(reason))
 
 
-def _sampled(choice: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def _sampled(choice: Mapping[str, object]) -> tuple[list[Any], list[Any]]:
     """Ids of the sampled tokens and log-probabilities; empty what is missing or no numbers."""
     found = choice.get("logprobs")
     named = cast("dict[str, Any]", found) if isinstance(found, dict) else {}

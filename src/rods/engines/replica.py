@@ -36,7 +36,7 @@ class _Replica:
         self._sessions: dict[int, HFSession] = {}
         self._work: set[asyncio.Task[None]] = set()
 
-    async def make(self, architecture: Any, options: dict[str, Any]) -> int:
+    async def make(self, architecture: object, options: dict[str, Any]) -> int:
         """Make the engine; weights come with the first `sync`. The number of this process."""
         self._model: Any = AutoModelForCausalLM.from_config(architecture).eval()
         self._engine = HFPolicy(self._model, threads=1, share=True, **options)

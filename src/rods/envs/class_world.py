@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from rods.abilities import InitialState
 from rods.envs.turns import named
@@ -48,7 +47,7 @@ class ToolClassWorld:
 
     def to_json(self) -> dict[str, Json]:
         """The inverse of `of`."""
-        classes = cast("list[Json]", list(self.classes))
+        classes: list[Json] = list(self.classes)
         return {CLASSES: classes, CONFIG: dict(self.initial_config), **self.more}
 
 

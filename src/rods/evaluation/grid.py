@@ -149,7 +149,11 @@ def _faults(error: ValidationError) -> str:
 
 
 def _arm(
-    path: Path, name: str, table: Mapping[str, Any], shared: Sequence[str], overrides: Sequence[str]
+    path: Path,
+    name: str,
+    table: Mapping[str, object],
+    shared: Sequence[str],
+    overrides: Sequence[str],
 ) -> Arm:
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"{path}: arm {name!r}: expected letters, digits, - and _.")
@@ -160,18 +164,18 @@ def _arm(
     return Arm(name, (*shared, *_overrides(settings), *overrides), float(times))
 
 
-def _overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _overrides(settings: Mapping[str, object], prefix: str = "") -> list[str]:
     """Nested tables as `section.key=value`."""
     found: list[str] = []
     for key, value in settings.items():
         if isinstance(value, dict):
-            found += _overrides(cast("dict[str, Any]", value), f"{prefix}{key}.")
+            found += _overrides(value, f"{prefix}{key}.")
         else:
             found.append(f"{prefix}{key}={_toml(value)}")
     return found
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """A value of a TOML file, written again in one line."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()

@@ -120,7 +120,7 @@ def t_quantile(probability: float, df: int) -> float:
     if probability < 0.5:
         return -t_quantile(1 - probability, df)
 
-    def above(x: Any) -> Any:
+    def above(x: object) -> Any:
         return betainc(df / 2, 0.5, 0, x, regularized=True) - 2 * (1 - probability)
 
     found = findroot(above, (0, 1), solver="illinois", tol=1e-24)

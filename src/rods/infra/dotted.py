@@ -97,9 +97,9 @@ def override(data: dict[str, Any], text: str) -> None:
     place[last] = value
 
 
-def _enter(place: Any, part: str, text: str) -> Any:
+def _enter(place: object, part: str, text: str) -> Any:
     if isinstance(place, list):
-        rows = cast("list[Any]", place)
+        rows: list[Any] = place
         if not part.isdigit() or int(part) >= len(rows):
             several = f"{len(rows)} stages, stages.0 to stages.{len(rows) - 1}"
             known = several if len(rows) > 1 else "one stage, stages.0"
@@ -110,16 +110,16 @@ def _enter(place: Any, part: str, text: str) -> Any:
     return cast("dict[str, Any]", place).setdefault(part, {})
 
 
-def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+def merge(into: dict[str, Any], other: Mapping[str, object]) -> None:
     """Lay nested tables over others; the other's values win."""
     for key, value in other.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
-            merge(into[key], cast("dict[str, Any]", value))
+            merge(into[key], value)
         else:
             into[key] = value
 
 
-def flat(data: Any, prefix: str = "") -> dict[str, Any]:
+def flat(data: object, prefix: str = "") -> dict[str, Any]:
     """Nested tables as one, by dotted keys; tables in a list by their place."""
     if isinstance(data, list) and data and isinstance(data[0], dict):
         data = {str(i): value for i, value in enumerate(cast("list[Any]", data))}
@@ -131,7 +131,7 @@ def flat(data: Any, prefix: str = "") -> dict[str, Any]:
     return out
 
 
-def changes(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def changes(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
     """Keys whose values differ, as `key: ours -> theirs`; a missing one is None."""
     rows = ((key, ours.get(key), theirs.get(key)) for key in sorted(ours.keys() | theirs.keys()))
     return [f"{key}: {mine} -> {other}" for key, mine, other in rows if mine != other]

@@ -355,9 +355,9 @@ def _map(inner: Reader | None, value: Any) -> Any:
     return found
 
 
-def _refuse(kind: str, _: Any) -> Any:
+def _refuse(kind: str, _: object) -> Any:
     raise NotJsonError(f"a value of type {kind}")
 
 
-def _by(inner: Reader | None, value: Any) -> Any:
+def _by(inner: Reader | None, value: object) -> Any:
     return value if inner is None or value is None else inner(value)

@@ -20,7 +20,7 @@ def ctrl_c() -> Generator[Any]:
     """The first Ctrl-C asks for a stop at a safe point and says so, the second stops at once."""
     pressed: list[int] = []
 
-    def note(number: int, _frame: Any) -> None:
+    def note(number: int, _frame: object) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)

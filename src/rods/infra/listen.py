@@ -119,6 +119,6 @@ def server(app: Any, connections: int, body: int) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(app: Any, listening: socket.socket, connections: int, body: int) -> None:
+def serve(app: object, listening: socket.socket, connections: int, body: int) -> None:
     """Answer until the program is ended."""
     asyncio.run(server(app, connections, body).serve(sockets=[listening]))

@@ -82,7 +82,7 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
             yield number, row
 
 
-def opened(value: Any, what: str) -> Any:
+def opened(value: object, what: str) -> Any:
     """A value, or the object or list of a text of JSON; `ValueError` if it only begins like one."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
@@ -92,14 +92,14 @@ def opened(value: Any, what: str) -> Any:
         raise ValueError(f"{what} is a text, but not of JSON: {fault}") from fault
 
 
-def listed(value: Any, what: str, kind: type = dict) -> list[Any]:
+def listed(value: object, what: str, kind: type = dict) -> list[Any]:
     """A list of entries of a kind; list and entries may be JSON text; empty where it is null.
 
     `datasets` keeps a `Sequence` of objects as an object of lists, which is read as one, too.
     Raises `ValueError` or `TypeError`, which name `what`.
     """
     found = opened(value, what)
-    columns = cast("dict[str, Any]", found)
+    columns: dict[str, Any] = found
     if isinstance(found, dict) and all(isinstance(c, list) for c in columns.values()):
         found = rows_of(columns, what)
     if not isinstance(found, list | None):
@@ -120,7 +120,7 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
     expected = f"expected {NAMES.get(kind, kind.__name__)}"
     if not isinstance(row, dict):
         raise error(f"{where}: {key}: {expected}, but the row is not an object: {row!r:.60}.")
-    found = cast("dict[str, Any]", row)
+    found: dict[str, Any] = row
     if key not in found:
         there = f"Its keys: {', '.join(map(repr, found))}" if found else "It has no keys"
         raise error(f"{where}: {key!r} is missing; {expected}. {there}.")
@@ -137,7 +137,7 @@ def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:
         found = lists[0] if len(lists) == 1 else found
     if not isinstance(found, list):
         raise error(f"{path}: not a list of rows. Write a list, or one object per line.")
-    return cast("list[Any]", found)
+    return found
 
 
 def _loads(text: str, where: str, error: type[RodsError], how: str = "Fix it.") -> Any:

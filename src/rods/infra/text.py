@@ -103,7 +103,7 @@ def inside(value: object) -> tuple[list[str], Iterable[object]]:
     if isinstance(value, ToolCall):
         return [value.name, *value.arguments], value.arguments.values()
     if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value)
+        items: Mapping[str, object] = value
         return [*items], items.values()
     return [], cast("list[object]", value) if isinstance(value, list) else ()
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment as OpenEnvironment
@@ -86,7 +86,7 @@ def openenv_app(
         return kind(lambda task: TextEpisode(environment, task, dialect, steps), splits)
 
     app = create_fastapi_app(
-        cast("Any", made),
+        made,
         Text,
         NewMessages,
         max_concurrent_envs=sessions,

@@ -33,7 +33,7 @@ _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 def shown(config: RunConfig) -> dict[str, Any]:
     """The settings as others may see them: no logins of addresses, no options that are secrets."""
 
-    def safe(name: str, value: Any) -> Any:
+    def safe(name: str, value: object) -> Any:
         if isinstance(value, dict):
             return {k: safe(k, v) for k, v in cast("dict[str, Any]", value).items()}
         if isinstance(value, str):
@@ -151,7 +151,7 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
     warned: set[str] = set()
     opened: dict[str, Tracker] = {}
 
-    def safely(name: str, call: Callable[[], Any]) -> Any:
+    def safely(name: str, call: Callable[[], object]) -> Any:
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - whatever a tracker does, training goes on

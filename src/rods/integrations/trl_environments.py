@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from rods.env import Environment
 from rods.errors import EnvError, TaskError
@@ -147,7 +147,7 @@ def _class(
     kind = type(
         name.replace("+", "_"), (TaskEnvironment,), {**methods, "_environment": environment}
     )
-    return cast("type[TaskEnvironment]", kind)
+    return kind
 
 
 def _method(spec: ToolSpec) -> Callable[..., str]:
@@ -171,12 +171,12 @@ def _method(spec: ToolSpec) -> Callable[..., str]:
     return tool
 
 
-def _hint(schema: Mapping[str, Any]) -> Any:
+def _hint(schema: Mapping[str, object]) -> Any:
     kind = _TYPES.get(json_type(schema), str)
     return kind | None if allows_null(schema) else kind
 
 
-def _line(schema: Mapping[str, Any]) -> str:
+def _line(schema: Mapping[str, object]) -> str:
     choices = schema.get("enum")
     text = _one_line(str(schema.get("description") or "No description."))
     return f"{text} (choices: {json.dumps(choices)})" if choices else text

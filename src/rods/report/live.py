@@ -95,7 +95,7 @@ class TrainDisplay:
             self._live.stop()
             self._live = None
 
-    def record(self, record: Mapping[str, Any]) -> None:
+    def record(self, record: Mapping[str, object]) -> None:
         """Show a record of the log: an evaluation, the start of an epoch, or a training step."""
         self._take(record)
         if record["kind"] == "step":
@@ -104,7 +104,7 @@ class TrainDisplay:
         for line in self._lines(record) if self._live is None else ():
             self._print(line)
 
-    def resume(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def resume(self, records: Iterable[Mapping[str, object]]) -> None:
         """Take over the records of the run so far, so that its counts go on; draws nothing."""
         for record in records:
             self._take(record)
@@ -160,7 +160,7 @@ class TrainDisplay:
         left = (self._total - last) * (now - since) / (last - first)
         return max(0.0, left - (self._clock() - now))
 
-    def _lines(self, record: Mapping[str, Any]) -> list[str]:
+    def _lines(self, record: Mapping[str, object]) -> list[str]:
         """Return the plain lines for a record."""
         facts, left = self._facts(), self.seconds_left()
         kind = record["kind"]
@@ -256,7 +256,7 @@ def _means(record: Mapping[str, Any]) -> str:
     return " and ".join(found) or "no trajectory is valid"
 
 
-def _schedule(row: Mapping[str, Any]) -> str:
+def _schedule(row: Mapping[str, object]) -> str:
     return (
         f"{_number(row, 'groups_queued')} groups queued, {_number(row, 'groups_in_rollout')} in "
         f"flight, {_number(row, 'staleness_mean'):.1f} updates old, "
@@ -286,7 +286,7 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _number(row: Mapping[str, Any], key: str) -> Any:
+def _number(row: Mapping[str, object], key: str) -> Any:
     """A number of a record; 0 where it was not measured."""
     return row.get(key) or 0
 

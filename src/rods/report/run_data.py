@@ -292,7 +292,7 @@ def _manifest(path: Path, notes: list[str]) -> dict[str, Json]:
         raise StoreError(f"{path}: not JSON ({error}); the run directory is damaged.") from error
     if not isinstance(data, dict):
         raise StoreError(f"{path}: expected a JSON object, got {type(data).__name__}.")
-    return cast("dict[str, Json]", data)
+    return data
 
 
 def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
@@ -330,7 +330,7 @@ def _read(kind: TypeAdapter[Row], row: Mapping[str, Any], **more: object) -> Row
     return kind.validate_python({k: v for k, v in given.items() if v is not None})
 
 
-def evaluation_of(when: str, rows: Iterable[Mapping[str, Any]]) -> EvaluationPass:
+def evaluation_of(when: str, rows: Iterable[Mapping[str, object]]) -> EvaluationPass:
     """An evaluation of this name from its records, one a task, as `evaluate_tasks` gives them."""
     return EvaluationPass(when, tuple(map(_eval_row, rows)))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -56,10 +56,10 @@ def get_reward(name: str, constants: Constants | None = None) -> Reward:
     if not callable(made):
         kind = type(made).__name__
         raise ConfigError(f"stages.reward: {name!r} is a {kind}; expected a function or a class.")
-    return cast("Reward", takes("stages.reward", name, made, "a task", "a trajectory"))
+    return takes("stages.reward", name, made, "a task", "a trajectory")
 
 
-def _made(name: str, kind: type[Any], constants: Constants) -> Any:
+def _made(name: str, kind: type[object], constants: Constants) -> Any:
     """Make a reward; raises `ConfigError` for constants that it has not or that are wrong."""
     known = list(inspect.signature(kind).parameters)
     for key in constants:

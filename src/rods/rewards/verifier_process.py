@@ -64,7 +64,7 @@ def near(wanted: Any, given: Any) -> bool:
 
 
 def serve(
-    tool: Any,
+    tool: object,
     asked_for: BinaryIO,
     answers: BinaryIO,
     current: mmap.mmap,

@@ -56,7 +56,7 @@ class ChatTemplate:
                 f"{where} has no chat template, so turns cannot be joined. Use the model's "
                 "instruction-tuned version, or put a chat_template.jinja into the model's folder."
             )
-        added = cast("Mapping[int, Any]", getattr(tokenizer, "added_tokens_decoder", {}))
+        added: Mapping[int, Any] = getattr(tokenizer, "added_tokens_decoder", {})
         special = [i for i, token in added.items() if getattr(token, "special", False)]
         self.special_ids: frozenset[int] = frozenset([*tokenizer.all_special_ids, *special])
         """Ids that mark boundaries; text of the environment can never contain them."""

@@ -28,7 +28,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypedDict, cast
+from typing import Any, NoReturn, TypedDict
 
 from rods.sandbox import lockdown, syscalls
 from rods.sandbox.editor import edit
@@ -328,7 +328,7 @@ def _is_scoped() -> bool:
 def main() -> None:
     """Lock, say so, serve."""
     control = socket.socket(fileno=os.dup(0))
-    config = cast(KeeperConfig, json.loads(sys.argv[1]))
+    config: KeeperConfig = json.loads(sys.argv[1])
     os.environ.clear()
     try:
         keeper = Keeper(control, config)

@@ -70,7 +70,7 @@ class RemoteSandbox:
         if not isinstance(found, dict):
             kind = type(found).__name__
             raise ServiceFailure(f"{self._service.where} answered {kind}, expected object", True)
-        answer = cast("dict[str, Any]", found)
+        answer: dict[str, Any] = found
         part = answer.get("run_result")
         ran = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
         ended = ran.get("status") == "Finished" and ran.get("return_code") is not None

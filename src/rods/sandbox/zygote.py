@@ -228,7 +228,7 @@ class Zygote:
 def main() -> None:
     """Load, lock, tell the pool, serve."""
     control = socket.socket(fileno=os.dup(0))
-    config = cast(ZygoteConfig, json.loads(sys.argv[1]))
+    config: ZygoteConfig = json.loads(sys.argv[1])
     try:
         lacks = lockdown.missing()
         if lacks:

@@ -9,8 +9,6 @@ never text to evaluate. BFCL's suites stand with its environment.
 
 from __future__ import annotations
 
-from typing import cast
-
 from rods.config import RunConfig
 from rods.evaluation.rules import SuiteRules
 from rods.registry import Registry, require, takes
@@ -37,4 +35,4 @@ def make_suite(name: str, config: RunConfig) -> SuiteRules:
     """
     made = takes("--suite", name, SUITES.find(name), "the configuration")(config)
     require("--suite", name, made, SuiteRules)
-    return cast("SuiteRules", made)
+    return made

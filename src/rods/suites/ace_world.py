@@ -227,7 +227,7 @@ def _failed(done: CallResult) -> bool:
     return isinstance(value, dict) and cast("dict[str, Any]", value).get("status") is False
 
 
-def _differs(wanted: Mapping[str, Mapping[str, Any]], state: Mapping[str, Any]) -> bool:
+def _differs(wanted: Mapping[str, Mapping[str, object]], state: Mapping[str, object]) -> bool:
     """Whether a class's attributes are not the wanted ones.
 
     Every compared attribute must be wanted; of an object the wanted keys are compared alone.

@@ -204,14 +204,14 @@ def _task(
     prompts: Mapping[str, str],
 ) -> Task:
     name, asked = (field(row, key, str, where, TaskError) for key in ("id", "question"))
-    classes = cast("list[str]", field(row, "involved_classes", list, where, TaskError))
+    classes: list[str] = field(row, "involved_classes", list, where, TaskError)
     unknown = [one for one in classes if one not in SAVED]
     if unknown:
         raise TaskError(
             f"{where}: involved_classes: there is no class {unknown[0]!r}; expected some of "
             f"{', '.join(SAVED)}."
         )
-    functions = cast("list[object]", field(row, "function", list, where, TaskError))
+    functions: list[object] = field(row, "function", list, where, TaskError)
     wanted = field(truth, "ground_truth", list, answered, TaskError)
     if not all(isinstance(one, dict) and len(cast("Any", one)) == 1 for one in wanted):
         raise TaskError(f"{answered}: ground_truth: expected objects of one class each.")

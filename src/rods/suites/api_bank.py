@@ -133,7 +133,7 @@ class ApiBank(SuiteRules):
         except (RaisedError, _UnfitError) as error:
             return RuleOutcome(False, f"the call fails: {str(error).partition(':')[0]}")
 
-    def _judged(self, call: ToolCall, expected: Mapping[str, Any]) -> RuleOutcome:
+    def _judged(self, call: ToolCall, expected: Mapping[str, object]) -> RuleOutcome:
         api = self._catalog.classes[call.name]
         arguments = {
             key: _fit(value, key, api["input_parameters"]) for key, value in call.arguments.items()
@@ -230,7 +230,9 @@ def _json(path: Path) -> Any:
         raise TaskError(f"{path}: not JSON: {error}.") from error
 
 
-def read_dialogue(path: Path, level: str, classes: Mapping[str, Mapping[str, Any]]) -> list[Task]:
+def read_dialogue(
+    path: Path, level: str, classes: Mapping[str, Mapping[str, object]]
+) -> list[Task]:
     """A task for each call of one file.
 
     Args:
@@ -273,7 +275,7 @@ def _row(row: object, where: str) -> _Row:
     result = field(row, "result", dict, where, TaskError)
     if "output" not in result:
         raise TaskError(f"{where}: result: expected an object with output, got {result!r:.60}.")
-    return _Row(role, "", ToolCall(name, cast("dict[str, Value]", arguments)), data)
+    return _Row(role, "", ToolCall(name, arguments), data)
 
 
 def _messages(row: _Row) -> tuple[Message, ...]:

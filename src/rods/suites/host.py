@@ -215,7 +215,7 @@ def _methods(of: object) -> list[str]:
     return [name for name in dir(of) if name[0] != "_" and callable(getattr(of, name))]
 
 
-def _real(kept: Mapping[int, Any], value: Any) -> Any:
+def _real(kept: Mapping[int, Any], value: object) -> Any:
     if isinstance(value, ObjectRef):
         return kept[value.number]
     if isinstance(value, dict):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 from rods.abilities import OwnStart, ability
 from rods.env import Environment
@@ -66,4 +65,4 @@ def _read(file: Path, env: str) -> Iterator[tuple[str, Task]]:
         if not isinstance(row, dict):
             raise TaskError(f"{where}: not an object. {HOW}")
         require_whole(row, where, TaskError)
-        yield where, stage_of(env, cast("dict[str, Json]", row))
+        yield where, stage_of(env, row)

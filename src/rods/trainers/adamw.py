@@ -147,14 +147,14 @@ class LeanAdamW(torch.optim.Optimizer):
             held.grad = None
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: object = None) -> Any:
         """Make one update; `closure` is not supported and must be None."""
         groups = [group for group in self.param_groups for _ in group["params"]]
         for parameter, held, group in zip(self._all, self.held, groups, strict=True):
             if held.grad is not None:
                 self._update(parameter, held.grad, group)
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, object]) -> None:
         state = cast("dict[str, Any]", self.state[parameter])
         if not state:
             state |= self._fresh(parameter)

@@ -14,7 +14,7 @@ import json
 import os
 import warnings
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -93,8 +93,8 @@ def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> 
             "belong to another one; model.name must be that of their run."
         ) from error
     if not merge:
-        return cast("PreTrainedModel", found.eval())
-    merged = cast("PreTrainedModel", found.merge_and_unload())
+        return found.eval()
+    merged: PreTrainedModel = found.merge_and_unload()
     return merged.requires_grad_(True).eval()  # peft had frozen them
 
 
@@ -105,7 +105,7 @@ def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
         # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
         warnings.simplefilter("ignore", FutureWarning)
         torch.manual_seed(seed)
-        made = cast("nn.Module", _peft().get_peft_model(model, config))
+        made: nn.Module = _peft().get_peft_model(model, config)
     for module in made.modules():
         if hasattr(module, "cast_input_dtype_enabled"):
             module.register_forward_pre_hook(_as_autocast)

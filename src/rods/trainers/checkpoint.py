@@ -111,14 +111,14 @@ def load_checkpoint(
         if not (folder / name).is_file():
             raise StoreError(f"{folder / name}: missing; expected a checkpoint of the trainer.")
     try:
-        state = cast("dict[str, int]", json.loads((folder / STATE).read_text(encoding="utf-8")))
+        state: dict[str, int] = json.loads((folder / STATE).read_text(encoding="utf-8"))
         saved = torch.load(folder / OPTIMIZER, map_location="cpu", weights_only=True)
         with quiet():
             _load_weights(folder, model)
         if critic is not None:
             judged = torch.load(folder / CRITIC, map_location="cpu", weights_only=True)
-            critic.load_state_dict(cast("dict[str, Any]", judged))
-        optimizer.load_state_dict(cast("dict[str, Any]", saved))
+            critic.load_state_dict(judged)
+        optimizer.load_state_dict(saved)
     except (ValueError, RuntimeError, KeyError, SafetensorError, pickle.UnpicklingError,
             EOFError, OSError) as error:  # fmt: skip
         raise StoreError(

@@ -202,7 +202,7 @@ def _trunk(policy: PreTrainedModel, rank: int, seed: int) -> PreTrainedModel:
         own = cast("PreTrainedModel", copy.deepcopy(policy.base_model))
         return own.requires_grad_(True)
     common = {id(p): p for p in cast("nn.Module", policy).parameters()}
-    whole = copy.deepcopy(policy, cast("Any", common))
+    whole = copy.deepcopy(policy, common)
     with_lora(whole, rank, seed + 1)
     return cast("PreTrainedModel", whole.base_model)
 

@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -165,14 +165,14 @@ def _from_rows(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample 
         yield _sample(ids, mask, str(row.get("task_id") or where), number)
 
 
-def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
+def encode_row(row: object, template: ChatTemplate) -> tuple[list[int], list[int]]:
     """Ids of one row of JSON and where they carry loss.
 
     Raises:
         ValueError: the row is broken; also TypeError, LookupError and AttributeError.
         PolicyError: the chat template refuses it.
     """
-    data = cast("dict[str, Any]", row if isinstance(row, dict) else {})
+    data: dict[str, Any] = row if isinstance(row, dict) else {}
     pieces, chat = data.get("pieces"), data.get("messages")
     if "turns" in data and "world" in data:
         raise ValueError(

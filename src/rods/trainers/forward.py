@@ -51,7 +51,7 @@ def token_scores(
     if model.config.model_type not in SPLIT:
         logits = token_outputs(model, micro, "logits")
         return select_scores(logits, torch.nn.Identity(), micro, entropy_gradient)
-    decoder = cast("PreTrainedModel", model.get_decoder())
+    decoder: PreTrainedModel = model.get_decoder()
     head = cast("torch.nn.Module", model.get_output_embeddings())
     states = token_outputs(decoder, micro, "last_hidden_state")
     return select_scores(states, head, micro, entropy_gradient)

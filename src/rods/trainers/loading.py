@@ -136,7 +136,7 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
     try:
         with quiet():
             found = AutoConfig.from_pretrained(source, local_files_only=local)
-            return cast("PretrainedConfig", found)
+            return found
     except (OSError, ValueError, KeyError) as error:
         raise _failed(settings.name, local, "its config.json cannot be read", error) from error
 
@@ -268,7 +268,7 @@ def _tokenizer(name: str, source: str, local: bool) -> PreTrainedTokenizerBase:
         loaded = AutoTokenizer.from_pretrained(source, local_files_only=local)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise _failed(name, local, "no tokenizer", error) from error
-    tokenizer = cast("PreTrainedTokenizerBase", loaded)
+    tokenizer: PreTrainedTokenizerBase = loaded
     if not getattr(tokenizer, "chat_template", None):
         raise PolicyError(
             f"model {name!r}: its tokenizer has no chat template; RODS needs one to join turns. "

@@ -94,7 +94,7 @@ def _converted(path: Path, folder: Path) -> Path:
     # What came from a GGUF file counts as quantized, by its config too, and transformers refuses
     # to save it: neither here nor at the end of a training.
     del cast("Any", read.config).quantization_config
-    model = cast("Any", AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16))
+    model: Any = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)
     model.load_state_dict(read.state_dict())
     ends = cast("Any", tokenizer).eos_token_id
     model.generation_config = GenerationConfig(eos_token_id=ends, bos_token_id=None)

@@ -204,7 +204,7 @@ class SftTrainer:
         """Go on from a checkpoint; see `load_checkpoint`."""
         self.step = load_checkpoint(folder, self._saved, self._optimizer)["step"]
 
-    def finish(self, folder: Path, card: Mapping[str, Any], adapter: bool = False) -> None:
+    def finish(self, folder: Path, card: Mapping[str, object], adapter: bool = False) -> None:
         """Put the trained model and its card into an existing folder, which ends the training.
 
         The card comes last: a folder with a card is complete. `adapter` writes the adapters alone,

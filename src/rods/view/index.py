@@ -160,7 +160,9 @@ class TrajectoryIndex:
         if self._filling is not None:
             self._filling.join()
 
-    def _run(self, text: str, values: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
+    def _run(
+        self, text: str, values: Mapping[str, object] | None = None
+    ) -> duckdb.DuckDBPyConnection:
         return self._db.cursor().execute(text, values or {})
 
     def _fill(self, table: str, paths: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ import inspect
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.abilities import QuestionSource, ability
 from rods.config import SynthesisSettings
@@ -94,7 +94,7 @@ def _made(
         more["options"] = WriterOptions(settings, cache, WRITERS.find("graph"))
     writer = factory(pool, environment, **more)
     require("synthesis.writer", name, writer, Writer)
-    return cast("Writer", writer)
+    return writer
 
 
 class MixedWriter(Writer):

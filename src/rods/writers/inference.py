@@ -151,7 +151,7 @@ def _texts(tools: Mapping[str, ToolSpec]) -> Iterator[str]:
     """Names of all parameters that take free text."""
     for spec in tools.values():
         for name, schema in spec.properties.items():
-            items = cast("Mapping[str, Any]", schema.get("items", {}))
+            items: Mapping[str, Any] = schema.get("items", {})
             bare = json_type(schema) in ("array", "list") and not items  # `list` without a type
             text = bare or "string" in (json_type(schema), json_type(items))
             if text and not (schema.get("enum") or items.get("enum")):

@@ -129,7 +129,7 @@ class Prototype:
 
 def prototype_of(
     classes: Sequence[str],
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     *,
     long_context: bool,
     wheel: str = "",
@@ -177,7 +177,7 @@ def _one_of_equals(random_state: Any) -> Any:
 
 
 @functools.cache
-def _functions(kind: type[Any]) -> dict[str, Function]:
+def _functions(kind: type[object]) -> dict[str, Function]:
     found: dict[str, Function] = {}
     for name, function in inspect.getmembers(kind, inspect.isfunction):
         if not name.startswith("_"):
@@ -242,7 +242,7 @@ class Apis:
             self.version[owner] = self.version.get(owner, 0) + 1
         return getattr(api, call.name)(**arguments)
 
-    def _default(self, function: str, name: str, default: Any) -> Any:
+    def _default(self, function: str, name: str, default: object) -> Any:
         # As a function's own default, one object for all calls; but of this world only.
         key = (function, name)
         if key not in self._defaults:
@@ -376,7 +376,7 @@ def _json_of_lists(result: dict[Any, Any]) -> str:
     return "{" + ", ".join(items) + "}"
 
 
-def _json_of(value: Any) -> str:
+def _json_of(value: object) -> str:
     if type(value) is list and len(value) >= _LONG:
         try:
             packed = marshal.dumps(value, 2)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from rods.dialects.base import mapped
 from rods.types import ToolCall, Value
@@ -33,7 +33,7 @@ _IGNORED = re.compile(r"[ ,./\-_*^]")
 
 def fault(
     calls: Sequence[ToolCall],
-    functions: Sequence[Mapping[str, Any]],
+    functions: Sequence[Mapping[str, object]],
     accepted: Sequence[Accepted],
     category: str,
 ) -> str:
@@ -113,7 +113,7 @@ def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any])
     return "" if right else "a value is wrong"
 
 
-def _kind_of(accepted: Sequence[Any]) -> type[Any] | None:
+def _kind_of(accepted: Sequence[object]) -> type[Any] | None:
     """Type of the first accepted value; None: they only say that it may be left out."""
     return next((type(one) for one in accepted if one != LEFT_OUT), None)
 
@@ -123,7 +123,7 @@ def _items_fit(value: Sequence[Any], inner: type[Any], accepted: Sequence[Any]) 
     for one in accepted:
         if not isinstance(one, list):
             return True
-        theirs = _kind_of(cast("list[Any]", one))
+        theirs = _kind_of(one)
         if all(type(item) is inner or type(item) is theirs for item in value):
             return True
     return False
@@ -137,13 +137,13 @@ def _object_fits(value: object, wanted: Mapping[str, Sequence[Any]]) -> bool:
     """Whether each key's value is among those that are accepted for it, and no key is missing."""
     if not isinstance(value, dict):
         return False
-    given = cast("dict[str, Any]", value)
+    given: dict[str, Any] = value
     for key, found in given.items():
         if key not in wanted or _bare(found) not in [_bare(one) for one in wanted[key]]:
             return False
     return all(key in given or LEFT_OUT in options for key, options in wanted.items())
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> Any:
     """A text without case and what is ignored; anything else as it is."""
     return _IGNORED.sub("", value).lower().replace("'", '"') if isinstance(value, str) else value

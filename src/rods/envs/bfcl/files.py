@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import task_of
@@ -60,12 +60,12 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
         if plain is not None:
             task = Task.from_json(plain, where)
         elif isinstance(row, dict) and "extra_info" in row:
-            if "interaction_kwargs" not in str(cast("Any", row["extra_info"])):
+            if "interaction_kwargs" not in str(row["extra_info"]):
                 require_no_prompts(path, row, where)
-            task = _tuning(cast("dict[str, Any]", row), where, wheel)
+            task = _tuning(row, where, wheel)
         elif isinstance(row, dict) and "question" in row:
             answers = _answers(path) if answers is None else answers
-            task = _entry(cast("dict[str, Any]", row), answers, where, wheel)
+            task = _entry(row, answers, where, wheel)
         else:
             require_no_prompts(path, row, where)
             raise TaskError(f"{where}: {_FORMS}")
@@ -82,7 +82,7 @@ def _answers(path: Path) -> dict[str, Any]:
     }
 
 
-def _entry(entry: dict[str, Any], answers: Mapping[str, Any], where: str, wheel: str) -> Task:
+def _entry(entry: dict[str, Any], answers: Mapping[str, object], where: str, wheel: str) -> Task:
     nested = ("question", "initial_config", "involved_classes", "missed_function")
     entry = {k: _plain(v, where) if k in nested else v for k, v in entry.items() if v is not None}
     name = field(entry, "id", str, where, TaskError)
@@ -108,7 +108,7 @@ def _tuning(row: dict[str, Any], where: str, wheel: str) -> Task:
     return _read(entry, _plain(kwargs.get("ground_truth"), where), where, wheel)
 
 
-def _missed(kwargs: Mapping[str, Any], name: str, where: str, wheel: str) -> dict[str, Any]:
+def _missed(kwargs: Mapping[str, object], name: str, where: str, wheel: str) -> dict[str, Any]:
     given = _plain(kwargs.get("missed_function"), where)
     if given:
         return {turn: names for turn, names in given.items() if names}
@@ -123,13 +123,13 @@ def _missed(kwargs: Mapping[str, Any], name: str, where: str, wheel: str) -> dic
     )
 
 
-def _object(row: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+def _object(row: Mapping[str, object], key: str, where: str) -> dict[str, Any]:
     """The object at a key, which may be JSON text."""
     given = {key: _plain(row[key], where)} if key in row else row
-    return cast("dict[str, Any]", field(given, key, dict, where, TaskError))
+    return field(given, key, dict, where, TaskError)
 
 
-def _plain(value: Any, where: str) -> Any:
+def _plain(value: object, where: str) -> Any:
     """A value, or what the text says that it was put into."""
     try:
         return json.loads(value) if isinstance(value, str) else value

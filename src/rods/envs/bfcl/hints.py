@@ -188,7 +188,7 @@ class _Tree:
                 return f"the nearest is {near[0]!r} {where}"
         return f"in the current folder are {quoted(names, 5)}" if names else ""
 
-    def _way(self, path: tuple[str, ...], folder: Any) -> str:
+    def _way(self, path: tuple[str, ...], folder: object) -> str:
         """How to go there, one folder at a time."""
         if "cd" not in self._offered or folder is self._here:
             return ""
@@ -215,5 +215,5 @@ def _walk(folder: Any, path: tuple[str, ...], depth: int) -> Iterator[tuple[tupl
                 yield from _walk(item, (*path, name), depth + 1)
 
 
-def _is_folder(item: Any) -> bool:
+def _is_folder(item: object) -> bool:
     return hasattr(item, "contents")

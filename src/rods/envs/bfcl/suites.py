@@ -136,13 +136,13 @@ def _answers(folder: Path, path: Path) -> dict[str, list[Json]]:
 
 
 def _task(
-    row: Mapping[str, Any], name: str, category: str, accepted: list[Json], where: str
+    row: Mapping[str, object], name: str, category: str, accepted: list[Json], where: str
 ) -> Task:
     turns = field(row, "question", list, where, TaskError)
-    functions = cast("list[Any]", field(row, "function", list, where, TaskError))
+    functions: list[Any] = field(row, "function", list, where, TaskError)
     if len(turns) != 1 or not isinstance(turns[0], list):
         raise TaskError(f"{where}: question: expected one list of messages, got {turns!r:.60}.")
-    *dialogue, last = _messages(cast("list[Any]", turns[0]), where)
+    *dialogue, last = _messages(turns[0], where)
     if last.role != "user":
         raise TaskError(
             f"{where}: question: the last message is the {last.role}'s, not the user's."
@@ -180,7 +180,7 @@ def _tool(function: object, where: str) -> Json:
     """A function's documentation in the form that the world reads."""
     schema = field(function, "parameters", dict, where, TaskError)
     try:
-        parameters = json_schema(cast("Mapping[str, Any]", schema))
+        parameters = json_schema(schema)
     except (KeyError, TypeError) as error:
         raise TaskError(
             f"{where}: function: parameters hold a type that is not known: {error}."

@@ -168,7 +168,7 @@ def masked(task: Task, rng: random.Random) -> Task:
 
 def _tool(row: dict[str, Any], names: _Names) -> dict[str, Json]:
     inner = names.parameters[row["name"]]
-    schema = cast("dict[str, Any]", row["parameters"])
+    schema: dict[str, Any] = row["parameters"]
     properties: dict[str, Json] = {
         inner[name]: value for name, value in schema["properties"].items()
     }
@@ -289,7 +289,7 @@ class FunctionCallEnvironment(Environment):
         return made
 
 
-def _environment(address: str, arguments: Mapping[str, Any]) -> Environment:
+def _environment(address: str, arguments: Mapping[str, object]) -> Environment:
     """The environment whose tasks are split; raises `ConfigError` where none is named."""
     if not address:
         raise ConfigError(

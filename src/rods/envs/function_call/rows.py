@@ -77,7 +77,7 @@ def read_row(value: object, where: str) -> tuple[list[SingleStep], list[str]]:
 def _steps(value: object) -> tuple[list[SingleStep], list[str]]:
     if not isinstance(value, dict):
         raise TypeError(f"the row is {value!r:.60}, expected an object")
-    row = cast("dict[str, Any]", value)
+    row: dict[str, Any] = value
     if row.get("answers") is not None and row.get("query") is not None:
         return [_asked(row)], []
     if row.get("answer") is not None and row.get("conversations") is not None:

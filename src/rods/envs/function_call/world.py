@@ -74,11 +74,11 @@ def tools_of(task: Task) -> tuple[ToolSpec, ...]:
         ) from error
 
 
-def _tool(row: Mapping[str, Any]) -> ToolSpec:
+def _tool(row: Mapping[str, object]) -> ToolSpec:
     name, schema = row["name"], row["parameters"]
     if not isinstance(name, str) or not isinstance(schema, dict):
         raise TypeError(f"{name!r} with parameters {schema!r:.60}")
-    return ToolSpec(name, str(row.get("description", "")), cast("dict[str, Json]", schema))
+    return ToolSpec(name, str(row.get("description", "")), schema)
 
 
 def key_of(call: ToolCall) -> str:

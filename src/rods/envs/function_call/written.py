@@ -92,7 +92,7 @@ def listed_tools(system: str) -> list[Any]:
         except ValueError:
             at = system.find("[{", at + 1)
             continue
-        return cast("list[Any]", found)
+        return found
     raise ValueError("system holds no JSON list of tools")
 
 
@@ -184,12 +184,12 @@ def schema_of(parameters: object) -> dict[str, Json]:
         parameters = {}
     if not isinstance(parameters, dict):
         raise TypeError(f"parameters are {parameters!r:.60}, expected an object")
-    table = cast("dict[str, Any]", parameters)
+    table: dict[str, Any] = parameters
     rows: dict[str, Any] = table["properties"] if _is_schema(table) else table
     if rows is table:
         required = [name for name, row in table.items() if _needed(row)]
     else:
-        listed = cast("list[Any]", table.get("required") or [])
+        listed: list[Any] = table.get("required") or []
         required = [name for name in listed if isinstance(name, str)]
     return {
         "type": "object",
@@ -209,7 +209,7 @@ def _is_schema(table: dict[str, Any]) -> bool:
 def _needed(row: object) -> bool:
     if not isinstance(row, dict):
         return True
-    entry = cast("dict[str, Any]", row)
+    entry: dict[str, Any] = row
     if isinstance(entry.get("required"), bool):
         return entry["required"]
     optional = "optional" in str(entry.get("type", "")).lower()

@@ -22,7 +22,7 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
@@ -159,13 +159,13 @@ class McpSession:
             found, cursor = [*found, *page.tools], page.next_cursor
         return {tool.name: tool for tool in found}
 
-    def _called(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    def _called(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
         # `Client.call_tool` would list all tools once more in each session.
         request = self._client.session.send_request
         return self._ask(request(types.CallToolRequest(params=params), types.CallToolResult))
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    def call(self, name: str, arguments: Mapping[str, object]) -> ToolResult:
         """What a tool gives; it failed where it raised or the server refused the request."""
         try:
             return result_of(self._called(name, arguments))
@@ -229,7 +229,7 @@ def result_of(result: types.CallToolResult) -> ToolResult:
 
 def _data(result: types.CallToolResult) -> Json:
     """The value of a result: its data, or its text as JSON, or its text."""
-    data = cast("dict[str, Json] | None", result.structured_content)
+    data: dict[str, Json] | None = result.structured_content
     if data is None:
         return _parsed("\n".join(map(_shown, result.content)))
     return data["result"] if list(data) == ["result"] else data  # SDKs wrap what is not an object

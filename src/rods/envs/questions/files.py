@@ -105,9 +105,9 @@ def read_row(value: object, where: str) -> QuestionRow:
     return QuestionRow(question.strip(), answers)
 
 
-def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
+def _parts(value: object) -> tuple[str, tuple[str, ...]]:
     if isinstance(value, list):
-        messages = cast("list[Any]", value)
+        messages: list[Any] = value
         if len(messages) < 2:
             raise ValueError(f"it is a list of {len(messages)}, a conversation has two messages")
         return _question(messages), _texts(_table(messages[1], "message 2")["ground_truth"])
@@ -129,23 +129,23 @@ def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
     return _question(asked), _texts(answer)
 
 
-def _first(row: Mapping[str, Any], *names: str) -> Any:
+def _first(row: Mapping[str, object], *names: str) -> Any:
     """The first of these that is not null."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def _table(value: Any, what: str) -> Mapping[str, Any]:
+def _table(value: object, what: str) -> Mapping[str, Any]:
     value = opened(value, what)
     if not isinstance(value, dict):
         raise TypeError(f"{what} is {_kind(value)}, expected an object")
-    return cast("dict[str, Any]", value)
+    return value
 
 
 def _kind(value: object) -> str:
     return "null" if value is None else f"{value!r:.60} ({type(value).__name__})"
 
 
-def _question(messages: Any) -> str:
+def _question(messages: object) -> str:
     """A text, or the user's messages of a conversation (`content` or `value`), maybe as JSON."""
     if isinstance(messages, str):
         found = _conversation(messages)
@@ -171,18 +171,18 @@ def _conversation(text: str) -> list[Any] | None:
         found = opened(text, "a conversation")
     except ValueError:
         return None
-    rows = cast("list[Any]", found if isinstance(found, list) else [])
+    rows: list[Any] = found if isinstance(found, list) else []
     fits = all(isinstance(row, dict) and row.keys() & {"role", "from"} for row in rows)
     return rows if rows and fits else None
 
 
-def _texts(answers: Any) -> tuple[str, ...]:
+def _texts(answers: object) -> tuple[str, ...]:
     """An answer, a list of them, or either in `value` or `target`, also as JSON text."""
     found = answers
     with contextlib.suppress(ValueError):
         found = opened(answers, "an answer")
     if isinstance(found, dict) and (found is answers or found.keys() & {"target", "value"}):
-        inner = cast("dict[str, Any]", found)
+        inner: dict[str, Any] = found
         return _texts(inner["value"] if "value" in inner else inner["target"])
     many = cast("list[Any]", answers) if isinstance(answers, list) else [answers]
     return tuple(dict.fromkeys(text for text in map(_answer, many) if text))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from rods.env import Environment
 from rods.envs.class_world import ClassTasks
@@ -56,12 +56,12 @@ class RemoteEnvironment(ClassTasks, Environment):
     def open(self, task: Task) -> RemoteWorld:
         """A world on the service; raises `TaskError` if it cannot load the task's."""
         answer = _asked(self._reset, {"task": task.to_json()})
-        opened = checked(cast("Observation", answer["observation"]))
+        opened = checked(answer["observation"])
         name, numbers = str(answer["episode_id"]), itertools.count()
 
         def send(action: Action) -> Observation:
             body = {"episode_id": name, "number": next(numbers), "action": action}
-            return checked(cast("Observation", _asked(self._step, body)["observation"]))
+            return checked(_asked(self._step, body)["observation"])
 
         return RemoteWorld(opened, send, lambda: self._end(name))
 
@@ -85,11 +85,11 @@ class RemoteEnvironment(ClassTasks, Environment):
         return split(tasks, held_out_share=held_out or 0.0)
 
 
-def _asked(service: Service, body: Any) -> dict[str, Any]:
+def _asked(service: Service, body: object) -> dict[str, Any]:
     def understand(answer: object) -> dict[str, Any]:
         if not isinstance(answer, dict):
             raise ServiceFailure(f"{service.where} answered {str(answer)[:200]!r}", False)
-        return cast("dict[str, Any]", answer)
+        return answer
 
     try:
         return service.ask(body, understand)[0]

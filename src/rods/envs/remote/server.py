@@ -115,7 +115,7 @@ class _Routes:
                     409, f"step {number} does not follow step {session.number} of this session"
                 )
             if number > session.number:
-                step = partial(session.hosted.step, cast("dict[str, Any]", action))
+                step = partial(session.hosted.step, action)
                 session.answer = await session.do(step)
                 session.number = number
             seen = session.answer
@@ -190,7 +190,7 @@ async def _body(request: Request) -> dict[str, Any]:
     found = json.loads(await request.body() or b"null")  # the guard has read it
     if not isinstance(found, dict):
         raise HTTPException(400, "expected a JSON object")
-    return cast("dict[str, Any]", found)
+    return found
 
 
 def _json(data: object) -> Response:

@@ -66,7 +66,7 @@ def load_rows(path: Path, env: str) -> list[Task]:
     return tasks
 
 
-def _task(row: Any, where: str, env: str) -> Task:
+def _task(row: object, where: str, env: str) -> Task:
     if not isinstance(row, dict):
         raise TaskError(f"{where}: not an object. Expected {', '.join(COLUMNS)}.")
     found = {str(key).lower(): value for key, value in cast("dict[Any, Any]", row).items()}
@@ -91,7 +91,7 @@ def _task(row: Any, where: str, env: str) -> Task:
     )
 
 
-def _names(value: Any, where: str) -> list[Json]:
+def _names(value: object, where: str) -> list[Json]:
     """Names of tests: a list, or the text of one."""
     try:
         return listed(value, "it", str)

@@ -26,7 +26,7 @@ class NotPlain(Exception):
     """A value of a class that only the code under test knows."""
 
 
-def plain(value: Any, depth: int = 0) -> str:
+def plain(value: object, depth: int = 0) -> str:
     """The value as Python writes it, by what it holds and not by its own `__eq__` or `__repr__`."""
     if depth > DEEPEST:
         raise NotPlain
@@ -46,7 +46,7 @@ def plain(value: Any, depth: int = 0) -> str:
     return _container(value, depth + 1)
 
 
-def _container(value: Any, depth: int) -> str:
+def _container(value: object, depth: int) -> str:
     if isinstance(value, (dict, UserDict, Mapping)):
         pairs = (plain(key, depth) + ": " + plain(value[key], depth) for key in value)
         return "{" + ", ".join(pairs) + "}"

@@ -16,7 +16,7 @@ import mmap
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from rods.errors import ConfigError, EnvError
 from rods.infra.text import require_whole
@@ -65,7 +65,7 @@ def document_of(row: object) -> Document:
     """A row as a document; raises `ValueError`, which says why it has none of the two forms."""
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, got {type(row).__name__}")
-    data = cast("Mapping[str, Any]", row)
+    data: Mapping[str, Any] = row
     name = data.get("id")
     if not isinstance(name, str | int) or isinstance(name, bool):
         raise ValueError(f"'id' is {name!r}, expected a text or a number")

@@ -15,7 +15,7 @@ class Awaiting:
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
 
-    def result(self, given: Any) -> Any:
+    def result(self, given: object) -> Any:
         """What a method gave, awaited where it can be; what it leaves running is cancelled."""
         if not inspect.isawaitable(given):
             return given

@@ -110,7 +110,7 @@ class Tool:
             raise Unfit(_unfit(error, name, value)) from error
 
 
-def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
+def tools_of(kind: type[object], hidden: Collection[str] = ()) -> dict[str, Tool]:
     """The public methods of a class, in the order of their definition (base classes first).
 
     Raises:
@@ -131,7 +131,7 @@ def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
     return found
 
 
-def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
+def _methods(kind: type[object]) -> dict[str, Callable[..., object]]:
     found: dict[str, Callable[..., object]] = {}
     for base in reversed(kind.__mro__[:-1]):
         for name, member in vars(base).items() if base is not BaseModel else ():
@@ -144,7 +144,9 @@ def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
     return found
 
 
-def _tool(kind: type[Any], name: str, function: Callable[..., object], faults: list[str]) -> Tool:
+def _tool(
+    kind: type[object], name: str, function: Callable[..., object], faults: list[str]
+) -> Tool:
     """One method as a tool; what prevents that is added to `faults`."""
     where = f"class {kind.__name__}, method {name}"
     inner = inspect.unwrap(function)
@@ -174,7 +176,7 @@ def _tool(kind: type[Any], name: str, function: Callable[..., object], faults: l
 
 
 def _parameter(
-    parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, tool: dict[str, Any]
+    parameter: inspect.Parameter, hints: Mapping[str, object], doc: Doc, tool: dict[str, Any]
 ) -> TypeAdapter[Any]:
     """Put a parameter into the schema of its tool; what reads its values.
 

@@ -122,7 +122,7 @@ def _known(made: object, name: str, here: str) -> None:
         raise TaskError(f"{here}: {what} Known: {', '.join(known) or 'none'}.")
 
 
-def _typed(kind: type[Any], name: str, value: Any, here: str) -> Any:
+def _typed(kind: type[object], name: str, value: object, here: str) -> Any:
     """The value as the class's or its constructor's hint wants it, where there is a hint."""
     try:
         hint = {**_hints(kind.__init__), **_hints(kind)}[name]
@@ -138,7 +138,7 @@ def _typed(kind: type[Any], name: str, value: Any, here: str) -> Any:
         raise TaskError(f"{here}.{at}: {fault['msg']}, got {got!r}.") from error
 
 
-def _hints(what: Any) -> dict[str, Any]:
+def _hints(what: object) -> dict[str, Any]:
     try:
         return typing.get_type_hints(what)
     except (NameError, TypeError, AttributeError):
@@ -159,7 +159,7 @@ def public(made: object) -> dict[str, Any]:
     return {name: value for name, value in attributes(made).items() if name[0] != "_"}
 
 
-def copied(made: Any) -> Any:
+def copied(made: object) -> Any:
     """A copy with containers of its own; `StateError` names an attribute that has no copy."""
     try:
         fresh = copy.deepcopy(made)
@@ -211,7 +211,7 @@ class Record(dict[str, Any]):
         return not self == other
 
 
-def plain(value: Any, where: str, home: str = "") -> Any:
+def plain(value: object, where: str, home: str = "") -> Any:
     """A value as JSON could say it: objects become dictionaries, sets sorted lists.
 
     `home` is the package of the tools: private attributes of its objects are not state.
@@ -235,7 +235,7 @@ def _guarded(read: Callable[[], Plain], where: str) -> Plain:
         raise StateError(f"{where}: it cannot be read: {shown(error)}.") from error
 
 
-def _plain(value: Any, where: str, above: tuple[int, ...], home: str) -> Any:
+def _plain(value: object, where: str, above: tuple[int, ...], home: str) -> Any:
     if value is None or type(value) in (str, bool, int):
         return value
     if isinstance(value, enum.Enum):  # a member may stand for nothing but itself
@@ -276,7 +276,7 @@ def _scalar(value: Any) -> Any:
     return float(value) if math.isfinite(value) else str(float(value))
 
 
-def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> None:
+def _expect_no_more(value: object, kinds: tuple[type[object], ...], where: str) -> None:
     """Raises `StateError` for a value of a user's class that adds attributes to a plain type."""
     base = next(kind for kind in kinds if isinstance(value, kind))
     if type(value) is base:
@@ -292,7 +292,7 @@ def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> Non
         )
 
 
-def _container(value: Any, where: str, above: tuple[int, ...], home: str) -> Any:
+def _container(value: object, where: str, above: tuple[int, ...], home: str) -> Any:
     inner = partial(_plain, above=above, home=home)
     if isinstance(value, Mapping):
         _expect_no_more(value, (dict, Mapping), where)
@@ -343,26 +343,26 @@ def package_of(value: object) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def _installed(kind: type[Any]) -> bool:
+def _installed(kind: type[object]) -> bool:
     """Whether a class is a library's: nobody here chose what of it is private."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return file.startswith(_LIBRARIES)
 
 
-def hides(kind: type[Any]) -> bool:
+def hides(kind: type[object]) -> bool:
     """Whether objects hold something in C: they are larger than their attributes."""
     slots = sum(len(_slots(base)) for base in kind.__mro__)
     room = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return kind.__basicsize__ - object.__basicsize__ > room * _POINTER or kind.__itemsize__ > 0
 
 
-def _slots(kind: type[Any]) -> list[str]:
+def _slots(kind: type[object]) -> list[str]:
     found = vars(kind).get("__slots__", ())
     names = (found,) if isinstance(found, str) else cast("tuple[str, ...]", tuple(found))
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
-def _key(key: Any, where: str) -> Any:
+def _key(key: object, where: str) -> Any:
     if isinstance(key, enum.Enum):
         key = key.value
     if isinstance(key, tuple):

@@ -148,13 +148,13 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         return full if restores else bare
 
 
-def _needed(kind: type[Any]) -> list[str]:
+def _needed(kind: type[object]) -> list[str]:
     """Names of the arguments without which no object of a class can be made."""
     found = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
     return [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
-def _try_out(kind: type[Any]) -> None:
+def _try_out(kind: type[object]) -> None:
     """Copy and read the state of a class that can be made without arguments."""
     if hides(kind):
         raise ConfigError(

@@ -143,7 +143,7 @@ def _require_ending(part: Path, path: Path) -> None:
         raise StoreError(f"{path}: this format is {form}. Let the name end in {ending}.")
 
 
-def _write_either(path: Path, ending: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write_either(path: Path, ending: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Parquet by the name's ending, else JSON lines."""
     if ending == ".parquet":
         write_rows(path, rows)
@@ -168,7 +168,7 @@ def _same(a: Path, b: Path) -> bool:
     return ours == theirs and all(_same(a / p, b / p) for p in ours if (a / p).is_file())
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], schema: Any = None) -> None:
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: object = None) -> None:
     """Write rows as Parquet."""
     arrow, parquet = pyarrow()
     parquet.write_table(arrow.Table.from_pylist(list(rows), schema), path)

@@ -141,7 +141,7 @@ def _number(path: Path) -> tuple[int, str]:
     return int(found[0]) if found else 0, path.name
 
 
-def _row(row: Mapping[str, Any], reading: LogFormat, where: str) -> list[Logged]:
+def _row(row: Mapping[str, object], reading: LogFormat, where: str) -> list[Logged]:
     task, step = _task(row, reading.task_key, where), row.get("step")
     require_whole(task, where, TaskError)
     if isinstance(step, float) and step.is_integer():
@@ -158,7 +158,7 @@ def _row(row: Mapping[str, Any], reading: LogFormat, where: str) -> list[Logged]
     return [Logged(task, _reward(v, reading, where), where, step) for v in values]
 
 
-def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
+def _task(row: Mapping[str, object], task_key: str, where: str) -> str:
     if task_key:
         return str(_column(row, (task_key,), "--task-key", where))
     named = next((key for key in TASK_KEYS if key in row), "")
@@ -170,7 +170,7 @@ def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
     return str(_column(row, TASK_KEYS, "--task-key", where))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A prompt or rewards; a list that stands there as JSON text is this list."""
     try:
         return listed(value, "it", object) if isinstance(opened(value, ""), list | dict) else value
@@ -224,7 +224,7 @@ def _progress(row: Mapping[str, Any], where: str) -> float | None:
         raise TaskError(f"{where}: not a trajectory of a run: {error}.") from error
 
 
-def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: str) -> Any:
+def _column(row: Mapping[str, object], names: Sequence[str], option: str, where: str) -> Any:
     for name in names:
         if name in row:
             return row[name]
@@ -235,7 +235,7 @@ def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: st
     )
 
 
-def _reward(value: Any, reading: LogFormat, where: str) -> float | None:
+def _reward(value: object, reading: LogFormat, where: str) -> float | None:
     low, high = reading.low, reading.high
     if value is None:
         return None

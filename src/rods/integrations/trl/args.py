@@ -117,7 +117,7 @@ def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
         raise ConfigError(f"the run gives TRL these arguments: {', '.join(wrong)}. Leave them out.")
 
 
-def require_end(config: RunConfig, given: Mapping[str, Any]) -> None:
+def require_end(config: RunConfig, given: Mapping[str, object]) -> None:
     """Refuse a training without a number of updates or of TRL's steps; raises `ConfigError`."""
     steps = given.get("max_steps", 1)
     if not isinstance(steps, int) or steps < 1:
@@ -165,7 +165,9 @@ def _of_settings(config: RunConfig, share: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any) -> dict[str, Any]:
+def start_of(
+    settings: ModelSettings, model: object, tokenizer: object, adapters: object
+) -> dict[str, Any]:
     """Arguments of TRL's trainer: what is trained, that of the settings where none is given."""
     if adapters is None and settings.lora_rank:
         adapters = lora_config(settings.lora_rank)
@@ -186,7 +188,7 @@ def require_same(config: RunConfig, args: Any) -> None:
     require_end(config, {"max_steps": args.max_steps})
 
 
-def _refuse(config: RunConfig, given: Mapping[str, Any], free: Mapping[str, Any]) -> None:
+def _refuse(config: RunConfig, given: Mapping[str, object], free: Mapping[str, object]) -> None:
     """Refuse arguments that contradict the settings; `free` are TRL's own defaults."""
     rollout, ours = config.rollout, "sampling and rewards are the run's"
     rows = rollout.k * rollout.tasks_per_step

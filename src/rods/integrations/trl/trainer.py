@@ -169,7 +169,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
 
     # -- checkpoints ------------------------------------------------------------------------
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+    def _save_checkpoint(self, model: object, trial: object) -> None:
         # Ours first: a checkpoint that TRL has finished is whole.
         if self.accelerator.is_main_process:
             folder = Path(self._get_output_dir(trial=trial))
@@ -240,7 +240,7 @@ class _Stages(TrainerCallback):
     def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
         self._trainer = trainer
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(self, args: object, state: object, control: object, **_: Any) -> None:
         self._trainer.open()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -122,7 +122,9 @@ class _Seat:
         self._key: tuple[object, ...] = ()
         self._runner: RolloutRunner | None = None
 
-    def runner(self, client: Any, version: int, temperature: float, top_p: float) -> RolloutRunner:
+    def runner(
+        self, client: object, version: int, temperature: float, top_p: float
+    ) -> RolloutRunner:
         """The runner of a policy version; its trajectories share worlds and prompts."""
         key = (version, temperature, top_p)
         if self._runner is None or key != self._key:

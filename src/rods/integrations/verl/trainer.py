@@ -125,7 +125,7 @@ class CurriculumTrainer(_PPOTrainer):
 
     # -- after the rollouts -----------------------------------------------------------------
 
-    def _balance_batch(self, batch: Any, metrics: dict[str, Any], **others: Any) -> Any:
+    def _balance_batch(self, batch: object, metrics: dict[str, Any], **others: Any) -> Any:
         return super()._balance_batch(self._judged(batch, metrics), metrics, **others)
 
     def _judged(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -239,7 +239,7 @@ class CurriculumTrainer(_PPOTrainer):
                 place[: len(row)] = torch.tensor(row)
         return found, found
 
-    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+    def _update_actor(self, batch: object, metrics: dict[str, Any]) -> Any:
         if self._ours and not self._learns:
             metrics["rods/skipped"] = 1.0
             return batch

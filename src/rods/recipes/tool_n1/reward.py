@@ -27,7 +27,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.reward import Score
 from rods.rewards.single_step import (
@@ -131,7 +131,7 @@ def agreement(calls: object, truth: Sequence[dict[str, Any]]) -> tuple[bool, boo
     """Whether the names are the wanted ones, and whether everything is."""
     if not isinstance(calls, list):
         return False, False
-    given = cast("list[Any]", calls)
+    given: list[Any] = calls
     if not all(isinstance(call, dict) and {"name", "arguments"} <= call.keys() for call in given):
         return False, False
     if not given or not truth:

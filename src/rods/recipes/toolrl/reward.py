@@ -187,7 +187,7 @@ def thought_length(text: str, length: Length, step: int) -> float:
     return min(round(len(words) / most, 2), 1.0)
 
 
-def overlap(wanted: Sequence[Any], given: Sequence[Any], refined: bool = False) -> float:
+def overlap(wanted: Sequence[object], given: Sequence[object], refined: bool = False) -> float:
     """Jaccard index of two lists as multisets; `refined`: 1 for equal lists, else 0.
 
     Raises:

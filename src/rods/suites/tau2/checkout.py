@@ -49,7 +49,7 @@ def domain(name: str) -> dict[str, Any]:
     }
 
 
-def begin(name: str, row: Mapping[str, Any]) -> int:
+def begin(name: str, row: Mapping[str, object]) -> int:
     """Make a world of a task; returns its number."""
     task, made = _task(row), _of("registry").registry.get_env_constructor(name)()
     if task.initial_state is not None:
@@ -60,7 +60,7 @@ def begin(name: str, row: Mapping[str, Any]) -> int:
     return number
 
 
-def call(number: int, name: str, arguments: Mapping[str, Any]) -> list[Any]:
+def call(number: int, name: str, arguments: Mapping[str, object]) -> list[Any]:
     """Execute a call of the agent: what it reads, and whether it failed."""
     world = _worlds[number]
     made = _of("data_model.message").ToolCall(id="1", name=name, arguments=arguments)
@@ -91,7 +91,7 @@ def replies(number: int, text: str) -> list[Any] | None:
     )
 
 
-def _replied(world: SimpleNamespace, message: Any) -> list[Any]:
+def _replied(world: SimpleNamespace, message: object) -> list[Any]:
     reply, world.state = world.user.generate_next_message(message, world.state)
     reply.validate()
     return [reply.content, world.user.is_stop(reply)]
@@ -106,7 +106,10 @@ def state(number: int) -> list[Any]:
 
 
 def score(
-    name: str, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], judge: Mapping[str, str]
+    name: str,
+    row: Mapping[str, object],
+    rows: Sequence[Mapping[str, object]],
+    judge: Mapping[str, str],
 ) -> list[str]:
     """The bases of the reward that are not met; a model judges only where all others are."""
     task = _task(row)
@@ -137,7 +140,7 @@ def _holds(messages: list[Any], asserted: Sequence[str], judge: Mapping[str, str
     return all(_unless_at_fault(lambda: verdicts(messages), lambda: verdicts([])) or [False])
 
 
-def _unless_at_fault(ask: Callable[[], Any], plain: Callable[[], object]) -> Any:
+def _unless_at_fault(ask: Callable[[], object], plain: Callable[[], object]) -> Any:
     """What a model answers; None where it fails, but not on a plain question."""
     refused = importlib.import_module("openai").OpenAIError
     try:
@@ -173,7 +176,7 @@ def _messages(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     return made
 
 
-def _task(row: Mapping[str, Any]) -> Any:
+def _task(row: Mapping[str, object]) -> Any:
     return _of("data_model.tasks").Task.model_validate(row)
 
 
@@ -181,7 +184,7 @@ def _greeting() -> Any:
     return copy.deepcopy(_of("orchestrator.orchestrator").DEFAULT_FIRST_AGENT_MESSAGE)
 
 
-def _model(server: Mapping[str, str], options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _model(server: Mapping[str, str], options: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     """Name and options by which the package reaches a server; without a name the first it lists."""
     url, name = server["url"].rstrip("/"), server["model"]
     key = os.environ.get("RODS_WRITER_KEY") or "none"

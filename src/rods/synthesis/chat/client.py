@@ -72,7 +72,7 @@ def _bounded(seconds: float) -> Any:
     transport = HTTP.HTTPTransport()
     send = transport.handle_request
 
-    def handle_request(request: Any) -> Any:
+    def handle_request(request: object) -> Any:
         response = send(request)
         content = _content(response.stream, time.monotonic() + seconds)
         more = {"headers": response.headers, "extensions": response.extensions}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.infra.database import Database
 from rods.types import Json
@@ -111,7 +111,7 @@ def find_json(text: str) -> Json | None:
     """The JSON of a text: all of it, its last fenced block, or its first to its last brace."""
     for candidate in (text, *_FENCE.findall(text)[-1:], text[text.find("{") : text.rfind("}") + 1]):
         try:
-            value = cast("Json", json.loads(candidate, strict=False))
+            value: Json = json.loads(candidate, strict=False)
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):  # also NaN, and half of a surrogate pair
             continue

@@ -156,14 +156,14 @@ def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, J
             node = cast("dict[str, Any]", node).get(part) if isinstance(node, dict) else None
         if not isinstance(node, dict) or last not in node:
             return None
-        fields = cast("dict[str, Any]", node)
+        fields: dict[str, Any] = node
         if (merged := _merged(fields[last], value)) is None:
             return None
         fields[last] = merged[0]
     return configuration
 
 
-def _merged(old: Any, new: Any) -> tuple[Any] | None:
+def _merged(old: object, new: object) -> tuple[Any] | None:
     """The new value in the old one's type, in a tuple; None where they do not fit."""
     if isinstance(old, dict) and isinstance(new, dict):
         result = dict(cast("dict[str, Any]", old))

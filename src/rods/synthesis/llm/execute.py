@@ -83,7 +83,7 @@ def fill(
         if not isinstance(inner, dict):
             problems = ["it was no JSON object with arguments"]
             continue
-        if not (problems := faults(spec, cast("Mapping[str, Json]", inner))):
+        if not (problems := faults(spec, inner)):
             call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
             last = (call, called(world, call))
             if not reports_failure(*last, usual):

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import jinja2
 
@@ -67,13 +67,13 @@ def trimmed(value: object) -> object:
     if isinstance(value, str) and len(value) > TEXT_CHARS:
         return f"{value[:TEXT_CHARS]} ... ({len(value) - TEXT_CHARS} characters left out)"
     if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
+        fields: dict[str, object] = value
         shown = {k: trimmed(v) for k, v in list(fields.items())[:ITEMS]}
         more = {"...": f"({len(fields) - ITEMS} more)"} if len(fields) > ITEMS else {}
         plain = {k: v for k, v in shown.items() if not isinstance(v, dict | list)}
         return plain | shown | more
     if isinstance(value, list):
-        items = cast("list[object]", value)
+        items: list[object] = value
         more = [f"({len(items) - ITEMS} more)"] if len(items) > ITEMS else []
         return [trimmed(item) for item in items[:ITEMS]] + more
     return value
@@ -94,7 +94,7 @@ def summary(description: str) -> str:
     return text.split(". ", 1)[0].strip().rstrip(".") + "."
 
 
-def schema(properties: Mapping[str, Any], required: Sequence[str] = ()) -> dict[str, Any]:
+def schema(properties: Mapping[str, object], required: Sequence[str] = ()) -> dict[str, Any]:
     """A JSON schema of type object, for servers that support structured output."""
     return {
         "type": "object",

@@ -75,10 +75,10 @@ def _parse(text: str) -> Json:
     if text[:1] not in _OPENING:
         return text
     with suppress(ValueError):
-        return cast("Json", json.loads(text))
+        return json.loads(text)
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
         if text[0] in "[{":  # lists are shown as Python writes them
-            return cast("Json", ast.literal_eval(text))
+            return ast.literal_eval(text)
     return text
 
 

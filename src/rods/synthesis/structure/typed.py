@@ -34,7 +34,7 @@ _FORMS = (
 """What a description speaks of, its name, and which texts are one (of dates, the calendar's)."""
 
 
-def mistyped(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+def mistyped(spec: ToolSpec, arguments: Mapping[str, object]) -> list[str]:
     """Faults in the form of these arguments, one line each; unknown names are left out."""
     properties = spec.properties
     return [
@@ -67,7 +67,7 @@ def _wanted(value: object, schema: Mapping[str, Any], name: str) -> Iterator[str
         yield from _range(value, schema, text)
 
 
-def _options(schema: Mapping[str, Any]) -> list[object]:
+def _options(schema: Mapping[str, object]) -> list[object]:
     """Return what the value may be, where that is listed; empty: anything."""
     if choices := json_choices(schema):
         return [*choices]

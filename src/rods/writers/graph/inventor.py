@@ -48,7 +48,7 @@ def records_named(name: str, description: str, live: Live) -> Records:
     """
     words = re.findall(r"[a-z]+", description.lower())
     held = set(live.held(name))
-    found = [*tables(cast("Json", dict(live.configuration)))]
+    found = [*tables(dict(live.configuration))]
     for field, records in found:
         if singular(field.rpartition("_")[2]) == thing(name).rpartition(" ")[2]:
             return records
@@ -62,7 +62,7 @@ def records_named(name: str, description: str, live: Live) -> Records:
     return next(spoken, {})
 
 
-def _counted(schema: Mapping[str, Any]) -> list[str]:
+def _counted(schema: Mapping[str, object]) -> list[str]:
     """What a number counts: `How many tickets are sold`."""
     return re.findall(r"(?:number of|how many) (\w+)", str(schema.get("description", "")).lower())
 
@@ -217,7 +217,7 @@ class Inventor(Grounder):
         finds = {first, verb_of(self._specs[tool])} & lists()["finds"]
         wanted = finds or not (new or named or last in lists()["written"])
         if last in lists()["searches"] and wanted:
-            state = leaves(cast("Json", dict(live.configuration)))
+            state = leaves(dict(live.configuration))
             named = [v.value for v in state if field_of(v.path) in ("name", "title", "subject")]
             return word_of({"": named}, rng)
         found = listed("texts", name)
@@ -254,7 +254,7 @@ class Inventor(Grounder):
         return [value for value in self._live.held(name) if value not in apart]
 
     def _tables(self) -> Iterator[tuple[str, Records]]:
-        return tables(cast("Json", dict(self._live.configuration)))
+        return tables(dict(self._live.configuration))
 
     def _new(self, tool: str, what: str) -> str:
         """A name or an address of somebody or something that is not there yet."""
@@ -297,7 +297,7 @@ class Inventor(Grounder):
     def _day(self, held: Iterable[str]) -> str:
         """A day that the state holds, or one soon after the latest."""
         days = sorted({day for day in held if _DATE.fullmatch(day)})
-        state = leaves(cast("Json", dict(self._live.configuration)))
+        state = leaves(dict(self._live.configuration))
         every = sorted(str(leaf.value) for leaf in state if _DATE.fullmatch(str(leaf.value)))
         if days and self._rng.random() < KNOWN_DAY:
             return str(self._of_the_matter({day: {} for day in days}))

@@ -14,7 +14,7 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, stage_world
 from rods.synthesis.structure.words import noun, order_of, thing, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
-from rods.types import Json, ToolCall, json_choices, json_type
+from rods.types import ToolCall, json_choices, json_type
 from rods.writers.graph.fresh import lists
 from rods.writers.graph.ground import PASSING
 from rods.writers.graph.inventor import Inventor
@@ -124,7 +124,7 @@ class ScratchWalk(Walk):
 
     def _state(self) -> dict[object, Scalar]:
         """Every value of the state by its place, without what counts."""
-        found = leaves(cast("Json", dict(self._world.public_state())))
+        found = leaves(dict(self._world.public_state()))
         counts = lists()["counts"]
         return {v.path: v.value for v in found if not counts & {*noun(field_of(v.path)).split()}}
 

@@ -127,7 +127,7 @@ def argument_map(value: Value, function: str, name: str, domains: Domains, leaf:
             )
             for k, v in value.items()
         }
-    return cast("Value", leaf(domains.parameter(function, name), value))
+    return leaf(domains.parameter(function, name), value)
 
 
 def call_map(call: ToolCall, domains: Domains, leaf: LeafMap) -> ToolCall:

@@ -68,7 +68,7 @@ class _Draft:
         self.rest: _Phrases = {}  # What the sentence has no place for
         self.bare: set[str] = set()  # A name tells what they are: `taught by Rosa`
 
-    def add(self, name: str, schema: Mapping[str, Any]) -> None:
+    def add(self, name: str, schema: Mapping[str, object]) -> None:
         """Find the place of one argument."""
         base, about, slot = self.base, about_of(schema), f"{{{name}}}"
         what, unit = noun_phrase(name, schema, base)
@@ -201,7 +201,7 @@ class _Draft:
             return False
         return True
 
-    def _append(self, name: str, what: str, form: str, schema: Mapping[str, Any]) -> None:
+    def _append(self, name: str, what: str, form: str, schema: Mapping[str, object]) -> None:
         """Say an argument behind its owner or behind the clause."""
         base, slot, on = self.base, f"{{{name}}}", preposition(what, schema)
         near = owner(schema, base) if name in self.required and not on else None

@@ -21,12 +21,12 @@ _P = patterns("writers", "templates", "described.toml")
 _GIVEN = _P["given"].pattern
 
 
-def moments(schema: Mapping[str, Any]) -> set[str]:
+def moments(schema: Mapping[str, object]) -> set[str]:
     """Whether a text is a day or a time of day."""
     return {*re.findall("YYYY|HH:MM", str(schema.get("description", "")))}
 
 
-def noun_phrase(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str]:
+def noun_phrase(name: str, schema: Mapping[str, object], base: str) -> tuple[str, str]:
     """What an argument is called, and its unit: `code` of `Cancel a booking` is a `booking`."""
     about, kind = about_of(schema), json_type(schema)
     if kind in ("integer", "number") and (measured := _measured(name, schema, base)):
@@ -67,7 +67,7 @@ def noun_phrase(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, s
     return noun(name) if coded else what, ""
 
 
-def _measured(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str] | None:
+def _measured(name: str, schema: Mapping[str, object], base: str) -> tuple[str, str] | None:
     """What a number counts, or what it measures in which unit."""
     if counted := _P["counted"].match(about_of(schema)):
         last = counted[1].split()[-1]  # extra nights
@@ -91,14 +91,14 @@ def _measured(name: str, schema: Mapping[str, Any], base: str) -> tuple[str, str
     return None
 
 
-def owner(schema: Mapping[str, Any], base: str) -> re.Match[str] | None:
+def owner(schema: Mapping[str, object], base: str) -> re.Match[str] | None:
     """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
     of = re.search(r" of (?:the|an?) (\w+)$", about_of(schema))
     whole = _P["whole"].pattern
     return re.search(rf"\ban? (?:\w+ )?{of[1]}(?! with\b| called\b|'){whole}", base) if of else None
 
 
-def value_phrase(name: str, what: str, unit: str, schema: Mapping[str, Any], found: str) -> str:
+def value_phrase(name: str, what: str, unit: str, schema: Mapping[str, object], found: str) -> str:
     """The noun phrase around a value, whose place in the sentence holds `found`."""
     kind, about = json_type(schema), about_of(schema)
     number, one = kind in ("integer", "number"), "an" if what[:1] in "aeiou" else "a"
@@ -129,7 +129,7 @@ def value_phrase(name: str, what: str, unit: str, schema: Mapping[str, Any], fou
     return f"the {{}} {what}" if adjective else f"the {what} {{}}"
 
 
-def preposition(what: str, schema: Mapping[str, Any]) -> str:
+def preposition(what: str, schema: Mapping[str, object]) -> str:
     """What stands before a day or a time alone; empty before all else."""
     text = str(schema.get("description", ""))
     if "YYYY" in text and (_P["day"].match(about_of(schema)) or what in ("day", "date")):
@@ -137,6 +137,6 @@ def preposition(what: str, schema: Mapping[str, Any]) -> str:
     return _WHEN.get(what, "at" if "HH:MM" in text else "") if json_type(schema) == "string" else ""
 
 
-def about_of(schema: Mapping[str, Any]) -> str:
+def about_of(schema: Mapping[str, object]) -> str:
     """The first sentence of a parameter's description, in lower case."""
     return re.split(r"[.,;:(]", str(schema.get("description", "")))[0].strip().lower()

@@ -253,7 +253,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> tuple[Sequence[str
     return openers, verbs
 
 
-def _with_tuples(value: Any) -> Any:
+def _with_tuples(value: object) -> Any:
     """Plain data with tuples for its lists."""
     if isinstance(value, dict):
         return {k: _with_tuples(v) for k, v in cast("dict[str, Any]", value).items()}
