@@ -22,7 +22,11 @@ STEP: dict[str, Any] = {
 }  # fmt: skip
 EVAL: dict[str, Any] = {
     "kind": "eval", "step": 4, "when": "after",
-    "rows": [{"progress": 0.25, "solved": True, "id": "a"}, {"progress": 0.75, "solved": False}],
+    "rows": [
+        {"set": "original", "greedy_progress": [0.25], "progress": [0.0, 1.0], "invalid": 1},
+        {"set": "original", "greedy_progress": [0.75], "progress": [], "invalid": 0},
+        {"set": "variant", "greedy_progress": [1.0], "solved": [True, False], "task_id": "a"},
+    ],
 }  # fmt: skip
 
 
@@ -33,8 +37,15 @@ def run_in(folder: Path, *names: str) -> RunDirectory:
 
 
 def test_all_numbers_of_a_record_go_out() -> None:
+    """Rows of an evaluation hold a list of samples for each number."""
     assert figures_of(STEP) == {"step/reward_mean": 0.5, "step/regions/hard": 2.0, "step/ok": 1.0}
-    assert figures_of(EVAL) == {"eval/progress": 0.5, "eval/solved": 0.5}
+    assert figures_of(EVAL) == {
+        "eval/original/greedy_progress": 0.5,
+        "eval/original/progress": 0.5,
+        "eval/original/invalid": 0.5,
+        "eval/variant/greedy_progress": 1.0,
+        "eval/variant/solved": 0.5,
+    }
 
 
 class Calls:

@@ -192,19 +192,24 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
 
 
 def figures_of(record: Mapping[str, Json]) -> dict[str, float]:
-    """All numbers of a record, as `kind/name/part`; of rows their means, whatever is a number."""
+    """All numbers of a record, as `kind/name/part`; of rows, means by `kind/set/name`."""
     kind = str(record.get("kind", "run"))
     skipped = ("kind", "step", "rows")
     found = _flat({k: v for k, v in record.items() if k not in skipped}, kind)
-    rows = [_flat(row, kind) for row in cast("list[Json]", record.get("rows") or [])]
-    for name in rows[0] if rows else ():
-        found[name] = fmean(row[name] for row in rows if name in row)
-    return found
+    means: dict[str, list[float]] = {}
+    for row in cast("list[dict[str, Json]]", record.get("rows") or []):
+        # Original tasks and variants are different measurements, so they share no mean.
+        for name, value in _flat(row, f"{kind}/{row['set']}" if "set" in row else kind).items():
+            means.setdefault(name, []).append(value)
+    return found | {name: fmean(values) for name, values in means.items()}
 
 
 def _flat(value: Json, name: str) -> dict[str, float]:
     if isinstance(value, bool | int | float):
         return {name: float(value)}
+    if isinstance(value, list):  # a task's samples
+        numbers = [float(v) for v in value if isinstance(v, bool | int | float)]
+        return {name: fmean(numbers)} if numbers else {}
     if isinstance(value, dict):
         return {
             k: v for key, part in value.items() for k, v in _flat(part, f"{name}/{key}").items()
