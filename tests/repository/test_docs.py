@@ -291,7 +291,7 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
 
 
 def test_reasons_of_writing_are_explained_in_the_words_that_commands_print() -> None:
-    page = (ROOT / "docs" / "guides" / "gates.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "gates.md").read_text(encoding="utf-8")
     section = page.partition("## Why candidates are rejected")[2]
     explained = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", section, re.M)))
     assert len(explained) > 5 and not {*explained} - {*reasons().values()}

@@ -30,13 +30,11 @@ from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDES = ROOT / "docs" / "guides"
-GUIDE, TASKS, CLASSES, COLD, USE, MCP_GUIDE, COMPARE, VERL = (
+GUIDE, TASKS, COLD, USE, MCP_GUIDE, COMPARE, VERL = (
     GUIDES / f"{name}.md"
-    for name in (
-        "tools", "tasks", "tool-classes", "cold-start", "use-the-model", "mcp",
-        "compare", "verl",
-    )
-)  # fmt: skip
+    for name in ("tools", "tasks", "cold-start", "use-the-model", "mcp", "compare", "verl")
+)
+CLASSES = ROOT / "docs" / "reference" / "tool-classes.md"
 EXAMPLE = ROOT / "examples" / "library_loans"
 MCP = ROOT / "examples" / "mcp_notes"
 

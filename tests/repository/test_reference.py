@@ -407,7 +407,7 @@ def names_of(name: str) -> dict[str, Any]:
 
 
 def test_the_reward_of_the_guide_gives_a_score() -> None:
-    thrifty = names_of("guides/stages.md")["thrifty"]
+    thrifty = names_of("guides/rewards.md")["thrifty"]
     task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
     right = score(thrifty, task, play(task, script("[add(amount=2)]", "Done.")))
     extra = score(thrifty, task, play(task, script("[add(amount=2), total()]", "Done.")))
@@ -436,7 +436,9 @@ def test_the_loop_of_the_guide_trains(tmp_path: Path, monkeypatch: pytest.Monkey
         assert run.curriculum.epoch == 0
 
 
-@pytest.mark.parametrize("name", ["guides/stages.md", "reference/host-settings.md"])
+@pytest.mark.parametrize(
+    "name", ["guides/rewards.md", "guides/stages.md", "reference/host-settings.md"]
+)
 def test_pages_name_an_own_reward_for_every_stage(name: str) -> None:
     """A reader who copies one option would train the other stages on something else."""
     text = (DOCS / name).read_text(encoding="utf-8")

@@ -67,6 +67,21 @@ def test_guides_are_few_and_have_one_title_in_the_navigation_and_on_the_page() -
     assert sorted(pages) == [path.name for path in GUIDES]
 
 
+QUESTIONS = [
+    ("models", "model"), ("tools", "your own tools"), ("rewards", "your own reward"),
+    ("evaluate", "evaluate"), ("resume", "resume and reproduce"), ("track", "track and compare"),
+    ("llm-writer", "language model as writer"), ("trl", "inside TRL"), ("verl", "inside verl"),
+    ("many-machines", "other machines"), ("troubleshooting", "troubleshoot"),
+]  # fmt: skip
+"""What readers look for in the list of guides, and words of the title that answers it."""
+
+
+@pytest.mark.parametrize(("name", "words"), QUESTIONS)
+def test_each_question_of_readers_has_a_guide_of_its_own(name: str, words: str) -> None:
+    first = (ROOT / "docs/guides" / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0]
+    assert words.lower() in first.lower()
+
+
 WHOLE = {"other-trainers"}
 """Two of its three parts are whole programs."""
 

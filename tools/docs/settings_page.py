@@ -37,7 +37,7 @@ terminal, `rods settings NAME` prints a section or a setting.
 The first default is that of the program. If the recipe `rods` sets another value, it follows:
 `small` is what `rods train` uses, and `full` is the paper's size. `rods settings --recipe NAME`
 prints the values of another recipe. The pages of the [recipes](../recipes/index.md) have the
-constants of their rewards. A guide to an environment, such as [answers](../guides/answers.md),
+constants of their rewards. A guide to an environment, such as [questions](../recipes/questions.md),
 has its keys of `env.options`.
 """
 OWN = ", or your own `module:attribute` or `FILE.py:attribute`"

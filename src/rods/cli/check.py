@@ -102,7 +102,7 @@ def _read_as(tool: str, field: str, count: int, calls: int) -> str:
         return f"{what}: every call of {tool} in the tasks has it."
     what = f"in {count} of {calls} calls of {tool}, the field {field!r} sounds like a failure"
     variants = "A variant makes such a call only where its seed task does"
-    return f"{what}. {variants} (docs/guides/tool-classes.md)."
+    return f"{what}. {variants} (docs/reference/tool-classes.md)."
 
 
 def _numbers(tasks: Sequence[Task], files: Sequence[Path]) -> Mapping[str, int]:

@@ -53,7 +53,7 @@ def swap(variant: Task, turn: int, index: int, **values: Value) -> Task:
 
 def test_gates_are_asked_in_order_and_the_guide_names_each() -> None:
     assert " ".join(GATES) == ORDER
-    page = (ROOT / "docs/guides/gates.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/gates.md").read_text(encoding="utf-8")
     assert [name for name in GATES if f"`{name}`" not in page] == []
 
 

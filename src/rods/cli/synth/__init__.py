@@ -340,7 +340,7 @@ def _make(
     if not keep:
         why = "see the table"
         if 2 * counted.rejected["gate", "novelty"] > counted.tried:
-            why = "nothing in these tasks varies (docs/guides/tool-classes.md)"
+            why = "nothing in these tasks varies (docs/reference/tool-classes.md)"
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
     if uncalled := never_called(tried, collection.accepted):
         common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")
