@@ -112,6 +112,17 @@ def test_metrics_of_the_page_are_logged() -> None:
     assert not [n for n in named if not re.search(rf'"{n}"|^    {n}:|^    {n} =', text, re.M)]
 
 
+def test_each_metric_of_the_page_has_a_normal_range() -> None:
+    """Each table has the column, and no cell of it is empty."""
+    rows = [
+        line.strip("| ").split(" | ") for line in page("metrics").splitlines() if line[:1] == "|"
+    ]
+    heads = [row for row in rows if row[0].startswith("metric")]
+    values = [row for row in rows if row[0].startswith("`")]
+    assert len(heads) == 4 and {row[-1] for row in heads} == {"what is normal"}
+    assert len(values) > 55 and not [row for row in values if len(row) != 3 or len(row[2]) < 1]
+
+
 def test_each_curve_of_the_report_is_explained() -> None:
     curves = tomllib.loads((SOURCE / "report" / "curves.toml").read_text(encoding="utf-8"))
     charts = [chart for name in ("learning", "tool", "schedule") for chart in curves[name]]
