@@ -791,7 +791,7 @@ def test_a_page_has_contents_and_a_glossary_of_its_words(built: str) -> None:
         f"#{name}" for name in heads
     ]
     words = [word.strip() for word in page.words]
-    for term in ("progress", "boundary", "retired", "judgements"):
+    for term in ("progress", "boundary", "retired", "judgement"):
         assert term in words, term
     assert 'document.createElement("abbr")' in built
 

@@ -226,6 +226,27 @@ def test_pages_are_plain() -> None:
         assert not [word for word in found if not booked or "room" not in word.lower()], path
 
 
+PICTURES = [*(ROOT / "docs").rglob("*.svg"), *(SOURCE / "recipes").rglob("*.svg")]
+UNACCEPTED = re.compile(
+    r"(?:candidates?|variants?)(?: that| which)?(?: must)? pass(?:es|ed)?\b"
+    r"|\bmust pass\b|\ball conversations\b"
+)
+"""Gates accept or reject a candidate; what a rollout leaves is a trajectory."""
+SPOKEN_OF = re.compile(r"^#+ .*\b(?:say|says|said|tell|tells|told)\b.*$", re.M)
+"""Headings: a page, a program or a person states or reports."""
+
+
+def test_pages_and_pictures_have_accepted_variants_and_headings_that_state() -> None:
+    texts = [prose(path) for path in PAGES]
+    texts += [" ".join(re.findall(r">([^<>]+)<", p.read_text("utf-8"))) for p in PICTURES]
+    assert len(PICTURES) > 10
+    assert not [words for text in texts for words in UNACCEPTED.findall(text)]
+    assert not [line for text in texts for line in SPOKEN_OF.findall(text)]
+    assert UNACCEPTED.search("candidates that pass every check") and SPOKEN_OF.search(
+        "## Who says?"
+    )
+
+
 def test_help_and_settings_are_plain() -> None:
     texts = [*helps(), *settings(RunConfig)]
     assert len(texts) > 250

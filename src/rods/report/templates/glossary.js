@@ -4,16 +4,19 @@
   const words = new Map([...document.querySelectorAll("dl.glossary div")].map((row) =>
     [row.querySelector("dt").textContent.toLowerCase(), row.querySelector("dd").textContent]));
   const longest = [...words.keys()].sort((a, b) => b.length - a.length);
-  const pattern = new RegExp(`(?<![\\w.-])(${longest.join("|")})(?![\\w-])`, "i");
+  // Of each word also the plural, which has the same meaning.
+  const forms = longest.map((word) => word.replace(/y$/, "(?:y|ies)")).join("|");
+  const pattern = new RegExp(`(?<![\\w.-])(${forms})s?(?![\\w-])`, "i");
   const blocks = "p.lead, p.foot, figcaption, .tile span, .tile small, dl.identity dt, table.results thead th";
 
   function explain(node, left) {
     const found = pattern.exec(node.data);
     if (!found) return;
     const start = node.splitText(found.index), rest = start.splitText(found[0].length);
-    if (left.delete(found[0].toLowerCase())) {
+    const word = found[1].toLowerCase().replace(/ies$/, "y");
+    if (left.delete(word)) {
       const mark = document.createElement("abbr");
-      mark.title = words.get(found[0].toLowerCase());
+      mark.title = words.get(word);
       mark.textContent = found[0];
       start.replaceWith(mark);
     }
