@@ -120,6 +120,12 @@ def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
     assert f"{setup}'.[train,dev]' && .venv/bin/python -m pytest\n" in README
 
 
+def test_a_version_of_the_changelog_fits_on_a_screen() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.split(r"^## ", text, flags=re.M)[1:]
+    assert versions and all(len(version.splitlines()) <= 40 for version in versions)
+
+
 @functools.cache
 def program() -> Any:
     """The program's verbs, which take a while to make."""

@@ -150,7 +150,7 @@ def test_messages_say_it_in_usual_words() -> None:
 
 ROOT = SOURCE.parents[1]
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md")),
     *GUIDES,
     *sorted((SOURCE / "recipes").glob("*/README.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
@@ -224,6 +224,13 @@ def test_pages_are_plain() -> None:
         found = faults(prose(path))
         booked = path.name in BOOKED
         assert not [word for word in found if not booked or "room" not in word.lower()], path
+
+
+def test_the_results_of_the_readme_are_a_table_and_three_sentences() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("\n## Results\n")[2].partition("\n## ")[0]
+    assert section.count("\n| ") > 4 and len([*filter(None, sentences(section))]) == 3
+    assert not faults(section)
 
 
 PICTURES = [*(ROOT / "docs").rglob("*.svg"), *(SOURCE / "recipes").rglob("*.svg")]
@@ -334,9 +341,7 @@ def test_an_opening_is_found(tmp_path: Path) -> None:
 # -- what user pages leave to docs/research ------------------------------------------------------
 
 USER_PAGES = [
-    path
-    for path in [*PAGES, ROOT / "CHANGELOG.md"]
-    if not {"research", "developers"} & {*path.relative_to(ROOT).parts}
+    path for path in PAGES if not {"research", "developers"} & {*path.relative_to(ROOT).parts}
 ]
 RANGE = re.compile(r"\| [\d.]+(?: %)? to [\d.]+(?: %)? (?=\|)")
 
