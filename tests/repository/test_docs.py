@@ -29,7 +29,7 @@ PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
 SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
 EXAMPLES = {
-    "FILE.py", "a.py", "desk.py", "./desk.py", "hotel.py", "./hotel.py", "rewards.py",
+    "FILE.py", "a.py", "desk.py", "./desk.py", "rewards.py",
     "my_writer.py", "my_engine.py", "./tools.py",
 }  # fmt: skip
 """Names of files that only stand for any."""
@@ -213,7 +213,7 @@ def test_python_of_the_first_pages_works_and_keeps_the_profile_s_rate(
     assert configs[0].train.lr == load_config("torl").train.lr
 
 
-HOTEL = next(b.text for b in blocks_of(ROOT / "README.md") if "class Hotel" in b.text)
+DESK = next(b.text for b in blocks_of(ROOT / "README.md") if "class Desk" in b.text)
 """README's class."""
 
 
@@ -221,7 +221,7 @@ HOTEL = next(b.text for b in blocks_of(ROOT / "README.md") if "class Hotel" in b
 def test_the_readme_s_class_and_task_pass_the_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "hotel.py").write_text(HOTEL)
+    (tmp_path / "desk.py").write_text(DESK)
     row, other = re.findall(r"^    (\{.*\})$", README, re.M)
     (tmp_path / "tasks.jsonl").write_text(f"{row}\n{other}\n")
     [command] = re.findall(r"^    rods (check --env.name .*)$", README, re.M)
@@ -261,7 +261,7 @@ def test_ids_in_docstrings_are_those_of_no_task() -> None:
     """As `docs/guides/tasks.md` advises: a value in a description counts as known."""
     guides, project = ROOT / "docs" / "guides", SOURCE / "cli" / "project"
     for code, tasks in (
-        (HOTEL, README.partition("Write one per line of")[2]),
+        (DESK, README.partition("Write one per line of")[2]),
         ((guides / "tools.md").read_text("utf-8"), (guides / "tasks.md").read_text("utf-8")),
         (
             (project / "tools.py.tpl").read_text("utf-8"),
@@ -277,7 +277,7 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They have no provenance: each is its own scenario."""
-    (tmp_path / "hotel.py").write_text(HOTEL)
+    (tmp_path / "desk.py").write_text(DESK)
     row, _ = re.findall(r"^    (\{.*\})$", README, re.M)
     rooms = ", ".join(f'"R-{number}": {{}}' for number in range(3, 11))
     world = row.replace('"rooms": {"R-3": {}}', f'"rooms": {{{rooms}}}')
@@ -285,7 +285,7 @@ def test_eight_tasks_as_the_readme_writes_them_can_be_varied_and_trained_on(
             for n in range(3, 11)]  # fmt: skip
     (tmp_path / "tasks.jsonl").write_text("\n".join(rows))
     monkeypatch.chdir(tmp_path)
-    words = ["--env.name", "./hotel.py:hotel", "--env.tasks", "tasks.jsonl"]
+    words = ["--env.name", "./desk.py:desk", "--env.tasks", "tasks.jsonl"]
     writer = ["--synthesis.writer", "graph"]
     assert rods("synth", *words, *writer, "--n", "2", "--out", "v", monkeypatch=monkeypatch) == 0
     made = list(read_tasks(tmp_path / "v"))

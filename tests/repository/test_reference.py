@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields
 from inspect import isfunction, signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -349,6 +349,17 @@ def test_types_in_signatures_have_an_entry() -> None:
     shown += [entry for text in api() for _, entry, _ in SHOWN.findall(text)]
     named = set(re.findall(r"\b[A-Z][A-Za-z]+\b(?<!Error)", "\n".join(shown)))
     assert len(named & entered) > 20 and named - entered <= WITHOUT_ENTRY
+
+
+def test_short_names_of_types_are_those_of_the_code() -> None:
+    table = page("api/types").partition("## Short names of types")[2]
+    rows = re.findall(r"^\| (`.+`) \| `([\w.]+)` \| (.+) \|$", table, re.M)
+    assert len(rows) > 10
+    for names, module, meaning in rows:
+        for name in re.findall(r"\w+", names):
+            values = get_args(getattr(importlib.import_module(module), name))
+            if values and isinstance(values[0], str):
+                assert re.findall(r"`(\w+)`", meaning) == [v for v in values if v]
 
 
 def test_a_page_of_the_api_is_short() -> None:
