@@ -35,7 +35,7 @@ from rods.evaluation.grid import (
     _File,  # pyright: ignore[reportPrivateUsage]
 )
 from rods.evaluation.suite import row_of
-from rods.infra.checkpoints import LATEST
+from rods.infra.checkpoints import LATEST, MARK
 from rods.infra.dotted import flat
 from rods.infra.files import LineLog
 from rods.policy import Engine
@@ -155,6 +155,9 @@ def test_exit_codes_are_those_of_the_program() -> None:
 def test_files_of_a_run_are_those_that_are_written(tmp_path: Path) -> None:
     text = page("run-folder")
     assert {MANIFEST, METRICS, f"checkpoint/{LATEST}", "report.html"} <= set(first_cells(text))
+    loop = (SOURCE / "loop.py").read_text(encoding="utf-8")
+    saved = re.findall(r'folder / "([\w.]+)"', loop) + [MARK]
+    assert len(saved) > 2 and not [name for name in saved if not re.search(rf"`[^`]*{name}", text)]
     kinds = set(re.findall(r"^\* `(\w+)`:", text, re.M))
     sources = (SOURCE / "records.py", SOURCE / "loop.py")
     logged = "\n".join(path.read_text(encoding="utf-8") for path in sources)
