@@ -156,7 +156,7 @@ def test_files_of_a_run_are_those_that_are_written(tmp_path: Path) -> None:
     text = page("run-folder")
     assert {MANIFEST, METRICS, f"checkpoint/{LATEST}", "report.html"} <= set(first_cells(text))
     loop = (SOURCE / "loop.py").read_text(encoding="utf-8")
-    saved = re.findall(r'folder / "([\w.]+)"', loop) + [MARK]
+    saved = [MARK, *re.findall(r'folder / "([\w.]+)"', loop)]
     assert len(saved) > 2 and not [name for name in saved if not re.search(rf"`[^`]*{name}", text)]
     kinds = set(re.findall(r"^\* `(\w+)`:", text, re.M))
     sources = (SOURCE / "records.py", SOURCE / "loop.py")

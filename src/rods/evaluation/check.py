@@ -29,6 +29,7 @@ from rods.env import AnswerJudge, Environment, TurnVerdict, called
 from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
 from rods.infra.interrupt import shown
+from rods.rewards.answers import judge_of
 from rods.synthesis.structure.trace import all_tools, failure_fields, flattened
 from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM, Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -290,8 +291,9 @@ def _answer(task: Task, environment: Environment) -> Iterator[Finding]:
     answer = task.world.get("answer")
     with closing(environment.open(task)) as world:
         if isinstance(world, AnswerJudge) and isinstance(answer, str):
-            text = f"<answer>\\boxed{{{answer}}}</answer>"
-            if not world.judge_answer(text):
+            # A judge of texts compares what a tag holds to the letter, box included.
+            held = answer if judge_of(task) == "text" else f"\\boxed{{{answer}}}"
+            if not world.judge_answer(f"<answer>{held}</answer>"):
                 what = f"its judge does not accept its own answer {answer!r}"
                 yield TaskFault.UNREACHABLE, 0, what
     if (source := ability(environment, QuestionSource)) and (problem := source.replay(task)):

@@ -31,6 +31,7 @@ from rods.rewards.answers import leniently
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from rollout_cases import TEMPLATE, play, read_by_policy, script
+from verbs import rods
 
 TASK = Task("search", "hops-1", (Turn("Which river?"),), {"answer": "Lake Sarn", "aliases": ["X"]})
 
@@ -250,6 +251,21 @@ def test_the_page_runs() -> None:
     assert blocks
     for _, code in blocks:
         exec(compile(textwrap.dedent(code), "search.md", "exec"), {})
+
+
+@pytest.mark.slow
+def test_the_files_of_the_page_pass_the_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "guides" / "search.md").read_text(encoding="utf-8")
+    questions, corpus = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "questions.jsonl").write_text(questions)
+    (tmp_path / "corpus.jsonl").write_text(corpus)
+    [command] = re.findall(r"^    rods (check .*)$", page, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    assert rods(*command.split(), monkeypatch=monkeypatch) == 0
+    assert "2 tasks, 0 calls" in (shown := " ".join(capsys.readouterr().out.split()))
+    assert "unreachable 0, unstable 0" in shown
 
 
 # -- the inline dialect --------------------------------------------------------------------------
