@@ -242,7 +242,7 @@ def tear(run: Run, _: random.Random) -> str | None:
     if not lines:
         return None
     os.truncate(log, sum(map(len, lines)) - len(lines[-1]) // 2 - 1)
-    return r"metrics\.jsonl: .*(the last line was torn|knew is lost)"
+    return r"metrics\.jsonl: .*(the last one was torn|knew is lost)"
 
 
 def garble(run: Run, rng: random.Random) -> str | None:

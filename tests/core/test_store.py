@@ -365,7 +365,7 @@ def test_what_a_resume_forgets_is_said(run, caplog):
         out.write('{"kind": "st')
     RunDirectory.resume(run.path)
     (said,) = caplog.messages
-    assert "1 line written after the last checkpoint removed, to be computed again; the" in said
+    assert "2 lines written after the last checkpoint removed, to be computed again; the" in said
 
 
 @pytest.mark.parametrize("left", [0, 3])

@@ -162,6 +162,8 @@ def test_a_resume_names_what_a_fault_did_to_the_log(
         run.log({"kind": "step", "step": 1})
         with run.checkpoint(1):
             pass
+        if seed % 2:  # a line that no checkpoint knows yet
+            run.log({"kind": "step", "step": 2})
         named = faults.FAULTS[name](Stopped(run.path), random.Random(seed))
         caplog.clear()
         RunDirectory.resume(run.path)

@@ -201,8 +201,9 @@ class LineLog:
         if behind := held[left:]:
             with disk(self.path, "cutting"):
                 os.truncate(self.path, left)
-            whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
-            what = f"{counted(whole, 'line')} written after the last checkpoint removed"
+            torn = not behind.endswith(b"\n")
+            lines = behind.count(b"\n") + torn
+            what = f"{counted(lines, 'line')} written after the last checkpoint removed"
             also = "; the last one was torn" if torn else ""
             _log.warning("%s: %s, to be computed again%s", self.path, what, also)
         return left

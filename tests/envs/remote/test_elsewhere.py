@@ -251,7 +251,9 @@ def test_a_process_that_hangs_or_dies_is_replaced() -> None:
 
 
 @pytest.mark.slow
-def test_a_world_is_opened_in_another_process_where_one_had_died() -> None:
+def test_a_process_that_had_died_is_replaced_and_the_log_names_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     inner = make_environment("elsewhere_worlds:Moody")
     elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Moody", {}), 2, 5.0)
     try:
@@ -260,10 +262,14 @@ def test_a_world_is_opened_in_another_process_where_one_had_died() -> None:
             os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
         world = elsewhere.open(TASK)
         world.begin_turn(0)
+        assert elsewhere.replaced == 2 and caplog.text.count("a world's process died") == 2
+        for process in elsewhere._all:
+            os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
         world.close()
-        assert elsewhere.replaced == 2
+        assert elsewhere.replaced == 3 and caplog.text.count("a world's process died") == 3
     finally:
         elsewhere.close()
+    assert caplog.text.count("a world's process") == 3  # none for those that were ended on purpose
 
 
 @pytest.mark.slow

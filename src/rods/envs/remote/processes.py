@@ -184,15 +184,19 @@ class _Process:
 
     def ask(self, action: Action, seconds: float) -> Observation:
         """The answer to an action; raises `EnvError` where it took too long or the process died."""
+        cause: Exception | None = None
         try:
             self._line.send(action)
             if self._line.poll(seconds):
                 return self._line.recv()
         except (OSError, EOFError) as error:
-            self.end()
-            raise EnvError(f"a world's process died ({type(error).__name__})") from error
+            cause = error
+        late = f"gave no answer for {seconds:g} seconds and was ended"
+        what = f"died ({type(cause).__name__})" if cause else late
+        if self.alive:  # else it was closed on purpose, as at the end of a run
+            _LOG.warning("a world's process %s; a new one replaces it", what)
         self.end()
-        raise EnvError(f"a world's process gave no answer for {seconds:g} seconds and was ended")
+        raise EnvError(f"a world's process {what}") from cause
 
     def end(self) -> None:
         """End it at once."""
