@@ -73,7 +73,7 @@ def test_a_pipe_gets_a_plain_line_for_each_record() -> None:
     assert text(shown).splitlines() == [
         "held-out progress before: greedy 0.500 and sampled 0.250",
         f"epoch 1 (all): {POOL}",
-        "update 2/10 | progress 0.438 | no variance 25% | boundary 11 of 16 tasks | "
+        "update 2/10 | reward 1.50 | progress 0.438 | no variance 25% | boundary 11/16 tasks | "
         "18.6 trajectories/s",
     ]
 
@@ -85,11 +85,12 @@ def test_the_lines_of_a_long_run_fit_120_characters_and_say_what_changed() -> No
             clock.now += 100
             regions = {"hard": 10, "boundary": 20, "mastered": 2}
             row = {"step": step, "progress_mean": step / 200, "regions": regions}
-            display.record({**STEP, **row})
+            display.record({**STEP, **row, "reward_mean": step / 50})
     lines = text(shown).splitlines()
     assert max(map(len, lines)) <= 120
     assert "| progress 0.022 |" in lines[7], "no trend before there are more steps than it holds"
-    assert "| progress 0.022 → 0.583 |" in lines[-1] and lines[-1].endswith("| 2:13:20 left")
+    assert "| reward 0.09 → 2.33 | progress 0.022 → 0.583 |" in lines[-1]
+    assert len(lines) == 120 and lines[-1].endswith("| boundary 20/32 tasks | 2:13:20 left")
 
 
 def test_a_line_with_every_fact_is_wrapped_and_loses_nothing() -> None:
@@ -126,7 +127,7 @@ def test_a_terminal_gets_a_panel() -> None:
         display.rollout(40, 128)
         display.message("[red]not markup")
     panel = Text.from_ansi(text(shown)).plain
-    figures = ("update 2 of 10", "0.438", "25%", "11 of 16 tasks", "18.6 trajectories/s")
+    figures = ("update 2 of 10", "0.438", "25%", "1.50", "11/16 tasks", "18.6 trajectories/s")
     held_out = "before greedy 0.500 and sampled 0.250"
     words = ("40 of 128 trajectories", "my [bold]run", "[red]not markup")
     for part in (*figures, held_out, POOL, "96 tried, 64 accepted (67%)", *words):

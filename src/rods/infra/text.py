@@ -13,19 +13,28 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
+from textwrap import TextWrapper
 from typing import cast
 
 from rods.errors import RodsError
 from rods.infra.pycall import MAX_BITS
 from rods.types import ToolCall, Value
 
-_PLAIN = frozenset({int, float, bool, type(None)})  # most of what there is, and nothing in it
+_FLAT = frozenset({int, float, bool, type(None)})  # most of what there is, and nothing in it
+WIDTH = 120
+"""Most characters of a line where there is no terminal."""
+_PLAIN = TextWrapper(WIDTH, "", "  ", break_long_words=False, break_on_hyphens=False)
 
 
 def counted(number: int, noun: str) -> str:
     """`1 update`, `2 updates`, `2 trajectories`."""
     many = f"{noun[:-1]}ies" if noun.endswith("ory") else f"{noun}s"
     return f"{number} {noun if number == 1 else many}"
+
+
+def wrapped(text: str) -> str:
+    """The text in lines of at most `WIDTH` characters; a longer word stays whole."""
+    return "\n".join(map(_PLAIN.fill, text.split("\n")))
 
 
 def quoted(path: object) -> str:
@@ -113,13 +122,13 @@ def levels(value: object) -> Iterator[list[object]]:
     level = [value]
     while level:
         yield level
-        level = [item for one in level if type(one) not in _PLAIN for item in inside(one)[1]]
+        level = [item for one in level if type(one) not in _FLAT for item in inside(one)[1]]
 
 
 def size_of(value: object) -> int:
     """Characters of a value's texts and keys, and one more for each value in it."""
     every = [one for level in levels(value) for one in level]
-    return len(every) + sum(sum(map(len, inside(o)[0])) for o in every if type(o) not in _PLAIN)
+    return len(every) + sum(sum(map(len, inside(o)[0])) for o in every if type(o) not in _FLAT)
 
 
 def has_numbers_of_json(value: object) -> bool:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from rods.infra.text import wrapped
+
 QUIET = 15.0
 """Seconds after which a command without a terminal states what it does."""
 
@@ -24,7 +26,7 @@ def waiting(what: str) -> Generator[Callable[[str], None]]:
 
     def watch() -> None:
         while not left.wait(QUIET):
-            sys.stderr.write(f"{now[0]}, {time.monotonic() - began:.0f} s so far\n")
+            sys.stderr.write(wrapped(f"{now[0]}, {time.monotonic() - began:.0f} s so far") + "\n")
 
     threading.Thread(target=watch, daemon=True).start()
     try:

@@ -18,7 +18,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from statistics import fmean
-from textwrap import TextWrapper
 from typing import Any
 
 from rich.console import Console, Group
@@ -29,14 +28,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rods.infra.text import WIDTH, wrapped
 from rods.infra.waiting import QUIET
 
 RECENT = 8
 """Steps that the estimate of the time left looks back on, and that a mean of the trend holds."""
-STEP_FACTS = ("progress", "no variance", "boundary")
-"""Facts that stand on the plain line of a step, beside the speed."""
-PLAIN = TextWrapper(120, "", "  ", break_long_words=False, break_on_hyphens=False)
-"""Wraps plain lines; a longer word, such as a path, stays whole."""
+STEP_FACTS = ("reward", "progress", "no variance", "boundary", "speed")
+"""Facts that stand on the plain line of a step; the last one goes where the line is too long."""
 
 
 class TrainDisplay:
@@ -63,6 +61,7 @@ class TrainDisplay:
         self._epoch: Mapping[str, Any] = {}
         self._held_out: dict[str, str] = {}
         self._progress: list[float] = []
+        self._rewards: list[float] = []
         self._injected = 0
         self._retired = Counter[str]()
         self._rollout, self._doing = (0, 0), "starting the engine"
@@ -118,6 +117,7 @@ class TrainDisplay:
             case "step":
                 self._step = record
                 self._progress.append(_number(record, "progress_mean"))
+                self._rewards.append(_number(record, "reward_mean"))
             case "eval":
                 self._held_out[str(record["when"])] = _means(record)
             case _:
@@ -140,7 +140,7 @@ class TrainDisplay:
 
     def _print(self, text: str) -> None:
         self._printed = self._clock()
-        self._console.print(Text(text if self._live else PLAIN.fill(text)), soft_wrap=True)
+        self._console.print(Text(text if self._live else wrapped(text)), soft_wrap=True)
 
     def _watch(self) -> None:
         """Say that work goes on where nothing else does, such as during an update."""
@@ -173,22 +173,21 @@ class TrainDisplay:
                 lines.append(f"synthesis: {facts['synthesis']}")
             return lines
         step = f"update {_number(record, 'step')}{f'/{self._total}' if self._total else ''}"
-        parts = [step, *(f"{name} {facts[name]}" for name in STEP_FACTS), facts["speed"]]
-        if left:  # at 0 the evaluation follows
-            parts.append(f"{_span(left)} left")
-        return [" | ".join(parts)]
+        parts = [f"{name} {facts[name]}".removeprefix("speed ") for name in STEP_FACTS]
+        end = [f"{_span(left)} left"] * bool(left)  # at 0 the evaluation follows
+        whole, short = (" | ".join([step, *shown, *end]) for shown in (parts, parts[:-1]))
+        return [whole if len(whole) <= WIDTH else short]
 
     def _facts(self) -> dict[str, str]:
         """Return what is known so far, by the panel's names."""
-        row, means = self._step, self._progress
+        row = self._step
         facts: dict[str, str] = {}
         if row:
             regions: Mapping[str, int] = row.get("regions") or {}
-            last = f"{fmean(means[-RECENT:]):.3f}"
-            rise = f"{fmean(means[:RECENT]):.3f} → " if len(means) > RECENT else ""
-            facts["progress"] = rise + last
+            facts["reward"] = _trend(self._rewards, 2)  # its scale differs between recipes
+            facts["progress"] = _trend(self._progress, 3)
             facts["no variance"] = f"{_number(row, 'zero_variance'):.0%}"
-            facts["boundary"] = f"{regions.get('boundary', 0)} of {sum(regions.values())} tasks"
+            facts["boundary"] = f"{regions.get('boundary', 0)}/{sum(regions.values())} tasks"
             facts["speed"] = f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s"
         if self._held_out:
             passes = [f"{when} {scores}" for when, scores in self._held_out.items()]
@@ -244,6 +243,12 @@ class TrainDisplay:
         if waited >= 0.05:
             parts.append(f"waited {waited:.1f} s for synthesis")
         return ", ".join(parts)
+
+
+def _trend(means: Sequence[float], digits: int) -> str:
+    """Return the mean of the first and of the last updates; of few updates, only the last."""
+    rise = f"{fmean(means[:RECENT]):.{digits}f} → " if len(means) > RECENT else ""
+    return f"{rise}{fmean(means[-RECENT:]):.{digits}f}"
 
 
 def _means(record: Mapping[str, Any]) -> str:
