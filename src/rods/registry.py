@@ -86,8 +86,9 @@ class Registry:
                 f"{name}:NAME."
             )
         raise ConfigError(
-            f"{self._setting}: there is no {self._kind} {name!r}.{nearest(name, known)} "
-            f"Known: {', '.join(known)}; or module:attribute or FILE.py:attribute of your own."
+            f"{self._setting}: there is no {self._kind} {name!r}."
+            f"{nearest(name, known, anywhere=True)} Known: {', '.join(known)}; or "
+            "module:attribute or FILE.py:attribute of your own."
         )
 
     def find(self, name: str) -> Any:

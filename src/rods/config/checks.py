@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 from rods.config.curriculum import StaticSettings
 from rods.config.sections import Sections
 from rods.errors import ConfigError
-from rods.infra.dotted import shown
+from rods.infra.dotted import nearest, shown
 
 NONE_HELD_OUT = (
     "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of tasks in "
@@ -68,7 +68,8 @@ def _pool(config: Sections) -> Iterator[str]:
     elif len(set(names)) < len(names):
         yield f"stages: names must differ, got {names}. Rename one (stages.N.name)."
     elif unknown:
-        yield f"envtuning.hints: no stage is called {unknown[0]!r}. Name some of {names}."
+        hint = nearest(unknown[0], names)
+        yield f"envtuning.hints: no stage is called {unknown[0]!r}. Name some of {names}.{hint}"
 
 
 def _evaluated(config: Sections) -> Iterator[str]:

@@ -20,7 +20,7 @@ from rods.config.curriculum import StageSettings
 from rods.config.run import RunConfig
 from rods.config.unread import require_read, without_replaced
 from rods.errors import ConfigError
-from rods.infra.dotted import flat, merge, nearest, override, shown
+from rods.infra.dotted import flat, merge, nearest, nearest_setting, not_among, override, shown
 from rods.registry import declared, plugins, provides, read_recipe, recipe_file, recipe_names
 
 SMALL = "small"
@@ -67,7 +67,7 @@ def load_config(
     if profile:
         if profile not in profiles:
             known = ", ".join(dict.fromkeys([*profiles, FULL]))
-            hint = nearest(profile, [*profiles, SMALL, FULL])
+            hint = nearest(profile, [*profiles, SMALL, FULL], anywhere=True)
             raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {known}.")
         layers.append(set(flat(profiles[profile])))
         merge(data, profiles[profile])
@@ -119,8 +119,8 @@ def _read(recipe: str) -> dict[str, Any]:
     if not (path.is_file() or recipe.endswith(".toml")):
         known = recipe_names()
         raise ConfigError(
-            f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
-            "or give the path of a .toml file."
+            f"there is no recipe {recipe!r}.{nearest(recipe, known, anywhere=True)} Known: "
+            f"{', '.join(known)}; or give the path of a .toml file."
         )
     data = read_recipe(path)
     own = data.pop("provides", {})
@@ -165,9 +165,14 @@ def explained(error: ValidationError, key: str = "") -> list[str]:
 def _explain(key: str, faults: Sequence[Mapping[str, Any]]) -> str:
     fault = faults[0]
     if fault["type"] == "value_error":
-        return ": ".join(filter(None, (key, str(fault["ctx"]["error"]))))
+        text = str(fault["ctx"]["error"])
+        got, refused, known = text.partition(" is not one of ")  # typer's words
+        if refused:
+            return not_among(key, got.strip("'"), re.findall(r"'(.*?)'", known))
+        return ": ".join(filter(None, (key, text)))
     if fault["type"] == "extra_forbidden":
-        names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])] or [key]
+        given = flat(fault["input"])
+        names = [".".join(filter(None, (key, rest))) for rest in given] or [key]
         place, _, section = key.rpartition(".")
         readers = [name for name in plugins(place) if section in declared(place, name)]
         if readers:
@@ -175,7 +180,8 @@ def _explain(key: str, faults: Sequence[Mapping[str, Any]]) -> str:
                 f"{', '.join(names)}: no effect, because only {place}.name = "
                 f"{' or '.join(map(shown, readers))} reads {key}. Set that, or leave it out."
             )
-        return "\n".join(map(no_setting, names))
+        values = map(str, given.values()) if given else [""]
+        return "\n".join(map(no_setting, names, values))
     if fault["type"] == "model_type":
         section = [k for k in keys() if k.startswith(f"{key}.")]
         named = f"{key}.name" if f"{key}.name" in section else section[0]
@@ -187,13 +193,15 @@ def _explain(key: str, faults: Sequence[Mapping[str, Any]]) -> str:
         words = words.replace(f"valid {theirs}", ours)
     usual = flat(RunConfig().model_dump(mode="json")).get(key)
     such = f", such as {shown(usual)}" if "a valid" in fault["msg"] and usual else ""
-    hint = nearest(str(fault["input"]), re.findall(r"'(.*?)'", words))  # choices are in quotes
+    choices = re.findall(r"'(.*?)'", words)  # are in quotes
+    hint = nearest(str(fault["input"]), choices, anywhere=True) if choices else ""
     return f"{key or 'settings'} must be {words}{such}; got {fault['input']!r}.{hint}"
 
 
-def no_setting(name: str) -> str:
-    """Return the sentence about an unknown setting, with the nearest one."""
-    return f"there is no setting {name!r}.{nearest(name, keys())}"
+def no_setting(name: str, value: str = "") -> str:
+    """Return the sentence about an unknown setting, with the nearest one, or that of its value."""
+    hint = nearest_setting(name, value, keys()) or " `rods settings` lists them."
+    return f"there is no setting {name!r}.{hint}"
 
 
 def keys() -> list[str]:

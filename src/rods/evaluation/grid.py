@@ -108,8 +108,8 @@ def load_grid(
     if not path.is_file():
         known = sorted(p.stem for p in EXPERIMENTS.glob("*.toml"))
         raise ConfigError(
-            f"there is no experiment {file!r}.{nearest(file, known)} Known: {', '.join(known)}; "
-            "or give the path of a .toml file."
+            f"there is no experiment {file!r}.{nearest(file, known, anywhere=True)} Known: "
+            f"{', '.join(known)}; or give the path of a .toml file."
         )
     try:
         found = _File.model_validate(read_recipe(path))

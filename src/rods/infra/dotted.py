@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from typing import Any, cast
 
 from rods.errors import ConfigError
 
 LAST = 0.65  # how much the last part of a key counts for its likeness to another
 LIKE = 0.62  # names that are less alike are not hinted at
+AHEAD = 0.12  # by how much a name of another kind must be nearer
+SURE = 0.8  # likeness from which a name may also be one of another kind (`ELSEWHERE`)
 ALGORITHMS = {
     "algorithm": "--train.advantage and --train.loss",
     "ppo": "--train.advantage gae --train.credit trajectory",
@@ -36,19 +39,49 @@ SYNONYMS = {
     **dict.fromkeys(("tools", "environment_factory", "rollout_func"), "env.name"),
     **dict.fromkeys(("model", "processing_class"), "model.name"),
     "peft_config": "model.lora_rank", "output_dir": "out", "num": "n",
+    "bf16": "bfloat16", "fp32": "float32",
 }  # fmt: skip
 """Values and settings of RODS by the word that other trainers have for them."""
+ELSEWHERE: ContextVar[Callable[[], Mapping[str, str]]] = ContextVar("ELSEWHERE", default=dict)
+"""The options, settings and values that a command line may name, and how each is typed."""
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint at what this name means, or the known name most like it; empty if there is none."""
-    if options := ALGORITHMS.get(name.lower().replace("-", "_")):
-        return f" {name} is {options}."
-    meant = SYNONYMS.get(name.rpartition(".")[2].lower().replace("-", "_"), "")
-    if meant in known:
-        return f" Did you mean {meant!r}?"
-    best = max(known, key=lambda other: _likeness(name, other), default="") if name else ""
-    return f" Did you mean {best!r}?" if best and _likeness(name, best) >= LIKE else ""
+def nearest(name: str, known: Collection[str], anywhere: bool = False) -> str:
+    """A hint at what this name means, or the known name most like it; empty if there is none.
+
+    A mapping of known names says how each is typed. `anywhere`: a name may also be meant for
+    another option of the command line; that takes a greater likeness.
+    """
+    name = name.lstrip("-\u2013\u2014")
+    last = name.rpartition(".")[2]
+    if options := ALGORITHMS.get(last.lower().replace("-", "_")):
+        return f" {last} is {options}."
+    own = known if isinstance(known, Mapping) else dict(zip(known, known, strict=True))
+    typed = {**(ELSEWHERE.get()() if anywhere else {}), **cast("Mapping[str, str]", own)}
+    if (meant := SYNONYMS.get(last.lower().replace("-", "_"), "")) in typed:
+        return f" Did you mean {typed[meant]!r}?"
+    alike = {other: _likeness(name, other) for other in typed if name}
+    near = max(own, key=lambda other: alike.get(other, 0), default="")
+    best = max(typed, key=lambda other: alike.get(other, 0), default="")
+    # Another option must be much nearer, since the right one was most probably named.
+    if alike.get(near, 0) >= max(LIKE, alike.get(best, 0) - AHEAD):
+        best = near
+    elif alike.get(best, 0) < SURE:
+        return ""
+    return f" Did you mean {typed[best]!r}?"
+
+
+def nearest_setting(name: str, value: str, known: Collection[str]) -> str:
+    """A hint at an unknown setting by its name, else by its value: `train.algorithm grop`."""
+    by_value = {value.lower(), name.rpartition(".")[2].lstrip("-")} & ALGORITHMS.keys()
+    words = [nearest(name, known, anywhere=True), nearest(value, (), anywhere=True)]
+    return next(filter(None, words[::-1] if by_value else words), "")
+
+
+def not_among(what: str, value: str, known: Collection[str]) -> str:
+    """The sentences about a value of an option that takes only known ones, with the nearest."""
+    hint = nearest(value, [*known], anywhere=True)
+    return f"{what} {value!r}: expected one of {', '.join(known)}.{hint}"
 
 
 def _likeness(one: str, other: str) -> float:
@@ -56,6 +89,10 @@ def _likeness(one: str, other: str) -> float:
     (here, _, ours), (there, _, theirs) = (key.lower().rpartition(".") for key in (one, other))
     short = theirs == _initials(ours) or ours == _initials(theirs)
     last = 0.95 if short else difflib.SequenceMatcher(None, ours, theirs).ratio()
+    if sorted(ours) == sorted(theirs):  # letters are often swapped
+        last = max(last, 0.9)
+    if not (here or there) and len(ours) > 2 and theirs.startswith(ours):  # cut short
+        last = max(last, 0.75)
     if not short and ours[:1] != theirs[:1]:  # people seldom mistype the first letter
         last *= 0.9
     if not here:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
-from rods.infra.dotted import nearest
+from rods.infra.dotted import not_among
 from rods.infra.install import install_line
 from rods.integrations import TrackSettings
 from rods.store import RunDirectory
@@ -112,6 +112,13 @@ TRACKERS: dict[str, tuple[str, Opens]] = {
 """Module and adapter by name; the name is also that of the extra that installs it."""
 
 
+def require_known(names: Sequence[str]) -> None:
+    """Raise `ConfigError` unless there is a tracker of each name."""
+    for name in names:
+        if name not in TRACKERS:
+            raise ConfigError(not_among("track.names", name, TRACKERS.keys()))
+
+
 def packages_of(names: Sequence[str]) -> dict[str, Any]:
     """The modules of trackers, by their names.
 
@@ -119,13 +126,9 @@ def packages_of(names: Sequence[str]) -> dict[str, Any]:
         ConfigError: there is no such tracker.
         PrerequisiteError: a package is missing; the message has the line that installs it.
     """
+    require_known(names)
     found: dict[str, Any] = {}
     for name in names:
-        if name not in TRACKERS:
-            raise ConfigError(
-                f"track.names: there is no tracker {name!r}.{nearest(name, list(TRACKERS))} "
-                f"Known: {', '.join(TRACKERS)}."
-            )
         try:
             found[name] = importlib.import_module(TRACKERS[name][0])
         except ImportError as error:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from rods.errors import ConfigError, TaskError
+from rods.infra.dotted import not_among
 from rods.task import Provenance, Task, Turn
 
 HARDEST = 5
@@ -225,10 +226,7 @@ def is_held_out(text: str) -> bool:
 def _draw(family: str, difficulty: int, key: str) -> Question:
     known = FAMILIES.get(family)
     if known is None:
-        raise ConfigError(
-            f"env.questions.families: {family!r} is unknown; expected some of "
-            f"{', '.join(FAMILIES)}."
-        )
+        raise ConfigError(not_among("env.questions.families", family, FAMILIES))
     if not 1 <= difficulty <= HARDEST:
         raise ConfigError(
             f"env.questions.difficulty: {family} has no difficulty {difficulty}; expected "

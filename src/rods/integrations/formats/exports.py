@@ -28,6 +28,7 @@ from rods.abilities import Exporting, ability, initial_state
 from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import ConfigError, StoreError, TaskError
+from rods.infra.dotted import not_among
 from rods.infra.files import is_table, pyarrow
 from rods.infra.text import quoted
 from rods.integrations.formats.folders import (
@@ -53,7 +54,7 @@ def require_format(form: str, environment: Environment) -> None:
     """Raise `ConfigError` for a format in which tasks of an environment cannot be written."""
     known = (*FORMATS, *_own(environment))
     if form not in known:
-        raise ConfigError(f"--format {form!r}: expected one of {', '.join(known)}.")
+        raise ConfigError(not_among("--format", form, known))
 
 
 def export(
