@@ -61,7 +61,8 @@ def test_a_file_that_holds_no_tasks_is_named(
 ) -> None:
     content, said = FILES[name]
     (here / name).write_bytes(content)
-    assert rods(*words, name, "--env.tasks", POOL, monkeypatch=monkeypatch) == 2
+    more = [] if words[0] == "check" else ["--env.tasks", POOL]
+    assert rods(*words, name, *more, monkeypatch=monkeypatch) == 2
     assert said in capsys.readouterr().err
     assert not list(here.glob("v*"))
 
@@ -182,7 +183,7 @@ def test_a_second_ctrl_c_says_how_to_continue_where_there_is_a_checkpoint(
     [
         ["report", "mine"],
         ["compare", "other", "mine"],
-        ["eval", "--run", "mine"],
+        ["eval", "mine"],
         ["train", "--resume", "mine"],
     ],
     ids=lambda words: words[0],

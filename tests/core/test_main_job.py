@@ -92,7 +92,7 @@ def test_invariant_9_the_same_seed_is_the_same_run_and_other_verbs_take_it(
     assert compared.returncode == 0, compared.stderr
     assert (tmp_path / "compare.html").is_file()
 
-    evaluated = rods("eval", "--run", "two", "--json", folder=tmp_path)
+    evaluated = rods("eval", "two", "--json", folder=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     after = records(two, "eval")[-1]["rows"]
     assert [r["progress"] for r in json.loads(evaluated.stdout)] == [r["progress"] for r in after]  # type: ignore[index, attr-defined]

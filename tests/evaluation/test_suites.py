@@ -137,7 +137,7 @@ def test_some_tasks_of_some_categories() -> None:
         (["--save", "x.parquet"], "Add --suite NAME"),
         (["--suite", "bfcl-multi-turn", "--save", "."], ".: exists. Choose another name"),
         (["--suite", "bfcl-multi-turn", "--trajectories", "absent.parquet"], "absent.parquet"),
-        (["--suite", "bfcl-multi-turn", "--trajectories", "x", "--run", "y"], "y"),
+        (["--suite", "bfcl-multi-turn", "--trajectories", "x", "y"], "y"),
         (["--suite", "bfcl-multi-turn", "--evaluation.suite.repeats", "0"], "suite.repeats"),
         (["--suite", "bfcl-multi-turn", "--model.dialect", "torl"], "is inline"),
     ],

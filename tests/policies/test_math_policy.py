@@ -128,7 +128,7 @@ def test_demonstrate_writes_what_sft_reads(
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "exists" in capsys.readouterr().err
     words[2] = str(tmp_path / "e.jsonl")
-    for wrong in (["--dialect", "hermes"], ["--one", "0.9"], ["--difficulties", "x"]):
+    for wrong in (["--dialect", "hermes"], ["--needed", "0.9"], ["--difficulties", "x"]):
         assert rods(*words, *wrong, monkeypatch=monkeypatch) == 2
 
 

@@ -153,7 +153,7 @@ def test_demonstrate_writes_what_sft_reads(
     assert len(read.samples) == 20
     assert {s.task_id.rsplit("-", 2)[0] for s in read.samples} == {"hops-1", "hops-2"}
     words[2] = str(tmp_path / "e.jsonl")
-    for wrong in (["--families", "add"], ["--difficulties", "4"], ["--one", "0.9"]):
+    for wrong in (["--families", "add"], ["--difficulties", "4"], ["--needed", "0.9"]):
         assert rods(*words, *wrong, monkeypatch=monkeypatch) == 2
     assert "search questions have none" in capsys.readouterr().err
 

@@ -145,9 +145,8 @@ def test_adapters_that_name_themselves_are_refused(adapter: Path) -> None:
 WAYS = {
     "trl's folder": lambda a: [str(a.parent)],
     "trl's folder, --model": lambda a: ["--model", str(a.parent)],
-    "trl's folder, --run": lambda a: ["--run", str(a.parent)],
     "model": lambda a: ["--model", str(a)],
-    "run": lambda a: ["--run", str(a)],
+    "path": lambda a: [str(a)],
     "model.name": lambda a: ["--model.name", str(a)],
     "beside settings": lambda a: [str(a), "--recipe", "rods", "--rollout.k", "4"],
 }
@@ -212,18 +211,17 @@ def test_eval_refuses_two_answers_to_what_is_evaluated(
 ) -> None:
     words = ["eval", str(adapter), "--model", "tiny"]
     assert rods(*words, monkeypatch=monkeypatch) == 2
-    assert "PATH and --model" in capsys.readouterr().err
+    assert "RUN_OR_MODEL and --model" in capsys.readouterr().err
 
 
 def test_paths_of_ours_are_told_apart(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "checkpoint" / "step-000002" / "policy").mkdir(parents=True)
     (run / MANIFEST).write_text("{}")
-    assert located(str(run), None, "") == (run, "") == located("", run, "")
+    assert located(str(run)) == (run, "")
     step = run / "checkpoint" / "step-000002"
-    assert located(str(step), None, "") == (None, str(step / "policy"))
-    assert located("tiny", None, "") == located("", None, "tiny") == (None, "tiny")
-    assert located("", tmp_path / "none", "") == (tmp_path / "none", "")
+    assert located(str(step)) == (None, str(step / "policy"))
+    assert (located("tiny"), located("")) == ((None, "tiny"), (None, ""))
 
 
 @pytest.mark.slow

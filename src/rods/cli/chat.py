@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from rods.cli.common import Model, OwnProfile, Recipe, out, say
+from rods.cli.common import OwnProfile, Policy, Recipe, Source, out, say
 from rods.cli.evaluate import chosen, conversing
 from rods.cli.structure import NumberedTask, find
 from rods.config import SMALL, RunConfig
@@ -33,10 +33,10 @@ PICTURES = {c: 0x2400 + c for c in range(32) if chr(c) not in "\n\t"}  # of what
 
 def chat(
     context: typer.Context,
+    source: Source = "",
     recipe: Recipe = "rods",
     profile: OwnProfile = SMALL,
-    run: Annotated[Path | None, typer.Option(help="Talk with its last checkpoint.")] = None,
-    model: Model = "",
+    model: Policy = "",
     task: Annotated[
         str, typer.Option(help="Task whose world is opened: name or id [the first held-out one].")
     ] = "",
@@ -44,9 +44,8 @@ def chat(
 ) -> None:
     """Talk with a policy, whose calls run in a task's world.
 
-    The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
-    --section.key VALUE. A conversation ends when the budget of context is spent."""
-    config, run = chosen(context, recipe, profile, run, model, None)
+    Any setting: --section.key VALUE. A conversation ends when the budget of context is spent."""
+    config, run = chosen(context, recipe, profile, (source, model), None)
     # Not the usual handler, which asyncio would replace; its own waits until a line is typed.
     former = signal.signal(signal.SIGINT, lambda *a: signal.default_int_handler(*a))
     try:

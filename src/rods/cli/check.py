@@ -29,7 +29,8 @@ from rods.task import Task
 def check(
     context: typer.Context,
     tasks: Annotated[
-        Path | None, typer.Option(help="JSON lines of tasks. [default: env.tasks]")
+        Path | None,
+        typer.Option(help="Check these seed tasks or variants, unsplit, instead of env.tasks."),
     ] = None,
     model: Annotated[
         str, typer.Option(help="Check this model's chat template instead: a name or a folder.")
@@ -60,7 +61,9 @@ def check(
         raise ConfigError("--dialect has no effect without --model MODEL. Leave it out.")
     from rods.assemble.refusals import writers_of
 
-    asked = overrides_of(context.args, "check", "env", "evaluation.files")
+    asked = overrides_of(context.args, "check")
+    if tasks and any(text.startswith("env.tasks=") for text in asked):
+        raise ConfigError("--tasks is checked in the place of --env.tasks. Give one.")
     config = load_config(recipe, overrides=asked)
     settings = config.env
     environment = make_environment(settings.name, settings.arguments)

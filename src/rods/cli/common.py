@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,11 +21,13 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
 from rods.config import FULL, SMALL, keys
+from rods.config.base import one_or_many
 from rods.config.bundled import ENDINGS, is_missing_path, local_path
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PolicyError, TaskError
-from rods.infra.dotted import flat, override, within
+from rods.infra.dotted import flat, nearest, override, within
 from rods.infra.shards import HUB
+from rods.infra.text import wrapped
 from rods.infra.waiting import waiting
 from rods.registry import load, read_recipe, recipe_file, recipe_names
 from rods.task import Task
@@ -37,9 +40,19 @@ EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of commands with `--section.key value`: they have a `context`."""
 REGISTRIES = {
     "env.name": "rods.envs:ENVIRONMENTS", "model.dialect": "rods.dialects:DIALECTS",
-    "reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS",
+    "stages.N.reward": "rods.rewards:REWARDS", "synthesis.writer": "rods.writers:WRITERS",
+    "track.names": "rods.integrations.trackers:TRACKERS",
     "train.filter": "rods.rewards.filters:FILTERS", "engine.name": "rods.engines:ENGINES",
 }  # fmt: skip
+READS = {
+    "sft": (
+        "model.lora_rank", "model.device", "model.dtype", "model.threads",
+        "train.lr", "train.schedule", "train.local.microbatch_tokens",
+    ),
+    **dict.fromkeys(("convert", "serve-env", "view"), ("env",)),
+    "check": ("env", "evaluation.files"), "observe": ("boundary",),
+}  # fmt: skip
+"""The settings or sections of commands that do not read all."""
 FILES = ("env.tasks", "evaluation.files", "static.variants")
 AUTO = "auto"  # no engine's name: which one fits is decided by the model
 PACKAGED = "smollm2"  # its home, `rods.trainers.packaged`, imports torch
@@ -75,6 +88,14 @@ Recipe = Annotated[
 Model = Annotated[
     str, typer.Option(help="Your own model: a folder or a Hugging Face name (model.name).")
 ]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN_OR_MODEL",
+        help="Folder or name of a run (its last checkpoint), a checkpoint, a model or adapters.",
+    ),
+]
+Policy = Annotated[str, typer.Option(help="Another spelling of RUN_OR_MODEL.")]
 Memory = Annotated[
     float | None, typer.Option(help="GiB of device memory, to use or plan for. [default: all free]")
 ]
@@ -114,12 +135,13 @@ def print_results(data: object, *shown: RenderableType) -> None:
 
 
 def say(text: str, always: bool = False) -> None:
-    """Print a line on standard error; of several processes (`torchrun`), the first one does.
+    """Print a text on standard error; of several processes (`torchrun`), the first one does.
 
-    `always`: each of them does, as with its error.
+    `always`: each of them does, as with its error, which stays on one line of a log.
     """
     if always or os.environ.get("RANK", "0") == "0":
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False).print(text)
+        shown = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
+        shown.print(text if always or shown.is_terminal else wrapped(text))
 
 
 def of_categories(names: str, *splits: Sequence[Task]) -> list[list[Task]]:
@@ -188,15 +210,27 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
     found: list[str] = []
     for word in args:
         if not word.startswith("--"):
-            near = f" Did you mean --recipe {word}?" if word.endswith(".toml") else ""
+            near = f" Did you mean '--recipe {word}'?" if word.endswith(".toml") else ""
+            near = near or nearest(word.partition("=")[0], (), anywhere=True)
+            near = near or " Options have two dashes; --help lists them."
             raise ConfigError(f"argument {word!r}: expected --section.key value.{near}")
         key, equals, value = word[2:].partition("=")
         name = key.replace("-", "_")
         if not equals:
             known = within(name, (*keys(), "stages"))
-            raise ConfigError(f"option {word}: a value is missing." if known else no_setting(name))
+            if not known:
+                raise ConfigError(no_setting(name))
+            how = f"`rods settings {name}` lists what it takes"
+            raise ConfigError(f"option {word}: a value is missing. Give one: {how}.")
         found.append(f"{name}={value}")
-    return found + given({"model.name": model})
+    return found + given({"model.name": model}, found)
+
+
+def named_options(context: typer.Context, names: Iterable[str]) -> list[str]:
+    """Return the options of these parameters that are on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [name for name, source in sources.items() if source and source.name != "DEFAULT"]
+    return [f"--{name.replace('_', '-')}" for name in given]
 
 
 def resumed(target: str | Path | None, resume: Path | None, drift: bool = False) -> Path | None:
@@ -216,14 +250,21 @@ def profile_for(profile: str, asked: Sequence[str]) -> str:
     return FULL
 
 
-def given(options: Mapping[str, object]) -> list[str]:
-    """Return overrides for options that stand for settings; empty and None were left out."""
-    return [f"{key}={json.dumps(v)}" for key, v in options.items() if v not in ("", None, [])]
+def given(options: Mapping[str, object], asked: Sequence[str] = ()) -> list[str]:
+    """Return overrides for options that stand for settings; empty and None were left out.
+
+    Raises `ConfigError` for a setting that is also among those `asked` for.
+    """
+    named = {key: value for key, value in options.items() if value not in ("", None, [])}
+    if twice := named.keys() & {text.partition("=")[0].strip() for text in asked}:
+        key = min(twice)
+        raise ConfigError(f"--{key} is given twice, since a shorter option means it. Give one.")
+    return [f"{key}={json.dumps(value)}" for key, value in named.items()]
 
 
-def overrides_of(args: Sequence[str], verb: str, *read: str) -> list[str]:
-    """Return overrides of a command that reads `read` (keys or sections), else `ConfigError`."""
-    found, known = overrides(args), keys()
+def overrides_of(args: Sequence[str], verb: str) -> list[str]:
+    """Return overrides of a command, of which each must be among those that it `READS`."""
+    found, known, read = overrides(args), keys(), READS[verb]
     for text in found:
         key = text.partition("=")[0].strip()
         if not within(key, read):
@@ -244,7 +285,8 @@ def writer_overrides(
     wait for a server.
     """
     server = {"synthesis.llm.url": url, "synthesis.llm.model": model}
-    found = overrides(args) + given({"synthesis.writer": writer, **server})
+    found = overrides(args)
+    found += given({"synthesis.writer": writer, **server}, found)
     values = {k.strip(): v.strip(" \"'") for k, _, v in (text.partition("=") for text in found)}
     named = values.get("synthesis.writer")
     if named and "synthesis.resample.share" not in values:
@@ -268,7 +310,10 @@ def _of_file(given: Mapping[str, Any]) -> dict[str, Any]:
 def _require_names(asked: Mapping[str, Any]) -> None:
     """Raise `RodsError` for a file or a registered name of these settings that is not there."""
     for key, value in asked.items():
-        kind = "reward" if key.endswith(".reward") else key
+        kind = re.sub(r"^stages\.\d+", "stages.N", key)
+        if key == "track.names":
+            load(key, "rods.integrations.trackers:require_known")(one_or_many(value))
+            continue
         table = None if value == AUTO else REGISTRIES.get(kind)
         address = load(key, table).address(value) if table and isinstance(value, str) else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
@@ -287,14 +332,19 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
         if equals and "." in key:
             override(data, f"{key.replace('-', '_')}={value}")
     asked = flat(data)
-    _require_names(_of_file(given) | asked)
+    _require_names(_of_file(given) | {"track.names": given.get("track") or []} | asked)
     for name in (given.get("writer") or "").split(","):
         _require_names({"synthesis.writer": name} if name else {})
-    takes_place = "run" in given and args and args[0][:1] not in "-\u2013\u2014"
-    place = args[0] if takes_place and "=" not in args[0] else ""
+    place = given.get("source") or ""
+    if place[:1] in (*"-\u2013\u2014",) or ("=" in place and not local_path(place).exists()):
+        overrides([place])  # raises: it is meant for an option
     model = asked.get("model.name") or given.get("model") or place
-    if not model or model == PACKAGED or local_path(model).exists() or model[-5:] == ".gguf":
+    if not model or model == PACKAGED or local_path(model).is_dir() or model[-5:] == ".gguf":
         return ""
+    if local_path(model).is_file():
+        raise PolicyError(
+            f"model {model!r}: this is a file; expected a folder of a model, or a file .gguf."
+        )
     if is_missing_path(model) and model != place:  # what a place may be, the command knows
         what = "such file" if model.endswith(ENDINGS) else "folder"
         raise PolicyError(

@@ -27,8 +27,8 @@ def convert(
         list[Path] | None,
         typer.Option(
             "--tasks",
-            help="File, folder of a data set or hf:OWNER/NAME to read; may be repeated. "
-            "[default: all originals]",
+            help="File, folder of a data set or hf:OWNER/NAME to read; may be repeated: "
+            "env.tasks. [default: all originals]",
         ),
     ] = None,
     run: Annotated[
@@ -59,8 +59,9 @@ def convert(
         count = export_run(run, target)
         print_results({"out": target, "trajectories": count, "format": form})
         return say(f"{counted(count, 'trajectory')} in {target}")
-    named = [f"env.tasks={[str(file) for file in files]}"] if files else []
-    settings = load_config(overrides=[*overrides_of(context.args, "convert", "env"), *named]).env
+    asked = overrides_of(context.args, "convert")
+    asked += common.given({"env.tasks": [str(file) for file in files or ()]}, asked)
+    settings = load_config(overrides=asked).env
     environment = make_environment(settings.name, settings.arguments)
     require_format(form, environment)
     structured(dialect)

@@ -14,6 +14,7 @@ from rods.cli import common
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, PolicyError
 from rods.infra.claims import claimed
+from rods.infra.dotted import not_among
 from rods.infra.files import write_atomic
 from rods.infra.interrupt import ctrl_c
 from rods.infra.text import counted
@@ -24,8 +25,8 @@ SEARCH = "search_r1"
 Dialect = Annotated[
     str,
     typer.Option(
-        help="Tasks: syntax of calls; empty: model.dialect. Questions: torl, zerotir, retool or "
-        "artist write programs, search_r1 writes searches. [default: retool]"
+        help="Syntax of calls. Tasks: [default: model.dialect]. Questions: torl, zerotir, retool "
+        "or artist write programs, search_r1 writes searches. [default: retool]"
     ),
 ]
 Writers = Annotated[
@@ -35,6 +36,10 @@ Writers = Annotated[
         "share. Empty: no variants."
     ),
 ]
+
+OF_TASKS = ("writer", "variants", "originals", "parallel", "recipe", "profile")
+OF_QUESTIONS = ("families", "difficulties", "needed", "extra", "failing", "useless", "results")
+"""Parameters that only the one or the other reads."""
 
 
 def share(text: str) -> Any:
@@ -57,27 +62,24 @@ def demonstrate(
         int, typer.Option(min=0, help="Tasks: number of variants; 0: one for each conversation.")
     ] = 0,
     originals: Annotated[float, share("Tasks: share of originals among variants.")] = 0.25,
+    parallel: Annotated[float, share("Tasks: share with independent calls in one step.")] = 0.5,
     families: Annotated[
         str, typer.Option(help="Programs: families of questions, a,b; empty: all built-in ones.")
     ] = "",
     difficulties: Annotated[
         str, typer.Option(help="Difficulty levels, 1,2 (search_r1: hops); empty: all.")
     ] = "",
-    one: Annotated[
-        float, share("Share of examples with exactly one program, or only necessary searches.")
-    ] = 0.6,
-    several: Annotated[
-        float | None,
-        share(
-            "Share of examples with several programs, or a needless search [0.3]. Tasks: with "
-            "several independent calls in one step [0.5]."
-        ),
-    ] = None,
+    needed: Annotated[float, share("Questions: share with only what is needed.")] = 0.6,
+    extra: Annotated[
+        float, share("Questions: share with more programs or searches than needed.")
+    ] = 0.3,
     failing: Annotated[
-        float, share("Share whose first program fails, or a search is missing.")
+        float, share("Questions: share with a failing program, or a search too few.")
     ] = 0.05,
-    useless: Annotated[float, share("Share with a program or search that does not help.")] = 0.0,
-    results: Annotated[int, typer.Option(min=1, help="Documents that one search returns.")] = 3,
+    useless: Annotated[float, share("Questions: share with a useless program or search.")] = 0.0,
+    results: Annotated[
+        int, typer.Option(min=1, help="Questions: documents that one search returns.")
+    ] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: common.Recipe = "rods",
     profile: Annotated[str, common.profile_option("full")] = "",
@@ -92,18 +94,26 @@ def demonstrate(
     """
     context.with_resource(claimed(target))
     asked = common.overrides(context.args)
+    unread = common.named_options(context, OF_QUESTIONS if model else OF_TASKS)
     if model:
-        asked += common.given({"model.name": model, "seed": seed, "model.dialect": dialect})
+        if unread:
+            raise ConfigError(
+                f"{', '.join(unread)}: no effect with --model, which writes conversations of "
+                "tasks and no questions. Leave one of them out."
+            )
+        own = {"model.name": model, "seed": seed, "model.dialect": dialect}
+        asked += common.given(own, asked)
         config = load_config(recipe, common.profile_for(profile, asked), asked)
-        calls = 0.5 if several is None else several
-        _tasks(config, target, number, writer, (variants, originals, calls))
+        _tasks(config, target, number, writer, (variants, originals, parallel))
         return
-    if unread := [*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)]:
+    if unread := [*asked, *unread]:
         raise ConfigError(
             f"{unread[0]}: conversations of tasks need a chat template and a tokenizer. Name the "
             "model: --model."
         )
-    shares = (one, 0.3 if several is None else several, failing, useless)
+    shares = (needed, extra, failing, useless)
+    if dialect != SEARCH and common.named_options(context, ["results"]):
+        raise ConfigError(f"--results has no effect without --dialect {SEARCH}. Leave it out.")
     how = dialect or "retool"
     count = _questions(target, number, how, families, difficulties, shares, results, seed)
     common.print_results({"out": target, "demonstrations": count})
@@ -168,12 +178,10 @@ def _questions(
     from rods.policies.searches import SearchPlan, SearchQuestions, search_demonstrations
 
     if dialect not in (*DIALECTS, SEARCH):
-        names = ", ".join((*DIALECTS, SEARCH))
-        raise ConfigError(
-            f"--dialect {dialect!r}: expected one of {names}. For tasks, name a --model."
-        )
+        known = not_among("--dialect", dialect, (*DIALECTS, SEARCH))
+        raise ConfigError(f"{known} For tasks, name a --model.")
     if sum(shares) > 1:
-        raise ConfigError("--one, --several, --failing and --useless add up to more than 1.")
+        raise ConfigError("--needed, --extra, --failing and --useless add up to more than 1.")
     if families and dialect == SEARCH:
         raise ConfigError(f"--families {families!r}: search questions have none. Leave it out.")
     levels = tuple(common.numbers(difficulties, "--difficulties", int, "1,2,3"))

@@ -30,14 +30,10 @@ from rods.trajectory import Group
 
 def evaluate(
     context: typer.Context,
+    source: common.Source = "",
     recipe: common.Recipe = "rods",
     profile: common.OwnProfile = SMALL,
-    run: Annotated[
-        Path | None, typer.Option(help="Evaluate the last checkpoint of this run, ours or TRL's.")
-    ] = None,
-    model: Annotated[
-        str, typer.Option(help="Folder of a model or adapters, or a Hugging Face name.")
-    ] = "",
+    model: common.Policy = "",
     suite: Annotated[str, typer.Option(help="A benchmark of docs/guides/benchmarks.md.")] = "",
     trajectories: Annotated[
         Path | None, typer.Option(help="Score the suite's trajectories in this file; no rollouts.")
@@ -53,10 +49,9 @@ def evaluate(
 ) -> None:
     """Evaluate a policy on held-out tasks, or on a suite.
 
-    Held-out tasks are originals and variants. The first argument may be the folder of a run, a
-    checkpoint, a model or adapters. Any setting: --section.key VALUE.
+    Held-out tasks are originals and variants. Any setting: --section.key VALUE.
     """
-    config, run = chosen(context, recipe, profile, run, model, memory)
+    config, run = chosen(context, recipe, profile, (source, model), memory)
     _refuse(suite, run, trajectories, save)
     if save is not None:
         context.with_resource(claimed(save))
@@ -70,24 +65,20 @@ def chosen(
     context: typer.Context,
     recipe: str,
     profile: str,
-    run: Path | None,
-    model: str,
+    named: tuple[str, str],
     memory: float | None,
 ) -> tuple[RunConfig, Path | None]:
     """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
 
-    The other arguments may begin with a path or a name, before settings. A checkpoint has the
-    settings that it was trained with, unless `--recipe` or `--profile` is named.
+    It is `named` by the argument or by `--model`. A checkpoint has the settings that it was trained
+    with, unless `--recipe` or `--profile` is named.
     Raises `ConfigError` where the policy is named twice, or a setting is wrong.
     """
-    words = list(context.args)
-    path = words.pop(0) if words and not words[0].startswith("--") else ""
-    options = {"PATH": path, "--run": run, "--model": model}
-    named = [name for name, value in options.items() if value]
-    if len(named) > 1:
-        raise ConfigError(f"{' and '.join(named)}: each names the policy. Give one.")
-    run, model = located(path, run, model)
-    asked = common.overrides(words, model) + common.given({"train.local.memory_gib": memory})
+    if all(named):
+        raise ConfigError("RUN_OR_MODEL and --model: each names the policy. Give one.")
+    run, model = located("".join(named))
+    asked = common.overrides(context.args, model)
+    asked += common.given({"train.local.memory_gib": memory}, asked)
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]
@@ -127,20 +118,20 @@ def trained_with(model: Path) -> RunConfig | None:
     return RunDirectory.open(run).config if ours else None
 
 
-def located(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
+def located(name: str) -> tuple[Path | None, str]:
     """Return the run whose last checkpoint is evaluated, or else the name of a model."""
-    if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
-        if is_missing_path(path):
-            raise StoreError(f"{path}: there is no such file, run or folder of a model.")
-        return None, path or last_of_trl(Path(os.path.expanduser(model))) or model
-    folder = run or Path(os.path.expanduser(path))
+    folder = Path(os.path.expanduser(name))
+    if not (name and folder.is_dir()):
+        if is_missing_path(name):
+            raise StoreError(f"{name}: there is no such file, run or folder of a model.")
+        return None, name
     # A model, one of our checkpoints, or TRL's last one; all else is a run of RODS.
     if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
         return None, str(folder.absolute())  # no bundled model of the same name
     if (folder / "policy").is_dir():
         return None, str(folder / "policy")
     last = last_of_trl(folder)
-    return (None, last) if last else (folder, "")
+    return (folder, "") if (folder / MANIFEST).is_file() else (None, last or name)
 
 
 def last_of_trl(folder: Path) -> str:
@@ -155,7 +146,7 @@ def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path 
     if not suite and (trajectories is not None or save is not None):
         raise ConfigError("--trajectories and --save need a suite. Add --suite NAME.")
     if trajectories is not None and (run is not None or save is not None):
-        raise ConfigError("--trajectories makes no rollouts. Leave --run and --save out.")
+        raise ConfigError("--trajectories makes no rollouts. Leave out the run and --save.")
 
 
 def _held_out(config: RunConfig, run: Path | None) -> None:
@@ -163,10 +154,10 @@ def _held_out(config: RunConfig, run: Path | None) -> None:
     from rods.report.results import evaluation_table
     from rods.report.run_data import evaluation_of as evaluation_from
 
-    common.say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
     with ExitStack() as stack:
         with common.progress("preparing model and held-out tasks", None):
             work = stack.enter_context(evaluation_of(config, run))
+        common.say(f"evaluating {run or config.model.name} on held-out tasks of {config.env.name}")
         with common.progress("held-out trajectories", None) as show:
             rows = work(lambda done, total: show(done, "", total))
     common.print_results(rows, evaluation_table(evaluation_from("after", rows)))

@@ -7,19 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from rods.cli.common import AsJson, print_results, say
+from rods.cli.common import AsJson, Source, print_results, say
 from rods.cli.evaluate import located
 from rods.infra.claims import claimed
 
 
 def export(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN_OR_MODEL",
-            help="Folder or name of a run, a checkpoint, a model or adapters.",
-        ),
-    ],
+    source: Source,
     target: Annotated[Path, typer.Option("--out", help="Folder to write; must be new.")],
     dtype: Annotated[
         Literal["auto", "bfloat16", "float32"],
@@ -32,7 +26,7 @@ def export(
     The folder also holds the generation config, the tokenizer, the chat template, and a model
     card with the held-out results of the run.
     """
-    run, name = located(source, None, "")  # before torch is imported
+    run, name = located(source)  # before torch is imported
     with claimed(target):
         from rods.assemble.exported import export_model
 

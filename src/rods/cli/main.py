@@ -10,10 +10,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
-from difflib import get_close_matches
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from functools import cache, partial
 from inspect import signature
 from itertools import chain, pairwise
 from types import SimpleNamespace
@@ -23,9 +22,10 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
+from rods.cli import common
 from rods.cli.chat import chat
 from rods.cli.check import check
-from rods.cli.common import EXTRA, HELP, HELP_NAMES, RESULTS, require_there, say
+from rods.cli.common import HELP, HELP_NAMES, REGISTRIES, RESULTS, say
 from rods.cli.convert import convert
 from rods.cli.demonstrate import demonstrate
 from rods.cli.doctor import doctor
@@ -46,9 +46,9 @@ from rods.cli.train import train
 from rods.config import FULL, SMALL, RunConfig, keys
 from rods.config.load import explained
 from rods.errors import ConfigError, Interrupted, RodsError
-from rods.infra.dotted import ALGORITHMS, SYNONYMS, nearest
+from rods.infra.dotted import ELSEWHERE, nearest, nearest_setting, within
 from rods.infra.install import VERSION
-from rods.registry import recipe_names
+from rods.registry import load, recipe_names
 
 # A thread that spins while it waits can hold the core that the others need, once another process
 # runs. A thread that sleeps at once wakes too late, because matrix products are short. So threads
@@ -85,13 +85,18 @@ class _Program(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first word; `ConfigError` if there is none."""
-        word, verbs = args[0], {name: name for name in self.commands}
+        word, verbs = args[0], {name: f"rods {name}" for name in self.commands}
         if word not in verbs and not word.startswith("-") and not ctx.resilient_parsing:
-            recipes = {name: f"train --recipe {name}" for name in recipe_names()}
-            known = {key: f"settings {key}" for key in keys()} | recipes | verbs
-            hint = _hint(word, known, "rods ")
+            known = {key: f"rods settings {key}" for key in keys()} | verbs
+            with _hinting(ctx):
+                hint = nearest(word, known, anywhere=True)
             raise ConfigError(f"there is no command {word!r}.{hint} `rods --help` lists them.")
         return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the command; raises `ConfigError` for an unknown one."""
+        with _hinting(ctx):
+            return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
@@ -112,25 +117,105 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-SURE = 0.8  # likeness from which an unknown option may be the value of another one
+FAULTS = (
+    (r"Option '(.+)' requires .*", r"option \1: a value is missing"),
+    (r"Option '(.+)' does not take.*", r"option \1 takes no value"),
+    (r"Got unexpected extra.*\((.+)\)", r"argument \1 is not expected"),
+)
+"""Click's words for usage errors, and ours."""
+UsageError: Any = typer.BadParameter.__mro__[1]  # Typer exports only this class of it
 _OF_MODELS = ("--model", "--model.name")
 SETTINGS = {*RunConfig.model_fields, *RunConfig.sections()}
 """Settings without a section, and the sections."""
 
 
-def _hint(word: str, known: Mapping[str, str], start: str) -> str:
-    """Return a hint at the nearest name, as the words that are typed for it; else nothing."""
-    near = (hint := nearest(word, [*known])).partition("'")[2].rpartition("'")[0]
-    return f" Did you mean '{start}{known[near]}'?" if near else hint
+@cache
+def _choices() -> list[tuple[str, str]]:
+    """Return each setting that takes only known values, with each of its values."""
+    rows = (row for at, kind in places() for row in rows_of(at, kind))
+    found = [(row["key"], v) for row in rows for v in re.findall(r'"(.+?)"', row["values"])]
+    found += [(key, value) for key, table in REGISTRIES.items() for value in load(key, table)]
+    return [(key.replace("stages.N", "stages.0"), value) for key, value in found]
 
 
-def _choices() -> dict[str, str]:
-    """Return the values that only one setting has, and the words that are typed for each."""
+def _typed(ctx: Any) -> dict[str, str]:
+    """Return the options, settings and values that a command takes, each as it is typed.
+
+    The program itself has those of `rods train`; `rods settings` takes no values.
+    """
+    root = isinstance(ctx.command, _Program)
+    verb = ctx.command.commands["train"] if root else ctx.command
+    named = chain(*((*option.opts, *option.secondary_opts) for option in verb.params))
+    own = {name[2:] for name in named if name.startswith("--")}
+    read = common.READS.get(verb.name, SETTINGS) if verb.context_settings != HELP else ()
+    asked = verb.name == "settings"
     found: dict[str, list[str]] = {}
-    for row in (row for at, kind in places() for row in rows_of(at, kind)):
-        for value in re.findall(r'"(.+?)"', row["values"]):
-            found.setdefault(value, []).append(f"{row['key']} {value}")
-    return {value: words[0] for value, words in found.items() if len(words) == 1}
+    for key, value in _choices():
+        if asked or within(key, read):
+            found.setdefault(value, []).append(key if asked else f"--{key} {value}")
+    values = {value: typed[0] for value, typed in found.items() if len(typed) == 1}
+    for option, names in (
+        ("profile", (SMALL, FULL, *common.profiles_of("rods"))), ("recipe", recipe_names()),
+    ):  # fmt: skip
+        values |= {name: f"--{option} {name}" for name in names if option in own}
+    values |= {key: f"--{key}" for key in (*filter(partial(within, names=read), keys()), *own)}
+    return {name: f"rods train {typed}" for name, typed in values.items()} if root else values
+
+
+@contextmanager
+def _hinting(ctx: Any) -> Generator[None]:
+    """Let hints name what this command takes, and put usage errors into the words of RODS."""
+    token = ELSEWHERE.set(partial(_typed, ctx))
+    try:
+        yield
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        raise ConfigError(_in_our_words(ctx, error)) from error
+    finally:
+        ELSEWHERE.reset(token)
+
+
+def _in_our_words(ctx: Any, error: Any) -> str:
+    """Return what is wrong with a command line, and what to type."""
+    option, kind = getattr(error, "param", None), type(error).__name__
+    if isinstance(error.__cause__, ValidationError) and option is not None:
+        return "\n".join(explained(error.__cause__, option.opts[-1]))
+    if kind == "NoSuchOption":
+        return _no_option(ctx, error.option_name)
+    named, what = getattr(error, "option_name", ""), error.format_message().rstrip(".")
+    typed = {param: _as_typed(param, ctx) for param in ctx.command.params}
+    line = [
+        t
+        for p, t in typed.items()
+        if p.required or named in p.opts or p.param_type_name == "argument"
+    ]
+    if kind == "MissingParameter" and option is not None:
+        what = f"{typed[option].split()[0]} is missing ({option.help.rstrip('.')})"
+    for theirs, ours in FAULTS:
+        what = re.sub(theirs, ours, what)
+    return f"{what}. Expected: `{' '.join([ctx.command_path, *line])}`."
+
+
+def _as_typed(param: Any, ctx: Any) -> str:
+    if param.param_type_name == "option":
+        return param.opts[-1] + f" {param.display_type(ctx)}" * (not param.is_flag)
+    name = param.metavar or param.name.upper()
+    return name if param.required else f"[{name}]"
+
+
+def _no_option(ctx: Any, name: str, value: str = "") -> str:
+    """Return the sentence about an unknown option, with the nearest option, setting or value."""
+    settings, own = ctx.ignore_unknown_options, ctx.command.params
+    known = {key: f"--{key}" for key in keys()} if settings else {}
+    known |= {opt[2:]: opt for p in own for opt in p.opts if opt.startswith("--")}
+    hint = nearest_setting(name, "" if value.startswith("-") else value, known)
+    if not hint and ctx.info_name == "trl":
+        hint = f" Did you mean '--trl.{name[2:].replace('-', '_')}'?"
+    if name == "--out" and "json" in known:
+        hint = " The results are printed; `--json > FILE` keeps them."
+    hint = hint or f" `{ctx.command_path} --help` lists them."
+    return f"there is no {'setting or ' * settings}option {name}.{hint}"
 
 
 class _Verb(TyperCommand):
@@ -149,26 +234,22 @@ class _Verb(TyperCommand):
             if not word and (before in _OF_MODELS or not before.startswith("-")):
                 what = f"{before} is empty." if before in _OF_MODELS else "An argument is empty."
                 raise ConfigError(f"{what} Leave it out, or give a folder or a name.")
-        try:
+        with _hinting(ctx):
             return self._parsed(ctx, args)
-        except typer.BadParameter as error:
-            if error.param is None or not isinstance(error.__cause__, ValidationError):
-                raise
-            option = error.param.opts[-1]
-            raise ConfigError("\n".join(explained(error.__cause__, option))) from error
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; with `--json`, standard output holds nothing but the results."""
-        if asked := require_there(ctx.args, ctx.params):
-            say(asked)
-        if not ctx.params.get("as_json"):
-            return super().invoke(ctx)
-        token = RESULTS.set(sys.stdout)
-        try:
-            with redirect_stdout(sys.stderr):
+        with _hinting(ctx):
+            if asked := common.require_there(ctx.args, ctx.params):
+                say(asked)
+            if not ctx.params.get("as_json"):
                 return super().invoke(ctx)
-        finally:
-            RESULTS.reset(token)
+            token = RESULTS.set(sys.stdout)
+            try:
+                with redirect_stdout(sys.stderr):
+                    return super().invoke(ctx)
+            finally:
+                RESULTS.reset(token)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete options, and the settings of a command that takes them."""
@@ -196,19 +277,8 @@ class _Verb(TyperCommand):
                 apart = "=" not in word and words
                 settings.append(f"{word}={words.pop(0)}" if apart else word)
             else:
-                values = _choices()
-                for option, names in (("profile", (SMALL, FULL)), ("recipe", recipe_names())):
-                    values |= {n: f"{option} {n}" for n in names if f"--{option}" in own}
-                exact = {n: n for n in (*keys(), *(o[2:] for o in own if o[:2] == "--"))}
                 value = word.partition("=")[2] or next(iter(words), "")
-                asked = value if value.lower() in ALGORITHMS else name[2:]
-                theirs = f" Did you mean '--trl.{key}'?" if ctx.info_name == "trl" else ""
-                near = [*get_close_matches(asked, values, cutoff=SURE), SYNONYMS.get(asked, "")]
-                close = {value: values[value] for value in near if value in values}
-                hint = _hint(asked, close | exact, "--") or theirs
-                if key == "out" and "--json" in own:
-                    hint = " The results are printed; `--json > FILE` keeps them."
-                raise ConfigError(f"there is no setting or option {name}.{hint}")
+                raise ConfigError(_no_option(ctx, name, value))
         rest = super().parse_args(ctx, ours)
         ctx.args += settings
         return rest
@@ -220,9 +290,8 @@ def _plain(usual: Callable[[Any], str], names: Sequence[str], context: object) -
 
 
 for _name, _verb in _VERBS.items():
-    _more = EXTRA if "context" in signature(_verb).parameters else HELP
-    _usage = "[RUN_OR_MODEL] " * (_verb in (evaluate, chat)) + "[OPTIONS]"
-    app.command(_name, cls=_Verb, context_settings=_more, options_metavar=_usage)(_verb)
+    _more = common.EXTRA if "context" in signature(_verb).parameters else HELP
+    app.command(_name, cls=_Verb, context_settings=_more)(_verb)
 
 
 def _show_version(asked: bool) -> None:

@@ -39,7 +39,7 @@ def observe(
     from rods.integrations.observe import observe as judged
     from rods.integrations.observe import require_ending, write
 
-    settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
+    settings = load_config(overrides=overrides_of(context.args, "observe")).boundary
     if target is not None:
         require_ending(target)
         context.with_resource(claimed(target))

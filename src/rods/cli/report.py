@@ -127,7 +127,7 @@ def view(
     A run in training grows as you look. Only this machine can open the printed address.
     With --tasks: --env.name NAME, as in rods synth.
     """
-    asked = overrides_of(context.args, "view", "env")
+    asked = overrides_of(context.args, "view")
     if tasks is None and asked:
         raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --tasks FILE.")
     try:

@@ -39,7 +39,7 @@ def serve_env(
     service makes and prints a token, and listens only on this machine. With --openenv it also
     listens only on this machine, because the address contains the token.
     """
-    asked = overrides_of(context.args, "serve-env", "env")
+    asked = overrides_of(context.args, "serve-env")
     given = read_key(TOKEN)
     if not given and host not in LOCAL:
         raise ConfigError(

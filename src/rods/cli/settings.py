@@ -65,7 +65,9 @@ def settings(
     if not found:
         known = [row["key"] for row in rows] + [at[:-1] for at, _ in places() if at]
         holding = ", ".join([key for key in known if asked in key][:8])
-        hint = nearest(asked, known) or f" Settings that contain it: {holding}." * bool(holding)
+        hint = nearest(asked, known, anywhere=not holding) or (
+            f" Settings that contain it: {holding}." if holding else " `rods settings` lists them."
+        )
         raise ConfigError(f"there is no setting or section {name!r}.{hint}")
     own = [profile or SMALL] if recipe or profile else []
     for one in own or (SMALL, FULL):
@@ -139,7 +141,7 @@ def recipes(
     """List the recipes of published systems, or show one."""
     known = recipe_names()
     if name and name not in known:
-        hint = nearest(name, known)
+        hint = nearest(name, known, anywhere=True)
         raise ConfigError(f"there is no recipe {name!r}.{hint} Known: {', '.join(known)}.")
     if name:
         found = _read(name)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import AsJson, Resume, overrides_of, print_results, progress, resumed, say
+from rods.cli import common
+from rods.cli.common import READS, AsJson, Resume, overrides_of, print_results, say
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.claims import claimed
@@ -28,11 +29,6 @@ KIND = "sft"
 CHECKPOINT_SECONDS = 180.0
 """Longest time between checkpoints, unless writing one takes over a twentieth of it."""
 RECENT = 50  # updates that the card averages for its first and last loss, at most half of all
-READ = (
-    "model.lora_rank", "model.device", "model.dtype", "model.threads",
-    "train.lr", "train.schedule", "train.local.microbatch_tokens",
-)  # fmt: skip
-"""Settings that this command reads."""
 ALSO = ("resume", "target", "updates", "as_json")  # parameters that a resumed training may have
 
 
@@ -79,10 +75,10 @@ def sft(
       --train.lr (1e-5; with LoRA 1e-3), --train.schedule (cosine)
       --train.local.microbatch_tokens (4096)
     """
-    asked = overrides_of(context.args, "sft", *READ)
+    asked = overrides_of(context.args, "sft")
     given: dict[str, Any] = {"train": {"schedule": "cosine", "local": {"microbatch_tokens": 4096}}}
     if resume is not None:
-        resumed(target, resume)
+        common.resumed(target, resume)
         _require_nothing_else(context, resume, asked)
         _resume(resume, updates)
         return
@@ -109,16 +105,12 @@ def sft(
 
 def _require_nothing_else(context: typer.Context, resume: Path, asked: list[str]) -> None:
     """Raise `ConfigError` for options beside `--resume`."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    others = [f"--{text}" for text in asked] + [
-        f"--{name.replace('_', '-')}".replace("--data", "DATA")
-        for name, source in sources.items()
-        if name not in ALSO and source and source.name != "DEFAULT"
-    ]
+    named = common.named_options(context, [name for name in context.params if name not in ALSO])
+    others = [*(f"--{text}" for text in asked), *named]
     if others:
         raise ConfigError(
             f"--resume {resume} continues with its own settings; only --updates may change. "
-            f"Leave out {' '.join(others)}."
+            f"Leave out {' '.join(others).replace('--data', 'DATA')}."
         )
 
 
@@ -200,7 +192,7 @@ def _learn(
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
     saved, took = time.monotonic(), 0.0
-    with progress("updates", trainer.total, trainer.step) as show, ctrl_c() as stopped:
+    with common.progress("updates", trainer.total, trainer.step) as show, ctrl_c() as stopped:
         for update in trainer.updates():
             run.log({"kind": KIND, **update._asdict()})
             pace = f"{update.tokens / max(update.seconds, 1e-9):.0f} tok/s"
@@ -239,7 +231,7 @@ def _card(
 ) -> dict[str, Any]:
     base = Path(chosen["model"]["name"]).name
     data = [Path(path).name for path in chosen["data"]]
-    named = {key.rpartition(".")[2]: key for key in READ}
+    named = {key.rpartition(".")[2]: key for key in READS["sft"]}
     rows = chosen["settings"].items()
     words = [f"--{named.get(key, key.replace('_', '-'))} {value}" for key, value in rows]
     recent = max(1, min(RECENT, len(figures) // 2))

@@ -13,6 +13,7 @@ from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.config.drift import require_same
+from rods.dialects import InlineDialect, get_dialect
 from rods.errors import ConfigError
 from rods.infra.install import install_line, installed
 from rods.infra.text import quoted
@@ -61,7 +62,7 @@ def train(
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
         asked.append(f"curriculum={curriculum}")
     named = {"model.name": model, "seed": seed, "track.names": track}
-    asked += common.given({**named, "train.local.memory_gib": memory})
+    asked += common.given({**named, "train.local.memory_gib": memory}, asked)
     common.resumed(folder, resume, drift)
     if resume is not None:
         start, config = _own_settings(resume, recipe, profile, asked)
@@ -131,7 +132,19 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     run = run_training(config, folder, resume, start, drift=drift)
     common.print_results(results_of(load_run(run.path)), summary(run.path))
     common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
-    at = quoted(run.path)
-    after = "" if installed("nicegui") else f" (after {install_line('view')})"
-    steps = f"view {at}{after}", f"eval {at}", f"export {at} --out FOLDER"
-    common.say("\n  rods ".join(["Next: open the report in a browser, or", *steps]))
+    common.say(
+        "\n  ".join(["Next: open the report in a browser, or", *next_steps(config, run.path)])
+    )
+
+
+def next_steps(config: RunConfig, run: Path) -> list[str]:
+    """Return the commands that look at a run, evaluate, try and serve its model."""
+    at, after = quoted(run), "" if installed("nicegui") else f" (after {install_line('view')})"
+    single = isinstance(get_dialect(config.model.dialect), InlineDialect)  # no conversation
+    return [
+        f"rods view {at}{after}",
+        f"rods eval {at}",
+        *([] if single else [f"rods chat {at}"]),
+        f"rods export {at} --out agent",
+        "vllm serve ./agent --served-model-name agent  # on a GPU",
+    ]
