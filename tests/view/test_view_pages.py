@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
@@ -44,13 +44,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(run: Path) -> Iterator[str]:
     """The printed address of a service that shows the run and a copy of it."""
     other = shutil.copytree(run, run.parent / "other")
-    words = [*STARTS, str(run), str(other), "--port", "0"]
+    with serving([*STARTS, str(run), str(other)]) as address:
+        yield address
+
+
+@contextmanager
+def serving(words: list[str]) -> Iterator[str]:
+    """The address that a service prints, which ends without a traceback."""
+    words = [*words, "--port", "0"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", service.stderr.readline())
         assert found
-        yield found[0]
-        service.terminate()
+        try:
+            yield found[0]
+        finally:
+            service.terminate()
         rest = service.stderr.read()
     assert "Traceback" not in rest, rest
 
@@ -74,6 +83,27 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert program("view", "nothing", monkeypatch=monkeypatch) == 2
     assert re.search(r"rods view needs duckdb: .*pip install", capsys.readouterr().err)
+
+
+SLOW = """
+import sys, time
+from rods.cli.main import main
+from rods.view.runs import RunView
+read = RunView.read_tasks
+RunView.read_tasks = lambda run: (time.sleep(4), read(run))[1]
+sys.argv[0] = "rods"
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_page_that_takes_long_to_build_is_shown(run: Path) -> None:
+    """On busy cores a page ended in "500, longer than the response_timeout of 3.0 seconds"."""
+    with serving([sys.executable, "-c", SLOW, "view", str(run)]) as address:
+        with httpx.Client(follow_redirects=True, trust_env=False, timeout=60) as web:
+            web.get(address)
+            shown = web.get(address.replace("/?", "/boundary?"))
+        assert shown.status_code == 200 and "response_timeout" not in shown.text
 
 
 @pytest.mark.slow

@@ -73,7 +73,8 @@ def add_pages(runs: Sequence[RunView]) -> None:
                     return html("absent", text=f"There is no run {name!r}.", runs=runs, page=path)
                 await build(run, query)
 
-        ui.page(path, title=f"rods view{path.replace('/', ' ').rstrip()}")(show)
+        title = f"rods view{path.replace('/', ' ').rstrip()}"
+        ui.page(path, title=title, response_timeout=120)(show)  # busy cores take long to build it
 
     page("/", lambda run, _: _overview(runs, run))
     page("/boundary", _boundary)
