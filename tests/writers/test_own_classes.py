@@ -14,15 +14,17 @@ import pytest
 from places import BENCHMARKS, SOURCE
 from rods.abilities import initial_state
 from rods.env import Environment
+from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.base import Base
 from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import field_of, flattened, leaves
 from rods.synthesis.structure.words import order_of, word_lists
-from rods.task import Task, read_tasks
-from rods.types import Json, ToolCall, ToolSpec
+from rods.task import Task, Turn, read_tasks
+from rods.types import Json, ToolCall, ToolSpec, Value
 from rods.writers import make_writer
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import Grounder
@@ -100,6 +102,75 @@ def test_kinds_are_told_by_shape_at_every_depth(name: str, field: str, kind: str
     environment, tasks = stranger(name)
     domains = domains_for(environment, tasks)
     assert domains.parameter("", field) == kind
+
+
+class Shop:
+    """Sells at most six tickets at a time, to tables that are numbered."""
+
+    def __init__(self, tables: list[dict[str, int]] | None = None) -> None:
+        self.tables = tables or []
+        self.sold: list[list[int]] = []
+
+    def sell(self, tickets: int, table: int = 1, year: int = 2026, code: int = 0) -> dict[str, int]:
+        """Sell tickets.
+
+        Args:
+            tickets: How many.
+            table: At which table.
+            year: Of which season.
+            code: The code of a voucher.
+        """
+        if tickets > 6 or code not in (0, 2497):
+            raise ValueError("refused")
+        self.sold.append([tickets, table, year])
+        return {"tickets": tickets}
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments", "varied"),
+    [
+        ("Sell me 5 tickets.", {"tickets": 5}, {"tickets"}),
+        ("Sell 5 of them at table 3.", {"tickets": 5, "table": 3}, {"tickets"}),
+        ("Sell 4 of them for 2031.", {"tickets": 4, "year": 2031}, {"tickets"}),
+        ("I want 4, my code is 2497.", {"tickets": 4, "code": 2497}, {"tickets"}),
+        ("Sell me 1 ticket.", {"tickets": 1}, set()),
+        ("We are four, so 4 tickets.", {"tickets": 4}, set()),
+        ("Sell us 4, we are 4.", {"tickets": 4}, set()),
+        ("A ticket for each of the family of mine.", {"tickets": 4}, set()),
+    ],
+)
+def test_numbers_vary_where_messages_say_them_and_the_environment_accepts_them(
+    message: str, arguments: dict[str, Value], varied: set[str]
+) -> None:
+    """In all variants of own classes, numbers were those of the seed task."""
+    shop = ToolClasses("shop", [Shop])
+    turn = Turn(message, (ToolCall("sell", arguments),))
+    start: Any = {"Shop": {"tables": [{"number": 3}]}}
+    seed = Task("shop", "base", (turn,), {"classes": ["Shop"], "initial_config": start})
+    writer = make_writer("resample", [seed], shop)
+    made = [writer.propose(seed, random.Random(number)) for number in range(20)]
+    assert made == [writer.propose(seed, random.Random(number)) for number in range(20)]
+    drafts = [draft for draft in made if not isinstance(draft, Rejection)]
+    assert len(drafts) == len(made), "the last draw keeps what the shop accepts"
+    calls = [draft.turns[0].ground_truth[0].arguments for draft in drafts]
+    assert {n for call in calls for n in call if call[n] != arguments[n]} == varied
+    for draft, call in zip(drafts, calls, strict=True):
+        assert not varied or float(str(call["tickets"])) in numbers_in(draft.turns[0].user)
+        assert 1 <= int(str(call["tickets"])) <= 6
+
+
+@pytest.mark.parametrize(("name", "least"), [("restaurant", 0.3), ("locker", 0.8)])
+def test_numbers_of_strangers_vary(name: str, least: float) -> None:
+    environment, tasks = stranger(name)
+    author = make_writer("resample", tasks, environment)
+    pairs = [
+        (numbers_taken(flattened(seed)), numbers_taken(flattened(draft)))
+        for seed in tasks
+        if numbers_taken(flattened(seed)) - {2497}  # a code
+        for number in range(10)
+        if not isinstance(draft := author.propose(seed, random.Random(number)), Rejection)
+    ]
+    assert sum(old != new for old, new in pairs) > least * len(pairs) > 0
 
 
 def test_a_birthday_is_not_in_the_future() -> None:

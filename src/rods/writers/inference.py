@@ -7,18 +7,19 @@ people, days and times are recognized by their form.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from rods.abilities import initial_state
 from rods.env import Environment
-from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
+from rods.synthesis.structure.domains import NO_DOMAINS, Domains, NumberKind, domains_of
 from rods.synthesis.structure.mentions import iso
 from rods.synthesis.structure.trace import all_tools, field_of, flattened, leaves
 from rods.synthesis.structure.words import wholes, word_lists
 from rods.task import Task
-from rods.types import Json, ToolSpec, json_type
+from rods.types import Json, ToolSpec, json_choices, json_type
 from rods.writers.resample.assign import BORN
 
 _tails = "_ids _id _codes _code _number _key _ref Ids Id Code Number"
@@ -30,6 +31,9 @@ _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")  # It has no space, except in a phone number
 _ID = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])\S+")
 _MOMENT = re.compile(r"(?:\d{4}-\d\d-\d\d[T ](?=\d\d))?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
+
+AMOUNT = NumberKind(range=(2, 1e9), scaled=True, small=True, compared=(0, 1e9))
+"""A number of own tools: a new one is near it, plural as it is, and none that a message says."""
 
 
 class _Fields(NamedTuple):
@@ -58,6 +62,23 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
                 _read(cast("Json", value), "", fields)
                 nested.update(field_of(leaf.path) for leaf in leaves(value))
     return infer({*_texts(tools), *nested}, fields)
+
+
+def with_amounts(environment: Environment, pool: Sequence[Task]) -> Domains:
+    """`domains_for`, with inferred amounts: the `table` of a class that holds `tables` is none."""
+    domains = domains_for(environment, pool)
+    taken, other = set[str](), {*domains.parameters}
+    for task in pool if domains.inferred else ():
+        start = leaves(dict(initial_state(environment, task).values))
+        other |= {str(part)[:-1] for leaf in start for part in leaf.path if str(part)[-1:] == "s"}
+        for spec in all_tools(environment, task).values():
+            other |= {name for name, row in spec.properties.items() if json_choices(row)}
+        found = [leaf for call in flattened(task) for leaf in leaves(call)]
+        taken |= {field_of(x.path) for x in found if type(x.value) in (int, float)}
+    kinds = {name: "amount" for name in taken - other if not f"_{name}".endswith(_TAILS)}
+    numbers = {**domains.numbers, "amount": AMOUNT}
+    parameters = {**domains.parameters, **kinds}
+    return domains.model_copy(update={"parameters": parameters, "numbers": numbers})
 
 
 def infer(names: set[str], fields: _Fields) -> Domains:
@@ -127,15 +148,10 @@ def _owns(owner: str, name: str, fields: _Fields) -> bool:
 
 def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
     """The mapping whose keys, with digits, that a parameter takes: `members` for `member_id`."""
-    stem = parameter
-    for tail in _TAILS:
-        stem = stem.removesuffix(tail)
-    low = stem.lower()
+    low = functools.reduce(str.removesuffix, _TAILS, parameter).lower()
     forms = {low, low + "s", low + "es", re.sub("y$", "ies", low)}
-    for field, found in keys.items():
-        if field.lower() in forms and found and all(map(_DIGIT.search, found)):
-            return field
-    return ""
+    known = (f for f, ids in keys.items() if f.lower() in forms and ids)
+    return next((f for f in known if all(map(_DIGIT.search, keys[f]))), "")
 
 
 def _taken(given: set[str], held: Mapping[str, set[str]]) -> str:

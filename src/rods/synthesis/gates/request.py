@@ -153,9 +153,9 @@ _NARROWER = re.compile(
 _SENTENCE = re.compile(r"[^.!?]+")
 SHORT = 12
 """Words of a sentence that only adds to what was asked before, if it names no value."""
-_NUMBER_WORDS = "two three four five six seven eight nine ten eleven twelve"
-_NUMBERS = {w: n for n, w in enumerate(_NUMBER_WORDS.split(), start=2)} | {"dozen": 12}
-_NUMBER = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.I)
+_words = "two three four five six seven eight nine ten eleven twelve"
+NUMBER_WORDS = {w: n for n, w in enumerate(_words.split(), start=2)} | {"dozen": 12}
+NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b", re.I)
 
 
 @of_turns
@@ -176,10 +176,10 @@ def nothing_more_is_meant(case: Case, turn: TurnFacts) -> str | None:
         several = not loose and (len(tools) < len(calls) or lists)
         if found is not None and not several and found[0].lower() not in known:
             return f"{found[0]!r}, but the calls name all that is meant"
-    for found in _NUMBER.finditer(turn.masked):
+    for found in NUMBER_WORD.finditer(turn.masked):
         word = found[0].lower()
         usual = word in known or case.usage.count_only(tools, {word})
-        if not usual and not _counts(calls, _NUMBERS[word]):
+        if not usual and not _counts(calls, NUMBER_WORDS[word]):
             return f"the message says {found[0]!r}, its calls have no such number"
     return None
 

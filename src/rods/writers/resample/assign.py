@@ -41,9 +41,9 @@ class Materials:
 
 
 def assign(
-    sketch: Sketch, materials: Materials, knowledge: Knowledge, rng: random.Random
+    sketch: Sketch, materials: Materials, knowledge: Knowledge, rng: random.Random, keep: float
 ) -> list[New]:
-    """One new value for each slot; None keeps the old one."""
+    """One new value for each slot; None keeps the old one, as numbers do with chance `keep`."""
     values: list[New] = [None] * len(sketch.slots)
     days = 7 * rng.randint(1, 45) if sketch.domains.inferred else 0
     draw = _Draw(sketch, materials.vocabulary, knowledge, days, rng)
@@ -60,7 +60,7 @@ def assign(
             values[index] = materials.vocabulary.reworded(key, rng, REWORD_FREE)
     _assign_dates(sketch, values, days, rng)
     assign_listed(sketch, values, knowledge, rng)
-    assign_numbers(sketch, values, knowledge, rng)
+    assign_numbers(sketch, values, knowledge, rng, keep)
     return values
 
 

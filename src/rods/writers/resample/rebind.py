@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.env import Environment, World, called
 from rods.errors import TaskError
 from rods.synthesis.base import Base, Link, Links, Place
+from rods.synthesis.gates.request import NUMBER_WORD, NUMBER_WORDS
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import CodePairs, Domains, Fill, NumberKind
 from rods.synthesis.structure.sources import (
@@ -24,12 +25,15 @@ from rods.synthesis.structure.sources import (
     numbers_in,
     numbers_listed,
     numbers_of,
+    numbers_taken,
+    texts_taken,
 )
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, TraceStep, leaves, read_result
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, Value
 from rods.writers.resample.sketch import format_number
 
+_COMPOSED = re.compile(r"\S+[-:/]\S+")
 _ALPHABET = re.compile(r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet")
 
 
@@ -94,6 +98,7 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
                 configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
                 frozen |= _text_numbers(base.task, argument.turn).union({float(value)}, *configured)
     prose = "\n".join(turn.user for turn in base.task.turns)
+    frozen |= _said_elsewhere(base, prose) if domains.inferred else set()
     return Knowledge(
         steps,
         base.links,
@@ -106,6 +111,22 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
         pairs={known.code: _called_with(known, steps) for known in domains.pairs},
         landmarks=tuple(n for kind in domains.numbers.values() for n in _landmarks(kind, prose)),
     )
+
+
+def _said_elsewhere(base: Base, prose: str) -> set[float]:
+    """Numbers that a word or a text says too, or a result shows before a call takes them."""
+    found = {float(NUMBER_WORDS[word.lower()]) for word in NUMBER_WORD.findall(prose)}
+    taken: set[float] = set()
+    for step in base.steps:
+        taken |= numbers_taken([step.call])
+        shown = set[float]().union(*(_amounts(leaf.value) for leaf in step.leaves))
+        found = found.union(shown - taken, *map(_amounts, texts_taken([step.call])))
+    return found
+
+
+def _amounts(value: Scalar) -> set[float]:
+    """The numbers of a value, without those of a day, a time or a code."""
+    return numbers_of(_COMPOSED.sub(" ", value) if isinstance(value, str) else value)
 
 
 def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:

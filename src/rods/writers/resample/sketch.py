@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import DateMention, find_dates, iso
-from rods.synthesis.structure.sources import NUMBER, numbers_listed, numbers_taken
+from rods.synthesis.structure.sources import NUMBER, numbers_taken
 from rods.synthesis.structure.trace import Scalar, flattened
 from rods.task import Task, Turn
 from rods.types import Json
@@ -72,7 +72,6 @@ class Sketch:
         self.found = entities.collect(task, domains, self.start.values)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
-        self.text_numbers = Counter(numbers_listed(self.found.prose))
         self.argued_numbers = numbers_taken(flattened(task))
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
@@ -87,6 +86,8 @@ class Sketch:
         self._compound, self._lookup = self._compound_pattern()
         self._free = self._free_bodies()
         self._prose = [self._prose_template(turn.user) for turn in task.turns]
+        pieces = (piece for template in self._prose for piece in template)
+        self.said = Counter(piece.slot for piece in pieces if isinstance(piece, SlotRef))
         self.render(())  # makes every slot before values are chosen
 
     def slot(self, kind: str, key: str) -> int:

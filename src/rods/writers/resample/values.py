@@ -13,7 +13,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence, Set
 
-from rods.synthesis.structure.domains import CodePairs, Table
+from rods.synthesis.structure.domains import Table
 from rods.synthesis.structure.sources import NUMBER
 from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import New, Sketch
@@ -21,12 +21,13 @@ from rods.writers.resample.sketch import New, Sketch
 SMALL_RANGE = 120  # Kinds of no larger value take the whole range, unless `scaled`
 _MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")  # A number with its unit
 KEEP = 0.06  # Chance that a number stays as it is
+YEARS = range(1900, 2100)
 
 SUPERLATIVES = ("highest", "lowest", "top priority", "critical")
 
 
 def assign_numbers(
-    sketch: Sketch, values: list[New], knowledge: Knowledge, rng: random.Random
+    sketch: Sketch, values: list[New], knowledge: Knowledge, rng: random.Random, keep: float
 ) -> None:
     """Fill the slots of numbers in `values`; what must not move stays None."""
     groups: dict[str, list[tuple[float, int]]] = {}
@@ -38,7 +39,7 @@ def assign_numbers(
             values[index] = old + rng.randint(1, 40_000 if old >= 1000 else 880)
         elif kind == "number" and movable(sketch, float(key), bound):
             kinds = sorted(sketch.found.numbers[float(key)])
-            if rng.random() > KEEP or sketch.domains.numbers[kinds[0]].ordered:
+            if rng.random() > keep or sketch.domains.numbers[kinds[0]].ordered:
                 groups.setdefault(kinds[0], []).append((float(key), index))
     for kind, members in groups.items():
         news = _group(sketch, kind, sorted(members), knowledge.landmarks, taken, rng)
@@ -62,7 +63,9 @@ def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:
     """Whether this number may get a new value: large enough not to occur by chance, not frozen."""
     if value in frozen or value <= 0:
         return False
-    times = sketch.text_numbers.get(value, 0)
+    times = sketch.said[sketch.slot("number", repr(value))]
+    if sketch.domains.inferred:  # one thing is no plural, and a number said twice may be two
+        return times == 1 and value >= 2 and value not in YEARS
     if value >= 10 or (not times and value not in sketch.argued_numbers):
         return True
     kinds = sketch.found.numbers[value]
@@ -211,7 +214,8 @@ class _Names:
         known, (a, b) = wanted[0]
         owned, ordered = self.table.owners[known.code], sorted(known.known)
         for _ in range(ATTEMPTS):
-            ends = _ends(known, ordered, rng)
+            pair = rng.choice(ordered)
+            ends = pair if not known.either_way or rng.random() < 0.5 else pair[::-1]
             if not all(code in owned for code in (a, b, *ends)):
                 continue
             choice = {owned[a]: owned[ends[0]], owned[b]: owned[ends[1]]}
@@ -223,13 +227,6 @@ class _Names:
             if not clash and self._fits(choice | {name: name for name in self.fixed}):
                 return choice
         return {}
-
-
-def _ends(
-    pairs: CodePairs, ordered: Sequence[tuple[str, str]], rng: random.Random
-) -> tuple[str, str]:
-    pair = rng.choice(ordered)
-    return pair if not pairs.either_way or rng.random() < 0.5 else (pair[1], pair[0])
 
 
 def _open(

@@ -24,19 +24,22 @@ from rods.synthesis.structure.profile import MAX_DISTANCE, distance
 from rods.synthesis.writer import Writer
 from rods.task import LONG_CONTEXT, Task, Turn
 from rods.types import Json
-from rods.writers.inference import domains_for
+from rods.writers.inference import with_amounts
 from rods.writers.resample import recombine
 from rods.writers.resample.assign import Materials, assign
 from rods.writers.resample.entities import written
 from rods.writers.resample.rebind import Knowledge, analyze, rebind
 from rods.writers.resample.recombine import ResamplePlan
 from rods.writers.resample.sketch import Sketch
+from rods.writers.resample.values import KEEP
 from rods.writers.templates.vocabulary import Vocabulary
 
 CACHED = 2048  # Analyzed plans (a seed, or a recombination) that are kept
 
 PLANS = 3  # Recombinations that are looked at before the seed itself is renamed
 DRAWS = 3  # Draws of values until one executes like its plan
+KEEP_AMOUNTS = (*(KEEP,) * 5, 0.5, 0.5, 1.0)
+"""Chance that a number stays, by draw: own tools may refuse new amounts, so the last keeps all."""
 COURTESY = 0.12  # How often a greeting or a closing is added to a turn
 SAME_COURTESY = 0.6  # The same, for a turn in which nothing else could change
 
@@ -80,7 +83,7 @@ class ResampleWriter(Writer):
         self._pool = tuple(task for task in pool if task.is_original)
         self._environment = environment
         self._access = state_access(environment)
-        self._domains: Domains = domains_for(environment, self._pool)
+        self._domains: Domains = with_amounts(environment, self._pool)
         self._shares = (recombine_share, cut_share)
         keep, coins = self._domains.keep, not self._domains.inferred  # people read their own tools
         words = Vocabulary.from_tasks(self._pool, keep, coins=coins)
@@ -98,9 +101,10 @@ class ResampleWriter(Writer):
         if isinstance(prepared, Rejection):
             return dataclasses.replace(prepared, recipe=recipe)
         draft: Task | Rejection = Rejection("write", ErrorClass.NO_PATTERN)
-        for _ in range(DRAWS):
+        guessed = self._domains.inferred and any(k == "number" for k, _ in prepared.sketch.slots)
+        for keep in KEEP_AMOUNTS if guessed else (KEEP,) * DRAWS:
             number = rng.getrandbits(31)
-            draft = self._draft(prepared, random.Random(number))
+            draft = self._draft(prepared, random.Random(number), keep)
             if not isinstance(draft, Rejection):
                 provenance = descent(seed, recipe, number, plan.donors)
                 return dataclasses.replace(draft, provenance=provenance)
@@ -145,9 +149,9 @@ class ResampleWriter(Writer):
         self._prepared[task.id] = made
         return made
 
-    def _draft(self, prepared: AnalyzedTask, rng: random.Random) -> Task | Rejection:
+    def _draft(self, prepared: AnalyzedTask, rng: random.Random, keep: float) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
-        values = assign(sketch, self.materials, knowledge, rng)
+        values = assign(sketch, self.materials, knowledge, rng, keep)
         numbers = {
             float(key): cast("float", new)
             for (kind, key), new in zip(sketch.slots, values, strict=True)
