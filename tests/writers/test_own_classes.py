@@ -14,6 +14,7 @@ import pytest
 from places import BENCHMARKS, SOURCE
 from rods.abilities import initial_state
 from rods.env import Environment
+from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.base import Base
 from rods.synthesis.planned import CallRequest
@@ -31,7 +32,7 @@ from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live
 from rods.writers.graph.scratch import ScratchWalk
 from rods.writers.graph.writer import GraphWriter
-from rods.writers.inference import domains_for
+from rods.writers.inference import domains_for, with_amounts
 from rods.writers.resample.assign import Materials
 from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import NO_PHRASES
@@ -157,6 +158,12 @@ def test_numbers_vary_where_messages_say_them_and_the_environment_accepts_them(
     for draft, call in zip(drafts, calls, strict=True):
         assert not varied or float(str(call["tickets"])) in numbers_in(draft.turns[0].user)
         assert 1 <= int(str(call["tickets"])) <= 6
+
+
+def test_an_environment_that_states_its_numbers_gets_no_guessed_ones() -> None:
+    """Every number of a message would bound what its tires may show."""
+    domains = with_amounts(BfclEnvironment(), [])
+    assert not domains.inferred and "amount" not in domains.numbers
 
 
 @pytest.mark.parametrize(("name", "least"), [("restaurant", 0.3), ("locker", 0.8)])

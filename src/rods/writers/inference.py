@@ -76,7 +76,7 @@ def with_amounts(environment: Environment, pool: Sequence[Task]) -> Domains:
         found = [leaf for call in flattened(task) for leaf in leaves(call)]
         taken |= {field_of(x.path) for x in found if type(x.value) in (int, float)}
     kinds = {name: "amount" for name in taken - other if not f"_{name}".endswith(_TAILS)}
-    numbers = {**domains.numbers, "amount": AMOUNT}
+    numbers = {"amount": AMOUNT} if kinds else domains.numbers
     parameters = {**domains.parameters, **kinds}
     return domains.model_copy(update={"parameters": parameters, "numbers": numbers})
 
