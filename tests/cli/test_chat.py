@@ -110,6 +110,7 @@ def test_a_spent_budget_is_stated_and_the_next_conversation_begins(
     [
         (("--task", "bistro_9"), "task 'bistro_9': ./tools.py:bistro has no such task"),
         (("--model.dialect", "torl"), "is inline"),
+        (("--rollout.steps_per_turn", "1"), "no step is left to read a call's result"),
         (("tiny", "--model", "tiny"), "RUN_OR_MODEL and --model: each names the policy"),
         (("runs/nowhere",), "runs/nowhere"),
         (("tiny",), "pretrained with other tools"),

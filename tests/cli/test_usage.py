@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from rods.cli.common import say
-from rods.cli.train import next_steps
-from rods.config import load_config
 from verbs import rods
 
 MEANT = (
@@ -76,18 +74,6 @@ def test_a_line_that_cannot_be_meant_is_one_message_before_any_work(
     shown = capsys.readouterr().err
     assert shown.startswith("rods: ") and said in shown, "no announcement, no words of Click"
     assert [path.name for path in tmp_path.iterdir()] == ["made.jsonl"]
-
-
-@pytest.mark.parametrize(("recipe", "talks"), [("rods", True), ("torl", False)])
-def test_the_next_steps_of_a_run_end_with_serving_and_fit_its_dialect(
-    recipe: str, talks: bool
-) -> None:
-    steps = next_steps(load_config(recipe), Path("my runs/A"))
-    named = ["view", "eval", *["chat"] * talks, "export"]
-    assert [step.split()[1] for step in steps[:-1]] == named, "rods chat takes no single answers"
-    assert all("'my runs/A'" in step for step in steps[:-1])
-    folder = steps[-2].rpartition(" --out ")[2]
-    assert steps[-1].startswith(f"vllm serve ./{folder} ")
 
 
 def test_long_notes_are_wrapped_and_errors_stay_on_one_line(

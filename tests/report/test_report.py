@@ -19,7 +19,7 @@ from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval, paired_difference
 from rods.evaluation.suites import Accuracy, SuiteRow
-from rods.report.build import build_report, forests, interval, span
+from rods.report.build import build_report, forests, interval, span, uses
 from rods.report.compare import compare_runs
 from rods.report.heldout import (
     WRITERS_NOTE,
@@ -643,7 +643,7 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
 def test_the_table_of_a_stopped_run_names_its_evaluation_and_how_to_get_one_after_training(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write_run(tmp_path / "run", after=False)
+    path = with_checkpoint(write_run(tmp_path / "run", after=False))
     log = path / "metrics.jsonl"
     first = log.read_text(encoding="utf-8").splitlines()[0]
     if when:
@@ -765,15 +765,50 @@ def with_manifest(path: Path, **more: Any) -> Path:
     return path
 
 
+def with_checkpoint(path: Path) -> Path:
+    (path / "checkpoint").mkdir()
+    (path / "checkpoint" / "latest").write_text("step-000001")
+    return path
+
+
+ALWAYS = ["export it", "serve it on a GPU"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "steps", "evaluated", "expected"),
+    [
+        ("compact", 8, True, ["talk with it", "evaluate it", *ALWAYS]),
+        ("toolrl", 1, True, ["evaluate it", *ALWAYS]),  # one response to a task
+        ("hermes", 8, False, ["talk with it", *ALWAYS]),  # no held-out tasks
+        *[
+            (inline, 8, True, ["evaluate it", *ALWAYS])
+            for inline in ("torl", "search_r1", "artist")
+        ],
+        ("gone.py:dialect", 8, True, ["evaluate it", *ALWAYS]),
+        (None, 8, True, ["evaluate it", *ALWAYS]),  # settings of another version
+    ],
+)
+def test_a_page_shows_commands_that_accept_the_run(
+    dialect: str | None, steps: int, evaluated: bool, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "metrics.jsonl").touch()
+    rows = [{"task_id": "t", "progress": [1.0]}] if evaluated else []
+    note_lines(tmp_path, [json.dumps({"kind": "eval", "when": "before", "rows": rows}) + "\n"])
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    config = {"model": {"dialect": dialect}, "rollout": {"steps_per_turn": steps}}
+    manifest = {"finished": "2026-01-05T10:09:41", "config": config}
+    run = load_run(with_manifest(tmp_path, **manifest))
+    assert uses(run) == []
+    assert [what for what, _ in uses(load_run(with_checkpoint(tmp_path)))] == expected
+
+
 @pytest.mark.slow
 def test_a_page_names_recipe_command_checkpoint_and_how_to_serve_it(tmp_path: Path) -> None:
     command = "rods train --recipe rods --seed 3"
     path = with_manifest(write_run(tmp_path / "a run"), recipe="rods", command=command)
     before = read(build_report(path))
     assert "checkpoint" not in [a.get("href") for _, a in before.tags]
-    (path / "checkpoint").mkdir()
-    (path / "checkpoint" / "latest").write_text("step-000001")
-    page = read(build_report(path))
+    page = read(build_report(with_checkpoint(path)))
     words = " ".join(" ".join(page.words).split())
     assert "Recipe rods" in words and f"Command: {command}" in words
     assert "checkpoint" in [a.get("href") for _, a in page.tags]

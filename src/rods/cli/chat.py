@@ -61,6 +61,8 @@ def chat(
 async def _converse(config: RunConfig, run: Path | None, name: str, temperature: float) -> None:
     """Converse until the user leaves, in one conversation after the other."""
     dialect = conversing(config, run)
+    if config.rollout.steps_per_turn == 1:
+        raise ConfigError("rollout.steps_per_turn = 1: no step is left to read a call's result.")
     say(f"loading {run or config.model.name} and the world ...")
     from rods.assemble.evaluated import ready_policy
     from rods.assemble.refusals import require_known_tools

@@ -20,7 +20,7 @@ from rods.infra.claims import claimed
 from rods.infra.guard import new_token
 from rods.infra.install import install_line
 from rods.infra.text import counted, quoted
-from rods.store import MANIFEST
+from rods.store import MANIFEST, TRAIN
 
 if TYPE_CHECKING:
     from rods.report.experiment import Experiment
@@ -34,7 +34,7 @@ def report(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")], as_json: AsJson = False
 ) -> None:
     """Write report.html into a run's folder, and print its table."""
-    from rods.report.build import build_report
+    from rods.report.build import build_report, uses
     from rods.report.results import summary_table
     from rods.report.run_data import load_run
 
@@ -44,8 +44,10 @@ def report(
     for note in found.notes:
         say(f"note: {note}")
     if not (found.evaluation("after") or found.manifest.get("finished")):
-        at = quoted(run)
-        say(f"To finish the run: rods train --resume {at}. To evaluate it now: rods eval {at}.")
+        kind = found.manifest.get("kind", TRAIN)
+        say(f"To finish the run: rods {kind} --resume {quoted(run)}.")
+        if now := dict(uses(found)).get("evaluate it"):
+            say(f"To evaluate it now: {now}.")
     say(f"report: {page}")
 
 

@@ -13,7 +13,6 @@ from rods.cli.report import results_of
 from rods.config import FULL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.config.checks import require
 from rods.config.drift import require_same
-from rods.dialects import InlineDialect, get_dialect
 from rods.errors import ConfigError
 from rods.infra.install import install_line, installed
 from rods.infra.text import quoted
@@ -127,24 +126,14 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
             common.say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
     with waiting("importing torch and the trainer"):
         from rods.assemble import train as run_training
+        from rods.report.build import uses
         from rods.report.results import summary
         from rods.report.run_data import load_run
     run = run_training(config, folder, resume, start, drift=drift)
-    common.print_results(results_of(load_run(run.path)), summary(run.path))
+    found = load_run(run.path)
+    common.print_results(results_of(found), summary(run.path))
     common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
-    common.say(
-        "\n  ".join(["Next: open the report in a browser, or", *next_steps(config, run.path)])
-    )
-
-
-def next_steps(config: RunConfig, run: Path) -> list[str]:
-    """Return the commands that look at a run, evaluate, try and serve its model."""
-    at, after = quoted(run), "" if installed("nicegui") else f" (after {install_line('view')})"
-    single = isinstance(get_dialect(config.model.dialect), InlineDialect)  # no conversation
-    return [
-        f"rods view {at}{after}",
-        f"rods eval {at}",
-        *([] if single else [f"rods chat {at}"]),
-        f"rods export {at} --out agent",
-        "vllm serve ./agent --served-model-name agent  # on a GPU",
-    ]
+    after = "" if installed("nicegui") else f" (after {install_line('view')})"
+    steps = [f"rods view {quoted(run.path)}{after}"]
+    steps += [f"{command}  # {what}" for what, command in uses(found)]
+    common.say("\n  ".join(["Next: open the report in a browser, or", *steps]))

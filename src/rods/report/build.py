@@ -18,8 +18,10 @@ from typing import cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from rods.errors import StoreError
+from rods.dialects import InlineDialect, get_dialect
+from rods.errors import ConfigError, StoreError
 from rods.evaluation.stats import Interval
+from rods.infra.checkpoints import LATEST
 from rods.infra.dotted import flat
 from rods.infra.files import replacing
 from rods.infra.text import quoted
@@ -29,6 +31,7 @@ from rods.report.panels import Figure, Tile, facts
 from rods.report.plots import Whisker, forest, plotly_script
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.viewer import decoder_for, trajectory_view
+from rods.store import TRAIN
 from rods.types import Json
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -62,7 +65,7 @@ def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path
         lstrip_blocks=True,
     )
     helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
-    helpers |= {"plotly_script": plotly_script, "quoted": quoted}
+    helpers |= {"plotly_script": plotly_script}
     page = environment.get_template(template).render({**helpers, **context})
     try:
         with replacing(path) as part:
@@ -90,7 +93,7 @@ def _context(run: RunData) -> dict[str, object]:
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": f" at temperature {heat:g}" if isinstance(heat, int | float) else "",
         "writers_note": heldout.WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
-        "forests": forests, "panels": panels,
+        "forests": forests, "panels": panels, "uses": uses(run),
     }  # fmt: skip
 
 
@@ -112,6 +115,24 @@ def identity(run: RunData) -> list[tuple[str, str]]:
         ("Trajectories", int(run.total("trajectories")) or None),
     ]
     return [(name, str(value)) for name, value in pairs if value not in (None, "")]
+
+
+def uses(run: RunData) -> list[tuple[str, str]]:
+    """What can be done with the last checkpoint, and by which command; empty without one."""
+    if not (run.path / "checkpoint" / LATEST).exists():
+        return []
+    try:
+        inline = isinstance(get_dialect(str(run.setting("model.dialect"))), InlineDialect)
+    except ConfigError:  # of another version, or in a module that is not on this machine
+        inline = True
+    at = quoted(run.path)
+    talks = not inline and run.setting("rollout.steps_per_turn") != 1  # rods chat refuses others
+    found = [("talk with it", f"rods chat {at}")] if talks else []
+    found += [("evaluate it", f"rods eval {at}")] * any(e.rows for e in run.evaluations)
+    found.append(("export it", f"rods export {at} --out agent"))
+    found.append(("serve it on a GPU", "vllm serve ./agent --served-model-name agent"))
+    more = f"rods {run.manifest.get('kind', TRAIN)} --resume {at}"
+    return found if run.manifest.get("finished") else [*found, ("continue training", more)]
 
 
 def details(data: Mapping[str, Json]) -> dict[str, str]:

@@ -48,6 +48,13 @@ CATEGORIES: Mapping[str, str] = {
     "miss_param": "missing parameter",
     "long_context": "long context",
 }
+
+
+def category_words(category: str) -> str:
+    """A category as words: `miss_func` becomes `missing function`."""
+    return CATEGORIES.get(category, category.replace("_", " "))
+
+
 FAIR = 0.05
 """Runs whose trajectories or tokens differ by a larger share count as different budgets."""
 

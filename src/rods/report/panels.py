@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from rods.infra.text import counted
 from rods.report import plots
-from rods.report.heldout import CATEGORIES, METRICS, SETS, held_out_curve
+from rods.report.heldout import METRICS, SETS, category_words, held_out_curve
 from rods.report.plots import Axes, Dot, Layer, Plot, Series
 from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
 from rods.synthesis.rejection import reason_words
@@ -170,13 +170,13 @@ def pool_figures(run: RunData) -> list[Figure]:
     axes = Axes(f"epoch (stages: {', '.join(stages)})" if len(stages) > 1 else "epoch")
     active = [
         ("original", [float(e.originals) for e in run.epochs], "s-grey"),
-        ("generated", [float(e.generated) for e in run.epochs], "s-boundary"),
+        ("variant", [float(e.generated) for e in run.epochs], "s-boundary"),
     ]
     moved = [
         ("injected", [float(e.injected) for e in run.epochs], "s-boundary"),
         ("deferred to a later epoch", [float(e.deferred) for e in run.epochs], "s-grey"),
     ]
-    left = f"{run.retired} generated tasks left the pool."
+    left = f"{run.retired} variants left the pool."
     came = f"{run.injected} variants entered the pool at epoch starts. Deferred ones come later."
     return [
         _stacked("Active tasks", "Tasks that can be drawn in an epoch.", xs, active, axes),
@@ -251,13 +251,13 @@ def _landing(run: RunData) -> Figure:
     groups: list[Layer] = []
     for category, css in zip(categories, ("s-1", "s-3", "s-4", "s-2") * 9, strict=False):
         means = [judged.rbar for judged in visits if judged.category == category]
-        groups.append((CATEGORIES.get(category, words(category)), means, css))
+        groups.append((category_words(category), means, css))
     low, high = min(0.0, *landing.values), max(1.0, *landing.values)
     edges = [low + (high - low) * i / 20 for i in range(21)]
     axes = Axes("mean progress at the first visit")
     marker = landing.median, f"median {landing.median:.2f}"
     caption = (
-        f"Mean reward of {len(visits)} variants when they were first judged. {landing.inside} "
+        f"Mean progress of {len(visits)} variants at their first visit. {landing.inside} "
         f"({landing.share:.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, shaded)."
     )
     legend = [(name, css) for name, _, css in groups]
@@ -393,7 +393,7 @@ def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
         for curve in curves:
             found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
             lines = [replace(line, faint=None) for line in found if line]  # without thin lines
-            if lines:
+            if any(any(line.ys) for line in lines):
                 name = title if len(curves) == 1 else f"{title}: {curve.name}"
                 figures.append(overlay(name, caption, lines, axes))
     return figures

@@ -144,7 +144,7 @@ def scatter(
         sizes = [3.8 + growth * math.sqrt(count) for count in counts]
         trace = _points(name, [(x, y) for x, y, _ in dots], "markers")
         trace |= {
-            "marker": {"size": sizes, "color": color(css), "opacity": 0.45, "line": {"width": 0}},
+            "marker": {"size": sizes, "color": color(css), "opacity": 0.6, "line": {"width": 0}},
             "customdata": counts,
             "hovertemplate": f"{escape(name)}: %{{customdata}} at mean progress %{{x:.3f}}, "
             "variance %{y:.4f}<extra></extra>",
@@ -167,9 +167,10 @@ def bars(rows: Sequence[Bar]) -> Plot:
         "marker": {"color": [color(css) for _, _, _, css in rows]},
         "hoverinfo": "skip", "cliponaxis": False,
     }  # fmt: skip
-    # A third of the width is left for the texts.
-    axis = {"visible": False, "range": [0, 1.35 * max([*values, 1e-9])]}
-    return _rows(trace, [name for name, _, _, _ in rows], axis)
+    plot = _rows(trace, [row[0] for row in rows], {"visible": False, "range": [0, max(values)]})
+    # The text of the longest bar stands in the margin, however narrow the chart is.
+    plot["layout"]["margin"]["r"] = 14 + 7 * max(len(row[2]) for row in rows)
+    return plot
 
 
 def forest(rows: Sequence[Whisker], reach: tuple[float, float]) -> Plot:
@@ -191,7 +192,7 @@ def forest(rows: Sequence[Whisker], reach: tuple[float, float]) -> Plot:
         "customdata": [[low, high] for _, _, low, high, _ in rows],
         "hovertemplate": "%{x:+.3f} [%{customdata[0]:+.3f}, %{customdata[1]:+.3f}]<extra></extra>",
     }  # fmt: skip
-    axis = {"zeroline": True, "zerolinecolor": "var(--soft)", "nticks": 6, "range": [*reach]}
+    axis = {"zeroline": True, "zerolinecolor": "var(--soft)", "tickangle": 0, "range": [*reach]}
     return _rows(trace, [name for name, _, _, _, _ in rows], axis)
 
 

@@ -19,6 +19,7 @@ from typing import TypeAlias, cast
 
 from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
+from rods.report.heldout import category_words
 from rods.report.run_data import JudgedGroup, RunData
 from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import read_parquet
@@ -131,7 +132,8 @@ def _group_view(
     return {
         "task": members[0].task_id,
         "version": members[0].policy_version,
-        **{key: getattr(judged, key, "") for key in ("category", "origin", "region")},
+        "category": category_words(judged.category) if judged else "",
+        **{key: getattr(judged, key, "") for key in ("origin", "region")},
         "file": file,
         "mean": sum(values) / len(values) if values else None,
         "members": [member_view(member, decode) for member in members],

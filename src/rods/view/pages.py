@@ -18,6 +18,7 @@ from fastapi import Request
 from nicegui import events, ui
 
 from rods.errors import RodsError
+from rods.report.heldout import category_words
 from rods.report.viewer import Decode, member_view
 from rods.synthesis.gates.keeper import gates_for
 from rods.trajectory import Trajectory
@@ -170,7 +171,8 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
         fields["text"] = ui.input("text", value=wanted.text).props("type=search")
         for name, label in (("category", "category"), ("tool", "tool called")):
             known = await to_thread(run.index.values, name)
-            options = {"": "any"} | {v: v for v in {*known, getattr(wanted, name)} if v}
+            say = category_words if name == "category" else str
+            options = {"": "any"} | {v: say(v) for v in {*known, getattr(wanted, name)} if v}
             fields[name] = ui.select(options, label=label, value=getattr(wanted, name))
         options = stops if wanted.stop in stops else stops | {wanted.stop: wanted.stop}
         fields["stop"] = ui.select(options, label="stop reason", value=wanted.stop)

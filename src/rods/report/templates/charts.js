@@ -30,13 +30,20 @@
     font: { family: 'system-ui, "DejaVu Sans", sans-serif', size: 11.5, color: "var(--soft)" },
     hoverlabel: { bgcolor: "var(--card)", bordercolor: "var(--line)", font: { color: "var(--ink)", size: 12 }, namelength: -1 },
     xaxis: { ...axis, showgrid: false, showline: true, ticks: "outside", tickcolor: "var(--line)", ticklen: 4 },
-    yaxis: { ...axis, nticks: 6 },
+    yaxis: { ...axis, nticks: 6, automargin: true },
   };
 
   function draw(plot) {
     const width = plot.node.clientWidth;
     if (!width) return;  // within closed details
     const { data, layout } = inks({ data: plot.data, layout: merge(base, plot.layout) }, getComputedStyle(root));
+    // plotly would turn labels that do not fit, and the turned ones are cut off.
+    if (layout.xaxis.nticks) layout.xaxis.nticks = Math.min(layout.xaxis.nticks, Math.max(2, Math.floor(width / 60)));
+    const names = layout.yaxis.ticktext;
+    if (names && width < 420) {  // names of rows on two lines leave room for the rows
+      layout.yaxis.ticktext = names.map((name) => name.length > 24 ? name.replace(/^(.{10,24}) /, "$1<br>") : name);
+      if (names.some((name) => name.length > 24)) layout.height *= 1.45;
+    }
     for (const trace of data) if (plot.hidden?.has(trace.name)) trace.visible = "legendonly";
     Plotly.react(plot.node, data, { ...layout, width }, { displayModeBar: false, displaylogo: false });
   }

@@ -32,8 +32,8 @@
         dot.title = `member ${m.member}: progress ${m.progress.toFixed(2)}`;
         return dot;
       }));
-      const line = [g.category, g.origin, g.region].filter(Boolean).join(" · ").replaceAll("_", " ");
-      const mean = g.mean === null ? "all invalid" : `mean ${g.mean.toFixed(2)}`;
+      const line = [g.category, g.origin, g.region].filter(Boolean).join(" · ");
+      const mean = g.mean === null ? "all invalid" : `mean progress ${g.mean.toFixed(2)}`;
       return button(i === group, () => { group = i; member = 0; draw(); }, g.task,
         make("small", "", line || "not judged"), make("small", "", `policy version ${g.version} · ${mean}`), dots);
     }));
@@ -44,8 +44,9 @@
     const row = make("div", "turn", `turn ${index + 1} of ${m.n_turns}`);
     if (!v) row.append(badge(null, "not judged"));
     else {
-      row.append(badge(v.solved, v.solved ? "reward 1: solved" : "reward 0: not solved"));
-      row.append(v.expects_calls ? `state ${v.state ? "right" : "wrong"}, results ${v.executed ? "right" : "wrong"}`
+      row.append(badge(v.solved, v.solved ? "solved" : "not solved"));
+      row.append(v.correct !== null ? `answer ${v.correct ? "right" : "wrong"}`
+        : v.expects_calls ? `state ${v.state ? "right" : "wrong"}, results ${v.executed ? "right" : "wrong"}`
         : "no call expected", `, ${v.calls} call${v.calls === 1 ? "" : "s"}${official ? `, official verdict ${v.official ? "passes" : "fails"}` : ""}`);
     }
     return row;
