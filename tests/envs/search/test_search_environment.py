@@ -26,6 +26,7 @@ from rods.envs.search.environment import SearchEnvironment, shown
 from rods.envs.search.hops import HELD_OUT, make_question, question_task
 from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
+from rods.evaluation.check import check_tasks
 from rods.policy import ScriptedPolicy
 from rods.rewards.answers import leniently
 from rods.task import Task, Turn
@@ -143,6 +144,11 @@ def test_answers_are_judged_by_exact_match(text: str, right: bool) -> None:
 def test_a_lenient_task_takes_answers_without_tags(text: str, right: bool) -> None:
     environment = SearchEnvironment(index=Shelf())
     assert environment.open(leniently(TASK)).judge_answer(text) is right
+
+
+def test_a_question_of_one_s_own_passes_the_check() -> None:
+    """Its reference in tags, without the box that mathematics has."""
+    assert check_tasks([TASK], SearchEnvironment(index=Shelf())).ok
 
 
 def test_another_question_is_judged_as_leniently() -> None:
