@@ -1,7 +1,8 @@
 """Every block of code in README, docs and examples has a mark that says what tests do with it.
 
 * `test NAME`: the test of this name runs it, maybe in small.
-* `parsed`: programs, options, settings with their values, files and imports are looked up here.
+* `parsed`: programs, options, settings with their values, files and imports are looked up here, and
+  our commands run without training: as `--dry-run`, or in small.
 * `shown`: output, or what another program is sent. A block of the language `text` needs no mark.
 """
 
@@ -11,23 +12,33 @@ import ast
 import functools
 import importlib
 import importlib.util
+import io
 import json
 import re
-import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
+from once import made_once
 from page_blocks import Block, blocks_of
+from page_inputs import bring, make_inputs
+from page_shell import commands_of
 from places import ROOT, SOURCE, TESTS
 from rods.cli.common import overrides, profile_for, writer_overrides
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config, profile_name
+from rods.config.bundled import SMOLLM2_BFCL
 from rods.errors import RodsError
+from rods.store import RunDirectory
+from verbs import rods
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -36,36 +47,43 @@ PAGES = [
     *sorted((SOURCE / "recipes").rglob("*.md")),
 ]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-FOREIGN = {"git", "ray", "ssh", "vllm", "jupyter", "cd", ".", "for", "done"}
-"""Programs that are not ours, and words of the shell."""
+FOREIGN = {
+    "git": "fetches",
+    "pip": "installs",
+    "make": "test_checkout.py runs what it names",
+    "ray": "needs a cluster",
+    "ssh": "needs another machine",
+    "vllm": "needs a GPU",
+    "cd": "into a folder that another program made",
+    ".": "an environment that another program made",
+}
+"""Programs and words of the shell that are only looked up, and why."""
 PYTHON = re.compile(r"python3?(?:\.\d+)?$")
+VARIABLE = re.compile(r"[A-Z_]+=")
+"""Of a process's environment."""
 PLACEHOLDERS = {"recipe": "torl", "seed": "0"}
 MADE = {"my_module.py", "rewards.py", "tasks.py"}
 """Files that the pages let the reader write."""
+CODE = ("from", "import", "with", "def", "class")
+"""First words of Python."""
 
 
 def place(block: Block) -> str:
     return f"{block.page.relative_to(ROOT)}:{block.line}"
 
 
-def lines_of(text: str) -> Iterator[str]:
-    """Yield commands of a script, with its variables put in."""
-    values = dict(PLACEHOLDERS)
-    for line in text.replace("\\\n", " ").splitlines():
-        line = re.sub(r"\$(\w+)", lambda name: values.get(name[1], name[0]), line)
-        line = re.sub(r"(?:^|\s)#.*$", "", line).strip()
-        if named := re.fullmatch(r"([A-Z])=\"?([^\"]*)\"?", line):
-            values[named[1]] = named[2]
-            continue
-        yield from filter(None, (part.strip() for part in line.split(" && ")))
+def commands(block: Block) -> list[list[str]]:
+    """The commands of a block in the language of the shell; of another one, none."""
+    first = block.text.split(maxsplit=1)[0]
+    shell = block.language in ("", "sh") and first not in CODE and first[0] not in "{#"
+    return commands_of(block.text, **PLACEHOLDERS) if shell else []
 
 
-def require_command(line: str) -> None:
-    """Look up the program and the options of a line; fail if one is unknown."""
-    words = shlex.split(line.partition(" > ")[0])
-    while re.match(r"[A-Z_]+=", words[0]):  # of the process's environment
-        words = words[1:]
-    name, rest = words[0].rpartition("/")[2], words[1:]
+def require_command(words: Sequence[str]) -> None:
+    """Look up the program and the options of a command; fail if one is unknown."""
+    line = " ".join(words)
+    words = list(takewhile(lambda word: word != ">", words))
+    name, *rest = dropwhile(VARIABLE.match, words)
     if name == "torchrun":
         name, rest = "python", rest[2:]
     if PYTHON.match(name):
@@ -141,17 +159,15 @@ def require_code(text: str) -> None:
 
 
 def require_parsed(block: Block) -> None:
-    first = block.text.split(maxsplit=1)[0]
     if block.language == "toml":
         tomllib.loads(block.text)
     elif block.language == "json":
         assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
-    elif block.language == "python" or first in ("from", "import", "with", "def", "class"):
-        require_code(block.text)
+    elif found := commands(block):
+        for words in found:
+            require_command(words)
     else:
-        assert block.language in ("", "sh")
-        for line in lines_of(block.text):
-            require_command(line)
+        require_code(block.text)
 
 
 def test_invariant_11_each_block_has_a_mark() -> None:
@@ -175,14 +191,160 @@ def test_a_parsed_block_names_what_is_there(block: Block, monkeypatch: pytest.Mo
     require_parsed(block)
 
 
+GPU = "141"
+"""GiB of the device that dry runs plan for, where the command names none."""
+LESS = {
+    "train": {"--dry-run": "", "--memory": GPU},
+    "trl": {"--dry-run": "", "--memory": GPU},
+    "verl": {"--dry-run": ""},
+    "experiment": {"--dry-run": ""},
+    "view": {"--port": "0"},
+    "serve-env": {"--port": "0"},
+    "synth": {"--n": "2"},
+    "demonstrate": {"--n": "2"},
+    "eval": {
+        "--evaluation.tasks": "1", "--evaluation.variants": "0", "--evaluation.samples": "0",
+        "--evaluation.suite.tasks": "1", "--rollout.generated_tokens": "4",
+    },
+}  # fmt: skip
+"""Options by which a command trains nothing and takes a second, in the place of its own."""
+NO_WEIGHTS, NO_SERVER = "it cannot be loaded", "it cannot be reached"
+REFUSED = {
+    "rods train --model Qwen/Qwen3-4B-Instruct-2507 --memory 80 --dry-run": "at least 82.1 GiB",
+    "rods eval --suite bfcl-multi-turn --profile full --model.name Qwen/Qwen3-4B": NO_WEIGHTS,
+    "rods eval --suite bfcl-multi-turn --profile full --model.name Qwen/Qwen3-8B": NO_SERVER,
+    "rods eval --profile full --model.name Qwen/Qwen3-8B --engine.name openai": NO_SERVER,
+    "rods eval --suite tau2-retail": "needs a checkout of sierra-research/tau2-bench",
+    "rods eval runs/trl/checkpoint-200": NO_WEIGHTS,
+    "rods eval --recipe torl --profile full --model.name merged": NO_WEIGHTS,
+    "rods experiment bfcl --out runs/compare --show": "no run of the experiment 'bfcl' is finished",
+    "rods convert --tasks hf:openai/gsm8k/main": "Couldn't reach 'openai/gsm8k' on the Hub",
+    "rods train --recipe skyrl_v0 --profile full": "the ground truth of none of 4 tasks replays",
+    "rods train --env.name remote": "the environment's service failed: worlds.example:8010",
+    "rods synth --out variants.jsonl --n 200 --writer llm": "the connection failed",
+}
+"""Commands that cannot run here, by how they begin, and what they are refused with."""
+AGAINST = ("is a rate for all weights", "may fit better")
+"""Advice of the program against a command that it runs."""
+
+
+def quick(verb: str, *words: str) -> list[str]:
+    """Return a command of ours with options of `LESS` in the place of its own."""
+    less = dict(LESS.get(verb, {}))
+    if "--show" in words or "--memory" in words:
+        less.pop("--dry-run" if "--show" in words else "--memory", None)
+    if "--from-scratch" in words:
+        less.pop("--n", None)
+    pairs = pairwise(["", *words])
+    rest = [word for before, word in pairs if word not in less and not less.get(before)]
+    return [verb, *rest, *(word for pair in less.items() for word in pair if word)]
+
+
+def learned(run: RunDirectory, *given: Any) -> None:
+    """Put a model that has had a cold start where `rods sft` would write its own."""
+    shutil.copytree(SMOLLM2_BFCL, run.path, dirs_exist_ok=True)
+
+
+def viewed(add: Any, *given: Any) -> None:
+    """Close the runs that `rods view` has opened."""
+    for run in add.args[0]:
+        run.close()
+
+
+@pytest.fixture
+def inputs(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """What commands read; the working folder is a new one, which looks like the repository.
+
+    Training ends where the first update would begin, and a service where it would wait.
+    """
+    found = made_once(tmp_path_factory, "page_inputs", make_inputs)
+    for path in (ROOT / name for name in ("benchmarks", "examples", "experiments", "tests")):
+        (tmp_path / path.name).symlink_to(path)
+    for path in (found / "hub" / name for name in ("Qwen", "models")):
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("/quit\n"))
+    monkeypatch.setattr("rods.cli.sft._learn", learned)
+    monkeypatch.setattr("rods.infra.listen.serve", lambda *given: None)
+    monkeypatch.setattr("rods.view.server.serve_view", viewed)
+    return found
+
+
+OURS = [block for block in PARSED if re.search(r"\brods [a-z]", block.text)]
+"""Blocks with commands of ours."""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+@pytest.mark.parametrize("block", OURS, ids=place)
+def test_the_commands_of_a_parsed_block_run_without_training(
+    block: Block,
+    inputs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words in commands(block):
+        given = [*takewhile(VARIABLE.match, words)]
+        for variable in given:
+            monkeypatch.setenv(*variable.split("="))
+        name, *rest = words[len(given) :]
+        if name == "torchrun" and "rods.cli.main" in rest:
+            name, rest = "rods", rest[rest.index("rods.cli.main") + 1 :]
+        if (name, *rest[:1]) == ("python", "-c"):
+            subprocess.run([sys.executable, *rest], check=True)
+        elif name == "rods":
+            require_run([name, *rest], inputs, monkeypatch, capsys)
+
+
+def require_run(
+    words: list[str],
+    inputs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Run a command of ours; fail unless it ends well, or as `REFUSED` says."""
+    line, ours = " ".join(words), [*takewhile(lambda word: word != ">", words)]
+    bring(inputs, words, Path())
+    capsys.readouterr()
+    status = rods(*quick(*ours[1:]), monkeypatch=monkeypatch)
+    shown = capsys.readouterr()
+    why = [reason for start, reason in REFUSED.items() if line.startswith(start)]
+    assert status == (2 if why else 0), f"{line}\n{shown.out[-2000:]}\n{shown.err[-2000:]}"
+    said = " ".join(shown.err.split())
+    assert all(reason in said for reason in why), f"{line}\n{said}"
+    assert why or not [advice for advice in AGAINST if advice in said], f"{line}\n{said}"
+    if ours != words:
+        Path(words[-1]).write_text(shown.out, encoding="utf-8")
+
+
+def test_commands_that_cannot_run_here_are_those_of_pages() -> None:
+    found = (dropwhile(VARIABLE.match, words) for block in PARSED for words in commands(block))
+    lines = [" ".join(words) for words in found]
+    assert not [start for start in REFUSED if not any(line.startswith(start) for line in lines)]
+    ours = re.compile(r"rods|python|torchrun")
+    assert FOREIGN.keys() == {line.split()[0] for line in lines if not ours.match(line)}
+
+
+@pytest.mark.slow
+def test_the_grid_file_of_the_guide_has_arms(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the recipe that it names, which `rods init` writes."""
+    [grid] = [block.text for block in PARSED if block.language == "toml"]
+    shutil.copytree(inputs / "tools", Path(), dirs_exist_ok=True)
+    Path("grid.toml").write_text(grid, encoding="utf-8")
+    words = ["experiment", "grid.toml", "--out", "runs/grid", "--dry-run"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+
+
 @pytest.mark.parametrize(
     "page", ["docs/guides/trl.md", "docs/guides/verl.md", "examples/verl/README.md"]
 )
 def test_commands_inside_other_trainers_make_variants_from_the_first_epoch(page: str) -> None:
     made: list[bool] = []
     for block in blocks_of(ROOT / page):
-        for line in lines_of(block.text) if block.language in ("", "sh") else ():
-            verb, *words = shlex.split(line)[1:] or [""]
+        for _, verb, *words in (found for found in commands(block) if len(found) > 1):
             if verb in ("trl", "verl") and "--updates" in words and "rods" in words:
                 made.append(require_verb(verb, *words).stages[0].expand)
     assert made and all(made)

@@ -168,7 +168,7 @@ def test_a_language_model_starts_as_the_page_says(
 ) -> None:
     """The commands of a page in small: four demonstrations, one update, dry runs.
 
-    `test_docs.py` parses those of the other pages.
+    `test_blocks.py` runs those of the other pages.
     """
     pages = [guide.read_text(encoding="utf-8") for guide in (GUIDE, TASKS)]
     desk, tasks = re.findall(r"```python\n(.*?)```", "".join(pages), re.S)
