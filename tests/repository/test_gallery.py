@@ -16,24 +16,19 @@ import pytest
 
 import forked
 from page_commands import commands
+from page_inputs import QWEN3_4B
 from places import ROOT
 from rods.config import load_config
 from rods.env import TurnVerdict
 from rods.integrations.trl.args import given_to
 from rods.rewards import get_reward
+from rods.store import RunDirectory
 from rods.task import read_tasks
 from tir_cases import CALL, NO_BOX, RIGHT, WRONG, code, play, question, says
 from verbs import rods
 
 GALLERY = ROOT / "examples"
 FOLDERS = [path for path in sorted(GALLERY.iterdir()) if path.is_dir() and path.name[0] not in "._"]
-QWEN3_4B = {
-    **{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "tie_word_embeddings": True},
-    **{"hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128},
-    **{"num_key_value_heads": 8, "intermediate_size": 9728, "vocab_size": 151_936},
-    "max_position_embeddings": 262_144,
-}
-"""What the model's `config.json` says of its size."""
 
 
 def test_every_example_has_a_page_in_the_index() -> None:
@@ -42,6 +37,11 @@ def test_every_example_has_a_page_in_the_index() -> None:
     for folder in FOLDERS:
         assert (folder / "README.md").is_file(), folder
         assert f"(../../examples/{folder.name}/README.md)" in index
+    files = [path.name for path in GALLERY.iterdir() if path.is_file()]
+    assert files == ["one_page_loop.py"], "a folder with a page, as the index says of the others"
+    [row] = [line for line in index.splitlines() if "`examples/one_page_loop.py`" in line]
+    assert "(../start/one-page.md)" in row
+    assert len(re.findall(r"^\| \[", index, re.M)) == len(FOLDERS) + len(files)
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +83,30 @@ def test_the_reward_of_the_example_pays_what_its_page_says(steps: list[Any], val
     assert reward(question(), play(*steps)).value == pytest.approx(value)
 
 
-def test_the_command_with_the_reward_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    [train, _] = commands(GALLERY / "own_reward" / "README.md")
-    at = train.index("--stages.0.reward") + 1
-    assert (ROOT / train[at].partition(":")[0]).is_file()
-    config = load_config("torl", "small", [f"stages.0.reward={GALLERY.parent / train[at]}"])
-    assert config.stages[0].reward.endswith("reward.py:computed")
+@pytest.mark.slow
+def test_the_training_with_the_own_reward_makes_an_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of its page in small: the log has the parts of the reward."""
+    train, view = commands(GALLERY / "own_reward" / "README.md")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(GALLERY)
+    train[train.index("--updates") + 1] = "1"
+    small = "--rollout.tasks_per_step 2 --evaluation.tasks 2 --evaluation.samples 0"
+    words = [*train[1:], *small.split(), "--model.threads", "1"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    [step] = [row for row in RunDirectory.open(Path(view[2])).metrics() if row["kind"] == "step"]
+    assert set(step["reward_parts"]) == {"correct", "ran", "length"}
+    seen: list[Path] = []
+
+    def serve_view(add: Any, *given: object) -> None:
+        for run in add.args[0]:
+            seen.append(run.path)
+            run.close()
+
+    monkeypatch.setattr("rods.view.server.serve_view", serve_view)
+    assert rods(*view[1:], "--port", "0", monkeypatch=monkeypatch) == 0
+    assert [path.name for path in seen] == ["computed"]
 
 
 def test_the_guide_of_trl_shows_the_whole_script() -> None:
