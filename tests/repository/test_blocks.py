@@ -221,7 +221,8 @@ REFUSED = {
     "rods convert --tasks hf:openai/gsm8k/main": "Couldn't reach 'openai/gsm8k' on the Hub",
     "rods train --recipe skyrl_v0 --profile full": "the ground truth of none of 4 tasks replays",
     "rods train --env.name remote": "the environment's service failed: worlds.example:8010",
-    "rods synth --out variants.jsonl --n 200 --writer llm": "the connection failed",
+    "rods synth --out variants.jsonl --n 20 --writer llm": "the connection failed",
+    "rods train --track wandb": "needs a package that is not installed",
 }
 """Commands that cannot run here, by how they begin, and what they are refused with."""
 AGAINST = ("is a rate for all weights", "may fit better")

@@ -98,7 +98,7 @@ def _write(name: str, rows: Iterable[Any]) -> None:
 
 def _desk(patch: pytest.MonkeyPatch) -> None:
     """Class, tasks and reward of the guides on own tools, and what a cold start writes."""
-    for name, page in (("desk", "tools"), ("tasks", "tasks"), ("rewards", "stages")):
+    for name, page in (("desk", "tools"), ("tasks", "tasks"), ("rewards", "rewards")):
         Path(f"{name}.py").write_text(_page(f"{page}.md", "python")[0], encoding="utf-8")
     subprocess.run([sys.executable, "tasks.py"], check=True)
     reward = Path("rewards.py").read_text(encoding="utf-8").replace("thrifty", "my_reward")
@@ -114,12 +114,6 @@ def _project(patch: pytest.MonkeyPatch) -> None:
     _rods(patch, "init made")
     for path in Path("made").iterdir():
         path.rename(path.name)
-
-
-def _hotel(patch: pytest.MonkeyPatch) -> None:
-    texts = [block.text for block in blocks_of(ROOT / "README.md")]
-    for name, part in (("hotel.py", "class Hotel"), ("tasks.jsonl", '"ground_truth"')):
-        Path(name).write_text(next(text for text in texts if part in text), encoding="utf-8")
 
 
 def _bfcl(patch: pytest.MonkeyPatch) -> None:
@@ -194,10 +188,11 @@ def _repo(patch: pytest.MonkeyPatch) -> None:
 
 
 def _search(patch: pytest.MonkeyPatch) -> None:
-    """The page's documents, and its question under other ids."""
+    """The page's documents, and its first question under other ids."""
     question, corpus = _page("search.md", "json")
     Path("corpus.jsonl").write_text(corpus, encoding="utf-8")
-    rows = [question.replace('"q1"', f'"q{n}"').replace("How", f"{n}: how") for n in range(4)]
+    first = question.partition("\n")[0]
+    rows = [first.replace('"q1"', f'"q{n}"').replace("How", f"{n}: how") for n in range(4)]
     Path("questions.jsonl").write_text("\n".join(rows), encoding="utf-8")
 
 
@@ -232,7 +227,7 @@ def _hub(patch: pytest.MonkeyPatch) -> None:
 
 
 MAKERS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "desk": _desk, "tools": _project, "hotel": _hotel, "bfcl": _bfcl, "search": _search,
+    "desk": _desk, "tools": _project, "bfcl": _bfcl, "search": _search,
     "python_tool": _python_tool, "function_call": _function_call, "repo": _repo, "hub": _hub,
     **{name: partial(_stranger, name) for name in ("locker", "restaurant")},
 }  # fmt: skip
