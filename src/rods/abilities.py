@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from rods.infra.text import by_value
 from rods.task import Task
@@ -42,7 +42,7 @@ def ability(thing: object, kind: type[Able]) -> Able | None:
     while not isinstance(found, kind):
         if not isinstance(found, Wrapper):
             return None
-        found = cast("Wrapper[Any]", found).inner
+        found = found.inner
     return found
 
 
@@ -50,7 +50,7 @@ def in_process(environment: Wrapped) -> Wrapped:
     """The environment with its worlds in this process, which writers can read."""
     found: Any = environment
     while isinstance(found, Wrapper):
-        found = cast("Wrapper[Any]", found).inner
+        found = found.inner
     return found
 
 

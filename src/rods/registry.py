@@ -20,7 +20,7 @@ import os
 import sys
 import tomllib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -219,7 +219,9 @@ def _found_in(folder: str) -> None:
         sys.path.append(folder)
 
 
-def takes(setting: str, name: str, function: Any, *expected: str, **named: object) -> Any:
+def takes(
+    setting: str, name: str, function: Callable[..., object], *expected: str, **named: object
+) -> Any:
     """A function that is called with so many arguments.
 
     Args:

@@ -197,7 +197,7 @@ class RunDirectory:
             data: Any = json.loads(text_of(file, "a run's settings", StoreError))
         except json.JSONDecodeError as error:
             raise StoreError(f"{file}: not JSON: {error}. The run is damaged.") from error
-        held = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
+        held: Mapping[str, Json] = data if isinstance(data, dict) else {}
         if missing := [key for key in ("rods", "digest", "config") if key not in held]:
             raise StoreError(f"{file}: {', '.join(missing)} missing; the run is damaged.")
         return cls(path, data)

@@ -167,11 +167,11 @@ class Task:
             TaskError: a key is missing or of the wrong type; `where` names file and line.
         """
         shape = "Expected an object with env, category, turns (user and ground_truth) and world."
-        data = cast("Any", row)
-        if not isinstance(data, dict):
-            got = {list: "a list", str: "a text", type(None): "null"}.get(type(data), repr(data))
+        if not isinstance(row, dict):
+            names: dict[type, str] = {list: "a list", str: "a text", type(None): "null"}
+            got = names.get(type(row), repr(row))
             raise TaskError(f"{where}: not a task row, but {got}. {shape}")
-        data = cast("dict[str, Any]", data)
+        data: dict[str, Any] = row
         try:
             _require_keys("a task", {k: data[k] for k in data if k not in CARRYING}, _KEYS)
             turns = tuple(map(_turn_from_json, _objects(data, "turns")))
@@ -200,7 +200,7 @@ class Task:
 T = TypeVar("T")
 
 
-def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = None) -> T:
+def _field(row: Mapping[str, object], key: str, kind: type[T], default: T | None = None) -> T:
     """A field of a row; null counts as missing, and lists and objects may be JSON text.
 
     Raises:
@@ -226,7 +226,7 @@ def _require_keys(what: str, row: Mapping[str, object], known: Sequence[str]) ->
             raise ValueError(f"{what} has no key {key!r}, only {', '.join(map(repr, known))}{hint}")
 
 
-def _objects(row: Mapping[str, object], key: str, default: list[Any] | None = None) -> list[Any]:
+def _objects(row: Mapping[str, object], key: str, default: list[object] | None = None) -> list[Any]:
     """A field that is a list of objects, each of which may be JSON text, too."""
     return listed(_field(row, key, list, default), key)
 
@@ -265,7 +265,7 @@ def call_to_json(call: ToolCall) -> dict[str, Json]:
     return {"name": call.name, "arguments": {k: _dump(v) for k, v in call.arguments.items()}}
 
 
-def call_from_json(row: Mapping[str, Any]) -> ToolCall:
+def call_from_json(row: Mapping[str, object]) -> ToolCall:
     """The inverse of `call_to_json`; arguments may be JSON text."""
     _require_keys("a call", row, ("name", "arguments"))
     given = _field(row, "arguments", dict)
@@ -301,7 +301,7 @@ def _load(value: Any) -> Value:
         less = int(_marked(items))
         return {k[less:]: _load(v) for k, v in items.items()}
     if isinstance(value, list):
-        return [_load(v) for v in cast("list[Any]", value)]
+        return [_load(v) for v in value]
     return value
 
 
@@ -341,7 +341,7 @@ def require_no_prompts(path: Path, row: object, where: str) -> None:
     """Raise `TaskError` for a row with what a user says and no turns; it names other commands."""
     if path.suffix not in (".json", ".jsonl"):  # of a table, only some columns were read
         _, row = next(placed_rows(path, "tasks", TaskError))
-    keys = [*cast("dict[str, Any]", row)] if isinstance(row, dict) else []
+    keys = [*row] if isinstance(row, dict) else []
     if "turns" not in keys and not PROMPTS.isdisjoint(keys):
         raise TaskError(
             f"{where}: the file has prompts, not tasks ({', '.join(map(repr, keys))}). Tasks have "
@@ -381,11 +381,11 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     extra: object = None
     with suppress(ValueError):  # it may be any text
         extra = opened(table.get("extra_info"), "extra_info")
-    within = cast("dict[str, Any]", extra).get("task") if isinstance(extra, dict) else None
+    within = extra.get("task") if isinstance(extra, dict) else None
     found = within or table.get("task")
     if isinstance(found, str) and found.lstrip().startswith("{"):  # else a name
         try:
             found = json.loads(found)
         except (ValueError, RecursionError) as error:
             raise TaskError(f"{where}: its task is not JSON: {error}. Remove the row.") from error
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.env import TurnVerdict
 from rods.errors import StoreError, TokenError
@@ -67,7 +67,7 @@ def to_json(trajectory: Trajectory) -> dict[str, Json]:
 
 def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
     """Read one row; `StoreError` names `where` and a key of another version or type, or none."""
-    data = cast("dict[str, Any]", row)
+    data: Mapping[str, Any] = row
     found = data.get("version")
     if found != VERSION:
         raise StoreError(

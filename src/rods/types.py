@@ -59,13 +59,14 @@ class ToolSpec:
 def json_type(schema: Mapping[str, object]) -> str:
     """The type in a JSON schema; of a list of types the first that is not null; "" without one."""
     found = schema.get("type", "")
-    names = cast("list[object]", found) if isinstance(found, list) else [found]
+    names = found if isinstance(found, list) else [found]
     return next((str(name) for name in names if name != "null"), "")
 
 
-def allows_null(schema: Mapping[str, Any]) -> bool:
+def allows_null(schema: Mapping[str, object]) -> bool:
     """Return true if null is among the types of a JSON schema."""
-    return isinstance(schema.get("type"), list) and "null" in schema["type"]
+    found = schema.get("type")
+    return isinstance(found, list) and "null" in found
 
 
 def json_choices(schema: Mapping[str, Any]) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -86,7 +87,7 @@ class Outline:
         size = f"{rollout.tasks_per_step} tasks x {rollout.k} rollouts"
         self.add("updates", f"{length}, each of {size}")
 
-    def add_host(self, name: str, given: dict[str, Any]) -> None:
+    def add_host(self, name: str, given: Mapping[str, object]) -> None:
         """Add what another trainer gets beside its own defaults."""
         self.data[name] = given
         self.add(name, ", ".join(f"{key} {value}" for key, value in given.items()))

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings, require_config, with_overrides
@@ -100,7 +100,7 @@ def _address(environment: object) -> str:
     )
 
 
-def splits_of(config: RunConfig, environment: Any = None) -> Splits:
+def splits_of(config: RunConfig, environment: Environment | None = None) -> Splits:
     """Split the original tasks; those that `environment` cannot replay are left out and counted."""
     split = split_tasks(config.env, config.evaluation.files)
     train, held_out = split.train, split.held_out
@@ -123,7 +123,7 @@ def splits_of(config: RunConfig, environment: Any = None) -> Splits:
     return Splits(train, originals, held_out, split.digest, skipped)
 
 
-def held_out_tasks(config: RunConfig, environment: Any, splits: Splits) -> list[Task]:
+def held_out_tasks(config: RunConfig, environment: Environment, splits: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
     if not splits.held_out:  # an evaluation needs no training split

@@ -14,7 +14,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from rods.dialects.bounds import calls_fault
 from rods.dialects.marks import without_thought
@@ -249,9 +249,9 @@ def mapped(value: object, call: Callable[[Any], object]) -> Any:
     if isinstance(value, (PyCall, ToolCall)):
         return call(value)
     if isinstance(value, list):
-        return [mapped(item, call) for item in cast("list[object]", value)]
+        return [mapped(item, call) for item in value]
     if isinstance(value, dict):
-        return {k: mapped(item, call) for k, item in cast("dict[str, object]", value).items()}
+        return {k: mapped(item, call) for k, item in value.items()}
     return value
 
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 from rods.dialects.base import Parsed, PlainDialect, check_calls, require_flat
 from rods.dialects.bounds import TOO_DEEP, TOO_LARGE
@@ -50,7 +50,7 @@ def read_json_calls(
         CallSyntaxError: no JSON, or no object with a name and an object of arguments.
     """
     data, end = _decode(text, _end(_BLANK, text, start))
-    items = cast("list[Any]", data) if isinstance(data, list) else [data]
+    items = data if isinstance(data, list) else [data]
     return [_call(item, arguments_key, texts) for item in items], end
 
 

@@ -94,7 +94,7 @@ class _After(Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         query, past_keys, past_values, keys, values, *merged = ctx.saved_tensors
 
-        def slopes(keys: Tensor, values: Tensor, rest: Sequence[Any], causal: bool) -> Any:
+        def slopes(keys: Tensor, values: Tensor, rest: Sequence[object], causal: bool) -> Any:
             given = (gradients[0], query, keys, values, *merged)
             if not query.is_cuda:
                 return _ATEN._scaled_dot_product_flash_attention_for_cpu_backward(

@@ -12,7 +12,7 @@ the words for everything that can go wrong. It knows no sessions and no weights.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -114,7 +114,7 @@ class Connection:
         self,
         route: str,
         query: Mapping[str, object] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
     ) -> Mapping[str, Any]:
         """POST to a route beside /v1 (or below it, if it begins so); what it answers.
 
@@ -124,7 +124,7 @@ class Connection:
         url, own = f"{self._root}/{route}", {"params": dict(query or {}), "max_retries": 0}
         request = self._api.post(url, cast_to=object, body=body or {}, options=cast("Any", own))
         answer = await self._answer(request, route)
-        fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        fields: dict[str, Any] = answer if isinstance(answer, dict) else {}
         if fields.get("success") is False:
             raise PolicyError(f"engine {self.url}: /{route} failed: {_short(fields)}.")
         return fields
@@ -133,7 +133,7 @@ class Connection:
         """Close it; may be called more than once."""
         await self._api.close()
 
-    async def _answer(self, request: Any, route: str = "") -> object:
+    async def _answer(self, request: Awaitable[object], route: str = "") -> object:
         """What a request brings; or what went wrong, and what to do."""
         try:
             return await request
@@ -165,8 +165,8 @@ class Connection:
 
 
 def _list(answer: object, key: str) -> list[Mapping[str, Any]]:
-    found = cast("dict[str, Any]", answer).get(key) if isinstance(answer, dict) else None
-    return cast("list[Mapping[str, Any]]", found) if isinstance(found, list) else []
+    found: object = answer.get(key) if isinstance(answer, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _short(value: object) -> str:

@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.config import EngineSettings, RolloutSettings
 from rods.engines.connection import Connection
@@ -248,7 +248,7 @@ class OpenAISession:
         if self._running is not None:
             self._running.cancel()
 
-    def _read(self, choice: Mapping[str, Any], stops: Sequence[str], version: int) -> Completion:
+    def _read(self, choice: Mapping[str, object], stops: Sequence[str], version: int) -> Completion:
         engine = self._engine
         ids, logprobs = _sampled(choice)
         finish = _finish(choice)
@@ -285,9 +285,9 @@ def _finish(choice: Mapping[str, object]) -> FinishReason | None:
 def _sampled(choice: Mapping[str, object]) -> tuple[list[Any], list[Any]]:
     """Ids of the sampled tokens and log-probabilities; empty what is missing or no numbers."""
     found = choice.get("logprobs")
-    named = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    named: dict[str, object] = found if isinstance(found, dict) else {}
     lists = [
-        cast("list[Any]", values) if isinstance(values, list) else []
+        values if isinstance(values, list) else []
         for values in (choice.get("token_ids"), named.get("token_logprobs"))
     ]
     ids, logprobs = ([*v] if all(isinstance(n, int | float) for n in v) else [] for v in lists)

@@ -8,7 +8,6 @@ Owns their short names; one is imported when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rods.env import Environment, load_environment
 from rods.registry import Registry
@@ -28,7 +27,7 @@ ENVIRONMENTS = Registry(
 )
 
 
-def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:
+def make_environment(name: str, arguments: Mapping[str, object] | None = None) -> Environment:
     """The environment that a short name or `module:attribute` means.
 
     Its factory gets the arguments by name. One called `environment` names another environment, and
@@ -38,6 +37,7 @@ def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> E
         ConfigError: there is none of this name, or its factory does not take the arguments.
     """
     given = dict(arguments or {})
-    if isinstance(given.get("environment"), str) and given["environment"]:
-        given["environment"] = ENVIRONMENTS.address(given["environment"])
+    inner = given.get("environment")
+    if isinstance(inner, str) and inner:
+        given["environment"] = ENVIRONMENTS.address(inner)
     return load_environment(ENVIRONMENTS.address(name), given)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from rods.abilities import Wrapper, ability
 from rods.dialects.base import nested, signature
@@ -177,7 +177,7 @@ def value_hint(call: ToolCall, error: str, state: Mapping[str, object]) -> str:
 
 def _texts(arguments: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, value in arguments.items():
-        for item in cast("list[object]", value) if isinstance(value, list) else [value]:
+        for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str):
                 yield name, item
 
@@ -187,7 +187,7 @@ def _names(value: object, place: str, depth: int) -> Iterator[tuple[str, str]]:
     if depth > DEPTH:
         return
     if isinstance(value, Mapping):
-        for key, item in cast("Mapping[object, object]", value).items():
+        for key, item in value.items():
             inner = f"{place}.{key}" if place else str(key)
             if depth > 1 and len(str(key)) <= MOST_CHARS:  # classes and attributes are not values
                 yield str(key), place
@@ -196,7 +196,7 @@ def _names(value: object, place: str, depth: int) -> Iterator[tuple[str, str]]:
                 yield str(item), place
             yield from _names(item, inner, depth + 1)
     elif isinstance(value, list | tuple):
-        for item in cast("Sequence[object]", value):
+        for item in value:
             if isinstance(item, str) and len(item) <= MOST_CHARS:
                 yield item, place
             yield from _names(item, place, depth + 1)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -178,8 +178,8 @@ def _overrides(settings: Mapping[str, object], prefix: str = "") -> list[str]:
 def _toml(value: object) -> str:
     """A value of a TOML file, written again in one line."""
     if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
+        items = value.items()
         return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in items) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value)) + "]"
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
     return json.dumps(value)

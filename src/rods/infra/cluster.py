@@ -53,7 +53,7 @@ class Cluster:
                 ) from error
         return cls(ray)
 
-    def start(self, kind: type[Any], arguments: Sequence[Any], cpus: float, **options: int) -> Any:
+    def start(self, kind: type, arguments: Sequence[object], cpus: float, **options: int) -> Any:
         """A handle to a new actor, wherever there is room; it may still be starting.
 
         Other machines import its class, so they need this version. `cpus` are set aside for it;
@@ -62,11 +62,11 @@ class Cluster:
         spread = {"num_cpus": cpus, "scheduling_strategy": "SPREAD"}
         return self._ray.remote(kind).options(**spread, **options).remote(*arguments)
 
-    def put(self, value: Any) -> Any:
+    def put(self, value: object) -> Any:
         """Keep a value that many actors are given."""
         return self._ray.put(value)
 
-    def get(self, answer: Any, seconds: float | None = None) -> Any:
+    def get(self, answer: object, seconds: float | None = None) -> Any:
         """What a call gives or raises; raises `ActorLost` where its actor is gone or gives none."""
         errors: Any = self._ray.exceptions
         try:
@@ -78,7 +78,7 @@ class Cluster:
         except errors.RayTaskError as error:
             raise error.cause from error
 
-    def end(self, actor: Any) -> None:
+    def end(self, actor: object) -> None:
         """End an actor at once."""
         self._ray.kill(actor, no_restart=True)
 

@@ -116,7 +116,7 @@ def within(key: str, names: Collection[str]) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
-def override(data: dict[str, Any], text: str) -> None:
+def override(data: dict[str, object], text: str) -> None:
     """Put `section.key=value` into nested tables; `ConfigError` for another form or place."""
     key, equals, raw = text.partition("=")
     if not equals or not key.strip():
@@ -144,7 +144,7 @@ def _enter(place: object, part: str, text: str) -> Any:
         return rows[int(part)]
     if not isinstance(place, dict):
         raise ConfigError(f"override {text!r}: {part} stands inside a value that is not a table.")
-    return cast("dict[str, Any]", place).setdefault(part, {})
+    return place.setdefault(part, {})
 
 
 def merge(into: dict[str, Any], other: Mapping[str, object]) -> None:
@@ -159,11 +159,11 @@ def merge(into: dict[str, Any], other: Mapping[str, object]) -> None:
 def flat(data: object, prefix: str = "") -> dict[str, Any]:
     """Nested tables as one, by dotted keys; tables in a list by their place."""
     if isinstance(data, list) and data and isinstance(data[0], dict):
-        data = {str(i): value for i, value in enumerate(cast("list[Any]", data))}
+        data = {str(i): value for i, value in enumerate(data)}
     if not isinstance(data, dict):
         return {prefix: data}
     out: dict[str, Any] = {}
-    for key, value in cast("dict[str, Any]", data).items():
+    for key, value in data.items():
         out.update(flat(value, f"{prefix}.{key}" if prefix else key))
     return out
 

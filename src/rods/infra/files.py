@@ -14,11 +14,11 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
 from rods.infra.install import install_line
@@ -265,7 +265,7 @@ def table_rows(
             made = {name: reader(schema.field(name), known.get(name)) for name in names}
             readers = {name: read for name, read in made.items() if read}
             for batch in batches(names):
-                for row in cast("list[dict[str, Any]]", batch.to_pylist()):
+                for row in batch.to_pylist():
                     number += 1
                     where = f"{path}, row {number}"
                     _as_json(row, readers, where, error, strict=bool(wanted))
@@ -282,7 +282,7 @@ def table_rows(
 
 
 def _as_json(
-    row: dict[str, Any],
+    row: dict[str, object],
     readers: Mapping[str, Reader],
     where: str,
     error: type[RodsError],
@@ -341,7 +341,7 @@ def _reader(kind: Any, feature: Any = None, is_json: bool = False) -> Reader | N
     return None
 
 
-def rows_of(columns: dict[str, list[Any]], what: str = "it") -> list[dict[str, Any]]:
+def rows_of(columns: Mapping[str, Sequence[object]], what: str = "it") -> list[dict[str, Any]]:
     """The rows of an object of lists, without nulls; raises `ValueError` if lengths differ."""
     if len(set(map(len, columns.values()))) > 1:
         raise ValueError(f"{what} is an object of lists that differ in length")
@@ -349,7 +349,7 @@ def rows_of(columns: dict[str, list[Any]], what: str = "it") -> list[dict[str, A
     return [{k: v for k, v in zip(columns, row, strict=True) if v is not None} for row in rows]
 
 
-def _map(inner: Reader | None, value: Any) -> Any:
+def _map(inner: Reader | None, value: Collection[tuple[object, object]]) -> Any:
     found = {key: _by(inner, item) for key, item in value}
     if not all(isinstance(key, str) for key in found) or len(found) < len(value):
         raise NotJsonError("a map whose keys are not texts, or stand twice")

@@ -9,6 +9,7 @@ import asyncio
 import os
 import resource
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -65,7 +66,7 @@ def protocol(connections: int, seconds: float = SECONDS, room: int = ROOM) -> ty
         _since, _unread = 0.0, 0
         """When it began to wait, and bytes that its client had not read when it was looked at."""
 
-        def connection_made(self, transport: Any) -> None:
+        def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             self._since = self.loop.time()
             if len(self.connections) > connections and not self._took_a_place():
@@ -106,7 +107,7 @@ def protocol(connections: int, seconds: float = SECONDS, room: int = ROOM) -> ty
     return Connection
 
 
-def server(app: Any, connections: int, body: int) -> uvicorn.Server:
+def server(app: Callable[..., object], connections: int, body: int) -> uvicorn.Server:
     """The server of an application, to be run with a socket."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = connections + SPARE
@@ -119,6 +120,8 @@ def server(app: Any, connections: int, body: int) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(app: object, listening: socket.socket, connections: int, body: int) -> None:
+def serve(
+    app: Callable[..., object], listening: socket.socket, connections: int, body: int
+) -> None:
     """Answer until the program is ended."""
     asyncio.run(server(app, connections, body).serve(sockets=[listening]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from rods.errors import RodsError
 from rods.infra.files import is_table, rows_of, table_rows, text_of
@@ -104,7 +104,7 @@ def listed(value: object, what: str, kind: type = dict) -> list[Any]:
         found = rows_of(columns, what)
     if not isinstance(found, list | None):
         raise TypeError(f"{what} must be a list, got {json.dumps(found, default=str):.80}")
-    entries = [opened(item, f"an entry of {what}") for item in cast("list[Any]", found or [])]
+    entries = [opened(item, f"an entry of {what}") for item in found or []]
     for entry in entries:
         if not isinstance(entry, (list, tuple) if kind is list else kind):
             raise TypeError(f"an entry of {what} is {entry!r:.60}, expected {NAMES[kind]}")
@@ -133,7 +133,7 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
 def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:
     found = _loads(text, str(path), error)
     if isinstance(found, dict):
-        lists = [v for v in cast("dict[str, Any]", found).values() if isinstance(v, list)]
+        lists = [v for v in found.values() if isinstance(v, list)]
         found = lists[0] if len(lists) == 1 else found
     if not isinstance(found, list):
         raise error(f"{path}: not a list of rows. Write a list, or one object per line.")

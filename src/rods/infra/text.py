@@ -83,8 +83,8 @@ def same_value(one: object, other: object) -> bool:
             for side in cast("tuple[Mapping[object, object], ...]", (one, other))
         )
         return ours.keys() == theirs.keys() and all(same_value(ours[k], theirs[k]) for k in ours)
-    if isinstance(one, list):
-        return all(map(same_value, cast("list[object]", one), cast("list[object]", other)))
+    if isinstance(one, list) and isinstance(other, list):
+        return all(map(same_value, one, other))
     return isinstance(one, bool) == isinstance(other, bool)
 
 
@@ -114,7 +114,7 @@ def inside(value: object) -> tuple[list[str], Iterable[object]]:
     if isinstance(value, Mapping):
         items: Mapping[str, object] = value
         return [*items], items.values()
-    return [], cast("list[object]", value) if isinstance(value, list) else ()
+    return [], value if isinstance(value, list) else ()
 
 
 def levels(value: object) -> Iterator[list[object]]:

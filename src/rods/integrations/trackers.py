@@ -35,7 +35,7 @@ def shown(config: RunConfig) -> dict[str, Any]:
 
     def safe(name: str, value: object) -> Any:
         if isinstance(value, dict):
-            return {k: safe(k, v) for k, v in cast("dict[str, Any]", value).items()}
+            return {k: safe(k, v) for k, v in value.items()}
         if isinstance(value, str):
             return "***" if value and _SECRET.search(name) else _LOGIN.sub("***@", value)
         return value

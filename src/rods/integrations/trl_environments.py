@@ -26,7 +26,7 @@ from rods.integrations.formats.exports import require_all_tools
 from rods.integrations.task_rollout import OVER, TaskRollout
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, carried
-from rods.types import ToolCall, ToolSpec, allows_null, json_type
+from rods.types import ToolCall, ToolSpec, Value, allows_null, json_type
 
 _TYPES: dict[object, type] = {
     "string": str,
@@ -96,7 +96,7 @@ class TaskEnvironment:
         rollout.end(answered=True)
         return OVER if rollout.over else rollout.task.turns[rollout.turn].user
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
+    def _call(self, name: str, arguments: Mapping[str, Value]) -> str:
         """Execute one call; what it returned as text."""
         rollout = self._world()
         turn = rollout.turn
@@ -153,7 +153,7 @@ def _class(
 def _method(spec: ToolSpec) -> Callable[..., str]:
     """A method whose signature, hints and docstring say what the description says."""
 
-    def tool(self: TaskEnvironment, **arguments: Any) -> str:
+    def tool(self: TaskEnvironment, **arguments: Value) -> str:
         return self._call(spec.name, arguments)  # pyright: ignore[reportPrivateUsage]
 
     hints = {key: _hint(rest) for key, rest in spec.properties.items()}

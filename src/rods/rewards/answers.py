@@ -238,7 +238,8 @@ def compare(task: Task, answer: str, algebra: Algebra | None = None) -> JudgedAn
         RewardError: the task has no reference answer, or its judge cannot compare with it.
         PrerequisiteError: math-verify is needed, and not installed.
     """
-    judge, verdict = judge_of(task), cast("Verdict", "wrong")
+    verdict: Verdict = "wrong"
+    judge = judge_of(task)
     if judge == "algebra":
         require_math_verify()  # also for answers that our own judge knows
     for reference in references(task):

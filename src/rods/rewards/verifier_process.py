@@ -31,7 +31,7 @@ WARM = (("\\frac{1}{2}", "2"), ("x^2+x", "x(x+1)"), ("x^2", "x(x+1)"), ("\\{1,2\
 """Judged at the start, once for all: imports what is needed late, and fills the parser's tables."""
 
 
-def judge(tool: Any, asked: dict[str, Any]) -> str:
+def judge(tool: Any, asked: dict[str, object]) -> str:
     """`right` or `wrong`; what the package cannot read is wrong."""
     texts = [str(asked["gold"]), str(asked["answer"])]
     if asked["kind"] == "boxed":

@@ -23,7 +23,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from rods.abilities import Bounded, ability
@@ -101,7 +101,7 @@ def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Traject
     return lambda _: show(next(counted), total)
 
 
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
     """Results of concurrent work, in order; where one part fails the others are cancelled."""
     async with _cancelled([asyncio.create_task(part) for part in work]) as every:
         return await every

@@ -162,7 +162,7 @@ class Keeper:
                 self.boxes.give_back(self._number)
                 self.boxes.remove()
 
-    def _answer(self, message: dict[str, Any]) -> None:
+    def _answer(self, message: Mapping[str, object]) -> None:
         try:
             send(self._control, message)
         except OSError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from rods.infra.service import Service, ServiceFailure
 from rods.infra.text import whole_text
@@ -72,7 +72,7 @@ class RemoteSandbox:
             raise ServiceFailure(f"{self._service.where} answered {kind}, expected object", True)
         answer: dict[str, Any] = found
         part = answer.get("run_result")
-        ran = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        ran: dict[str, Any] = part if isinstance(part, dict) else {}
         ended = ran.get("status") == "Finished" and ran.get("return_code") is not None
         if ended or ran.get("status") == "TimeLimitExceeded":
             return self._of(ran)

@@ -224,22 +224,24 @@ class AceWorld(TurnWorld):
 
 def _failed(done: CallResult) -> bool:
     value = done.value
-    return isinstance(value, dict) and cast("dict[str, Any]", value).get("status") is False
+    return isinstance(value, dict) and value.get("status") is False
 
 
-def _differs(wanted: Mapping[str, Mapping[str, object]], state: Mapping[str, object]) -> bool:
+def _differs(
+    wanted: Mapping[str, Mapping[str, object]], state: Mapping[str, Mapping[str, object]]
+) -> bool:
     """Whether a class's attributes are not the wanted ones.
 
     Every compared attribute must be wanted; of an object the wanted keys are compared alone.
     """
     ((name, expected),) = wanted.items()
-    for key, value in cast("dict[str, Any]", state[name]).items():
+    for key, value in state[name].items():
         if key not in expected:
             return True
         want = expected[key]
         if not isinstance(want, dict) or not isinstance(value, dict):
             if want != value:
                 return True
-        elif any(k not in value or value[k] != v for k, v in cast("dict[str, Any]", want).items()):
+        elif any(k not in value or value[k] != v for k, v in want.items()):
             return True
     return False

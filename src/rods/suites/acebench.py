@@ -213,11 +213,11 @@ def _task(
         )
     functions: list[object] = field(row, "function", list, where, TaskError)
     wanted = field(truth, "ground_truth", list, answered, TaskError)
-    if not all(isinstance(one, dict) and len(cast("Any", one)) == 1 for one in wanted):
+    if not all(isinstance(one, dict) and len(one) == 1 for one in wanted):
         raise TaskError(f"{answered}: ground_truth: expected objects of one class each.")
     world: dict[str, Json] = {
         "tools": [_tool(one, where) for one in functions], "kind": kind, "language": language,
-        "classes": cast("list[Json]", classes),
+        "classes": [*classes],
         "config": field(row, "initial_config", dict, where, TaskError), "truth": wanted,
         "milestones": field(truth, "mile_stone", list, answered, TaskError),
         "entry": f"{language} {name}",

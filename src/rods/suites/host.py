@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.errors import EnvError
 from rods.infra.interrupt import shown
@@ -195,13 +195,13 @@ def _catalog(package: str, base: str, attributes: list[str]) -> tuple[Any, Any]:
     return classes, failed
 
 
-def _keep(kept: dict[int, Any], value: object) -> int:
+def _keep(kept: dict[int, object], value: object) -> int:
     number = max(kept, default=0) + 1
     kept[number] = value
     return number
 
 
-def _done(kept: dict[int, Any], value: object) -> tuple[int, Any, str]:
+def _done(kept: dict[int, object], value: object) -> tuple[int, Any, str]:
     return _keep(kept, value), _plain(value), _text(value)
 
 
@@ -215,12 +215,12 @@ def _methods(of: object) -> list[str]:
     return [name for name in dir(of) if name[0] != "_" and callable(getattr(of, name))]
 
 
-def _real(kept: Mapping[int, Any], value: object) -> Any:
+def _real(kept: Mapping[int, object], value: object) -> Any:
     if isinstance(value, ObjectRef):
         return kept[value.number]
     if isinstance(value, dict):
-        return {key: _real(kept, item) for key, item in cast("dict[str, Any]", value).items()}
-    return [_real(kept, i) for i in cast("list[Any]", value)] if type(value) is list else value
+        return {key: _real(kept, item) for key, item in value.items()}
+    return [_real(kept, i) for i in value] if type(value) is list else value
 
 
 def _plain(value: object) -> Any:

@@ -155,7 +155,7 @@ class LeanAdamW(torch.optim.Optimizer):
                 self._update(parameter, held.grad, group)
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, object]) -> None:
-        state = cast("dict[str, Any]", self.state[parameter])
+        state: dict[str, Any] = self.state[parameter]
         if not state:
             state |= self._fresh(parameter)
         state["step"] += 1
@@ -220,13 +220,13 @@ class LeanAdamW(torch.optim.Optimizer):
         Raises:
             ValueError: it is that of another optimizer.
         """
-        groups = cast("list[dict[str, Any]]", state_dict["param_groups"])
+        groups: list[dict[str, Any]] = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]
         if sizes != [len(group["params"]) for group in self.param_groups]:
             raise ValueError(f"the optimizer's groups have {sizes} parameters")
         for own, group in zip(self.param_groups, groups, strict=True):
             own |= {key: value for key, value in group.items() if key != "params"}
-        for number, saved in cast("dict[int, dict[str, Any]]", state_dict["state"]).items():
+        for number, saved in state_dict["state"].items():
             parameter = self._all[number]
             fresh = self._fresh(parameter)
             if {k: _like(v) for k, v in fresh.items()} != {k: _like(v) for k, v in saved.items()}:

@@ -138,7 +138,7 @@ def _load_weights(folder: Path, model: nn.Module) -> None:
         return
     dtype = next(model.parameters()).dtype
     loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
-    theirs = cast("nn.Module", loaded).state_dict()
+    theirs = loaded.state_dict()
     if names := sorted(model.state_dict().keys() ^ theirs.keys()):
         raise ValueError(f"the weights' names differ: {names[:3]}")
     model.load_state_dict(theirs)

@@ -42,7 +42,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, islice
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -208,7 +208,7 @@ def call_rewards(made: Sequence[ToolCall], wanted: Sequence[ToolCall]) -> list[f
             weight = int(share * whole) * (base**digits + base ** (digits - 1 - i))
             graph.add_edge(("made", i), ("wanted", j), weight=weight, share=share)
     found = [0.0] * len(made)
-    for edge in cast("set[tuple[tuple[str, int], ...]]", nx.max_weight_matching(graph)):
+    for edge in nx.max_weight_matching(graph):
         (_, i), _ = sorted(edge)
         found[i] = float(graph.edges[edge]["share"])
     return found

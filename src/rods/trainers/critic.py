@@ -117,7 +117,7 @@ class Critic:
             new, clip = self._values(micro), self.settings.gae.value_clip
             loss, held = value_loss(new, old, returns, clip)
             total = (loss * weights).sum()
-            cast("Any", total).backward()
+            total.backward()
             self._sums.see(micro)
             self._sums.sums["loss"] += float(total.detach())
             self._sums.sums["clipped"] += float(held.sum())
@@ -161,7 +161,8 @@ class Critic:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state, in place; raises `ValueError` for that of another critic."""
-        weights, own = cast("dict[str, Tensor]", state["weights"]), self._trained()
+        weights: dict[str, Tensor] = state["weights"]
+        own = self._trained()
         names = {name for name in own.keys() & weights.keys()
                  if own[name].shape == weights[name].shape}  # fmt: skip
         if other := sorted((own.keys() | weights.keys()) - names):
@@ -169,17 +170,17 @@ class Critic:
         with torch.no_grad():
             for name, parameter in own.items():
                 parameter.copy_(weights[name])
-        self._optimizer.load_state_dict(cast("dict[str, Any]", state["optimizer"]))
+        self._optimizer.load_state_dict(state["optimizer"])
         self.updates = int(state["updates"])
 
     def _values(self, micro: Microbatch) -> Tensor:
         kind = self._trunk.device.type
         with torch.autocast(kind, dtype=torch.bfloat16, enabled=self._autocast):
             states = token_outputs(self._trunk, micro, "last_hidden_state")
-        return cast("Tensor", self._head(states.float()))[:, 0]
+        return self._head(states.float())[:, 0]
 
     def _trained(self) -> dict[str, nn.Parameter]:
-        both = nn.ModuleDict({"trunk": cast("nn.Module", self._trunk), "head": self._head})
+        both = nn.ModuleDict({"trunk": self._trunk, "head": self._head})
         return {name: p for name, p in both.named_parameters() if p.requires_grad}
 
 
@@ -201,7 +202,7 @@ def _trunk(policy: PreTrainedModel, rank: int, seed: int) -> PreTrainedModel:
     if not rank:
         own = cast("PreTrainedModel", copy.deepcopy(policy.base_model))
         return own.requires_grad_(True)
-    common = {id(p): p for p in cast("nn.Module", policy).parameters()}
+    common = {id(p): p for p in policy.parameters()}
     whole = copy.deepcopy(policy, common)
     with_lora(whole, rank, seed + 1)
     return cast("PreTrainedModel", whole.base_model)

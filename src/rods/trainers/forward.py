@@ -52,7 +52,7 @@ def token_scores(
         logits = token_outputs(model, micro, "logits")
         return select_scores(logits, torch.nn.Identity(), micro, entropy_gradient)
     decoder: PreTrainedModel = model.get_decoder()
-    head = cast("torch.nn.Module", model.get_output_embeddings())
+    head = cast("nn.Module", model.get_output_embeddings())
     states = token_outputs(decoder, micro, "last_hidden_state")
     return select_scores(states, head, micro, entropy_gradient)
 
@@ -91,7 +91,7 @@ def select_scores(
     temperatures = torch.from_numpy(micro.temperatures).to(states.device)
 
     def score(some: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-        logits = cast("Tensor", head(some)).float() / temperature[:, None]
+        logits = head(some).float() / temperature[:, None]
         logs = torch.log_softmax(logits, dim=-1)
         with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
             entropy = -(logs.exp() * logs).sum(-1)
@@ -102,7 +102,7 @@ def select_scores(
     if len(states) <= piece:
         return score(states, targets, temperatures)
     parts = [
-        cast("tuple[Tensor, Tensor]", checkpoint(score, *some, use_reentrant=False))
+        checkpoint(score, *some, use_reentrant=False)
         for some in zip(*(t.split(piece) for t in (states, targets, temperatures)), strict=True)
     ]
     return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])

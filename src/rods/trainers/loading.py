@@ -284,7 +284,7 @@ def _model(name: str, source: str, local: bool, dtype: torch.dtype) -> PreTraine
         )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise _failed(name, local, "it cannot be loaded", error) from error
-    model, report = cast("tuple[PreTrainedModel, dict[str, Any]]", loaded)
+    model, report = loaded
     if missing := sorted(report["missing_keys"]):
         raise PolicyError(
             f"model {name!r}: {len(missing)} weights are missing, {missing[0]} first; they would "

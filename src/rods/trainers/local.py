@@ -222,7 +222,7 @@ class LocalTrainer:
             if not math.isfinite(loss):
                 samples = micro.samples
                 break
-            cast("Any", terms.loss).backward()
+            terms.loss.backward()
             for name, value in {"loss": terms.loss.detach(), **terms.sums}.items():
                 sums.sums[name] += float(value)
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))

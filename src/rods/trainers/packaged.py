@@ -96,11 +96,11 @@ def _converted(path: Path, folder: Path) -> Path:
     del cast("Any", read.config).quantization_config
     model: Any = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)
     model.load_state_dict(read.state_dict())
-    ends = cast("Any", tokenizer).eos_token_id
+    ends = tokenizer.eos_token_id
     model.generation_config = GenerationConfig(eos_token_id=ends, bos_token_id=None)
     with folder_in_cache(folder) as part:
         model.save_pretrained(str(part))
-        cast("Any", tokenizer).save_pretrained(str(part))
+        tokenizer.save_pretrained(str(part))
         open_to_readers(part)
     return folder
 

@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -185,7 +185,7 @@ class SftTrainer:
                 logprobs = token_scores(self.model, micro, False)[0]
             weight = torch.from_numpy(micro.token_weights).to(logprobs.device)
             part = -(logprobs * weight).sum()
-            cast("Any", part).backward()
+            part.backward()
             loss += float(part.detach())
         where, advice = f"update {self.step + 1}", "Lower --train.lr."
         norm = clipped_step(self._optimizer, self._parameters, GRAD_CLIP, loss, where, advice)

@@ -171,7 +171,7 @@ def prototype_of(
 
 
 @functools.lru_cache(maxsize=256)
-def _one_of_equals(random_state: Any) -> Any:
+def _one_of_equals(random_state: object) -> object:
     """Most tasks have one of a few seeds: they need not each keep 20 KB of their own."""
     return random_state
 
@@ -294,12 +294,11 @@ def is_deep(call: ToolCall) -> bool:
     return not _DEEP.isdisjoint(map(type, call.arguments.values()))
 
 
-def _is_error(result: Any) -> bool:
-    kind: type[Any] = type(result)
-    if kind is list and len(result) == 1:  # some functions wrap their error in a list
+def _is_error(result: object) -> bool:
+    if type(result) is list and len(result) == 1:  # some functions wrap their error in a list
         first = result[0]
         return _is_error(first) or (isinstance(first, str) and first.startswith("Error:"))
-    return kind is dict and "error" in result
+    return type(result) is dict and "error" in result
 
 
 @contextmanager
@@ -314,7 +313,7 @@ def _own_precision() -> Generator[None]:
             context.dps = before
 
 
-def _guard_power(arguments: dict[str, Any]) -> None:
+def _guard_power(arguments: Mapping[str, object]) -> None:
     base, exponent = arguments.get("base"), arguments.get("exponent")
     if not (isinstance(base, int) and isinstance(exponent, int)) or exponent <= 0 or abs(base) < 2:
         return
@@ -322,7 +321,7 @@ def _guard_power(arguments: dict[str, Any]) -> None:
         raise ValueError(_DIGITS_ERROR)
 
 
-def _guard_precision(arguments: dict[str, Any]) -> None:
+def _guard_precision(arguments: Mapping[str, object]) -> None:
     for name in ("precision", "decimal_places"):
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > _PRECISION_LIMIT:
@@ -357,7 +356,7 @@ def _chunks() -> Callable[[Any, bool], Iterable[str]]:
 _json_chunks = _chunks()
 
 
-def json_text(result: dict[Any, Any]) -> str:
+def json_text(result: Mapping[object, object]) -> str:
     """Write a result as `json.dumps` does, or as `str` where that cannot."""
     try:
         if list in map(type, result.values()):
@@ -367,7 +366,7 @@ def json_text(result: dict[Any, Any]) -> str:
         return str(result)
 
 
-def _json_of_lists(result: dict[Any, Any]) -> str:
+def _json_of_lists(result: Mapping[object, object]) -> str:
     """Long lists are the fillers of long context, which come again and again."""
     long = any(type(value) is list and len(value) >= _LONG for value in result.values())
     if not long or not all(type(key) is str for key in result):

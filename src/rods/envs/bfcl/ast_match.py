@@ -118,7 +118,7 @@ def _kind_of(accepted: Sequence[object]) -> type[Any] | None:
     return next((type(one) for one in accepted if one != LEFT_OUT), None)
 
 
-def _items_fit(value: Sequence[Any], inner: type[Any], accepted: Sequence[Any]) -> bool:
+def _items_fit(value: Sequence[object], inner: type, accepted: Sequence[object]) -> bool:
     """Whether all items have the declared type, or that of the items of one accepted list."""
     for one in accepted:
         if not isinstance(one, list):

@@ -94,7 +94,7 @@ def _entry(entry: dict[str, Any], answers: Mapping[str, object], where: str, whe
     return Task.from_json({**task.to_json(), "provenance": entry["provenance"]}, where)
 
 
-def _tuning(row: dict[str, Any], where: str, wheel: str) -> Task:
+def _tuning(row: Mapping[str, object], where: str, wheel: str) -> Task:
     """A row of Environment Tuning; which functions are withheld is known from the benchmark."""
     extra = _object(row, "extra_info", where)
     kwargs = _object(extra, "interaction_kwargs", where)

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.dialects import signature
 from rods.envs.bfcl.apis import Apis
@@ -66,7 +66,7 @@ def _error(result: str) -> str:
         found = json.loads(result)
     except ValueError:
         return result
-    error = cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
+    error: object = found.get("error") if isinstance(found, dict) else None
     return result if error is None else str(error)
 
 

@@ -125,8 +125,8 @@ def _answers(folder: Path, path: Path) -> dict[str, list[Json]]:
     for number, row in json_lines(folder / path.name, "answers", TaskError):
         where = f"{folder / path.name}, row {number}"
         truth = field(row, "ground_truth", list, where, TaskError)
-        for one in cast("list[Any]", truth):
-            if not (isinstance(one, dict) and len(cast("dict[str, Any]", one)) == 1):
+        for one in truth:
+            if not (isinstance(one, dict) and len(one) == 1):
                 raise TaskError(
                     f"{where}: ground_truth: expected objects of one function each, with the "
                     f"accepted values of its parameters, got {one!r:.60}."
@@ -160,7 +160,7 @@ def _task(
     return Task(NAME, category, turn, world, origin, tuple(dialogue))
 
 
-def _messages(rows: Sequence[Any], where: str) -> list[Message]:
+def _messages(rows: Sequence[object], where: str) -> list[Message]:
     """Messages of alternating roles; what the system says stands before the first user's words."""
     messages = [
         (field(row, "role", str, where, TaskError), field(row, "content", str, where, TaskError))

@@ -64,12 +64,12 @@ def plain(value: object, depth: int = 0) -> object:
         return "..."
     deeper = depth + 1
     if isinstance(value, dict):
-        items = cast("dict[object, object]", value).items()
+        items = value.items()
         return {key: plain(item, deeper) for key, item in items}
     if isinstance(value, list | tuple):
-        return [plain(item, deeper) for item in cast("list[object]", value)]
+        return [plain(item, deeper) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted((plain(item, deeper) for item in cast("set[object]", value)), key=str)
+        return sorted((plain(item, deeper) for item in value), key=str)
     if hasattr(value, "contents"):
         contents = plain(getattr(value, "contents", None), deeper)
         return {"type": "directory", "name": getattr(value, "name", ""), "contents": contents}

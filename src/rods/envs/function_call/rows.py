@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.dialects.base import check_calls
 from rods.envs.function_call.written import called, dialogue_of, listed_tools, schema_of, truth_of
@@ -203,7 +203,7 @@ def _tool(row: object) -> ToolSpec:
     row = opened(row, "a tool")
     if not isinstance(row, dict):
         raise TypeError(f"a tool is {row!r:.60}, expected an object with name and parameters")
-    table = cast("dict[str, Any]", row)
+    table: dict[str, Any] = row
     table = table["function"] if isinstance(table.get("function"), dict) else table
     name = _text(table["name"], "the name of a tool")
     return ToolSpec(

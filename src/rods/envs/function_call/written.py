@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rods.dialects.base import mapped
 from rods.infra.pycall import CallSyntaxError, PyCall, parse_python_calls
-from rods.types import Json, Message, ToolCall, Value
+from rods.types import Json, Message, Role, ToolCall, Value
 
 _TOOL = re.compile(r"\d+\. Name: (.*)\nDescription: (.*)\nParameters: (.*)", re.DOTALL)
 _BLOCK = re.compile(r"<(user|think|tool_call|obs|response)>(.*?)</\1>", re.DOTALL)
+_ROLES: Mapping[str, Role] = {"user": "user", "obs": "tool", "response": "assistant"}
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _BEFORE, _AFTER = "**Available Tools**", "\n\n**"
 
@@ -52,8 +53,7 @@ def dialogue_of(asked: str) -> list[Message]:
         if tag == "tool_call":
             messages.append(Message("assistant", "", _calls(inside)))
         elif tag != "think":
-            role = {"user": "user", "obs": "tool", "response": "assistant"}[tag]
-            messages.append(Message(cast("Any", role), inside.strip()))
+            messages.append(Message(_ROLES[tag], inside.strip()))
     if not messages:
         raise ValueError("the input has no <user> message")
     return messages
@@ -198,12 +198,12 @@ def schema_of(parameters: object) -> dict[str, Json]:
     }
 
 
-def _is_schema(table: dict[str, Any]) -> bool:
+def _is_schema(table: Mapping[str, object]) -> bool:
     """Whether it is a schema; a table may have a parameter that is called `properties`."""
     rows = table.get("properties")
     if not isinstance(rows, dict) or not isinstance(table.get("type", "object"), str):
         return False
-    return all(isinstance(row, dict) for row in cast("dict[str, Any]", rows).values())
+    return all(isinstance(row, dict) for row in rows.values())
 
 
 def _needed(row: object) -> bool:
@@ -221,8 +221,8 @@ def _property(name: str, row: object) -> dict[str, Json]:
         row = {"description": row}
     if not isinstance(row, dict):
         raise TypeError(f"parameter {name!r} is {row!r:.60}, expected an object")
-    entry = cast("dict[str, Json]", row)
-    return {**entry, "type": json_type(entry.get("type"))} if "type" in entry else dict(entry)
+    entry: dict[str, Json] = {**row}
+    return {**entry, "type": json_type(entry.get("type"))} if "type" in entry else entry
 
 
 def json_type(written: Json) -> Json:

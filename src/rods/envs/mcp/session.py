@@ -143,7 +143,7 @@ class McpSession:
         text = f"MCP server {self._url or ' '.join(self._command)!r}: {self._fault or why}"
         raise EnvError(f"{text}. Its standard error ends with: {tail}" if tail else text) from cause
 
-    def _ask(self, request: Coroutine[Any, Any, T]) -> T:
+    def _ask(self, request: Coroutine[object, object, T]) -> T:
         if not self.healthy:
             request.close()
             raise EnvError("the MCP server of this world failed before, or its session was closed")

@@ -25,7 +25,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.errors import TaskError
 from rods.infra.rows import file_rows, listed, opened
@@ -184,7 +184,7 @@ def _texts(answers: object) -> tuple[str, ...]:
     if isinstance(found, dict) and (found is answers or found.keys() & {"target", "value"}):
         inner: dict[str, Any] = found
         return _texts(inner["value"] if "value" in inner else inner["target"])
-    many = cast("list[Any]", answers) if isinstance(answers, list) else [answers]
+    many = answers if isinstance(answers, list) else [answers]
     return tuple(dict.fromkeys(text for text in map(_answer, many) if text))
 
 

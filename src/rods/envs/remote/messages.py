@@ -10,8 +10,8 @@ and get its observation makes a world of it (`RemoteWorld`), whoever has a world
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from rods.abilities import ability
 from rods.env import (
@@ -173,11 +173,11 @@ class RemoteWorld:
 def _state_text(value: object) -> str:
     """Equal for equal states; keys may be of any kinds, which JSON could not sort."""
     if isinstance(value, dict):
-        items = cast("dict[object, object]", value).items()
+        items = value.items()
         rows = sorted(f"{_state_text(key)}: {_state_text(inner)}" for key, inner in items)
         return f"{{{', '.join(rows)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_state_text, cast('Sequence[object]', value)))}]"
+        return f"[{', '.join(map(_state_text, value))}]"
     return repr(value)
 
 

@@ -13,7 +13,7 @@ import ast
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.errors import TaskError
 from rods.sandbox.shell import Shell
@@ -98,7 +98,7 @@ def _texts(output: str, states: int) -> list[Any]:
         found: Any = json.loads(output)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(cast("list[Any]", found)) != states:
+    if not isinstance(found, list) or len(found) != states:
         return [None] * states
     whole = (isinstance(row, list) and all(isinstance(t, str) for t in row) for row in found)
     return [row if fine else None for row, fine in zip(found, whole, strict=True)]

@@ -69,7 +69,7 @@ def load_rows(path: Path, env: str) -> list[Task]:
 def _task(row: object, where: str, env: str) -> Task:
     if not isinstance(row, dict):
         raise TaskError(f"{where}: not an object. Expected {', '.join(COLUMNS)}.")
-    found = {str(key).lower(): value for key, value in cast("dict[Any, Any]", row).items()}
+    found = {str(key).lower(): value for key, value in row.items()}
     lacking = [name for name in COLUMNS if name not in found]
     if lacking:
         raise TaskError(f"{where}: no {', '.join(lacking)}. Expected rows of SWE-Gym.")

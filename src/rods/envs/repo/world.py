@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from rods.env import TurnVerdict
 from rods.envs.judge import refusal
@@ -182,8 +182,7 @@ class RepoWorld(TurnWorld):
 
 def _plain(arguments: Mapping[str, Value]) -> dict[str, object]:
     """Arguments as JSON can say them; a nested call is nothing that the editor knows."""
-    plain = {key: str(v) if isinstance(v, ToolCall) else v for key, v in arguments.items()}
-    return cast("dict[str, object]", plain)
+    return {key: str(v) if isinstance(v, ToolCall) else v for key, v in arguments.items()}
 
 
 class Did(NamedTuple):

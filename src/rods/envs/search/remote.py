@@ -14,7 +14,7 @@ of the two forms of `documents.py`; its id may be missing.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from rods.envs.search.documents import Hit, QueryRefused, document_of
 from rods.errors import EnvError
@@ -57,8 +57,8 @@ class RemoteRetriever:
 
     def _understand(self, answer: object, limit: int) -> list[Hit]:
         """The answer as hits."""
-        found = cast("dict[str, Any]", answer).get("result") if isinstance(answer, dict) else None
-        lists = cast("list[Any]", found) if isinstance(found, list) else []
+        found: object = answer.get("result") if isinstance(answer, dict) else None
+        lists: list[object] = found if isinstance(found, list) else []
         if len(lists) != 1 or not isinstance(lists[0], list):
             raise ServiceFailure(
                 f"{self._service.where} answered {str(answer)[:200]!r}, "
@@ -75,10 +75,10 @@ class RemoteRetriever:
 
 def _hit(row: object, number: int) -> Hit:
     """One row; without scores some services give the document alone."""
-    data: dict[str, Any] = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    data: dict[str, Any] = row if isinstance(row, dict) else {}
     inner = data.get("document", row)
     if isinstance(inner, dict):
-        inner = {"id": str(number)} | cast("dict[str, Any]", inner)
+        inner = {"id": str(number)} | inner
     score = data.get("score", 0.0)
     if not isinstance(score, int | float):
         raise ValueError(f"'score' is {score!r}, expected a number")

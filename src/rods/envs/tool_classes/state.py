@@ -76,7 +76,7 @@ class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
 
 
-def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
+def make(kind: type[Any], config: Mapping[str, object], where: str) -> Any:
     """An object in the state of a configuration.
 
     Its `load(config)` is used where it has one, else keyword arguments of its constructor; what
@@ -109,7 +109,7 @@ def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
     return made
 
 
-def loads(kind: type[Any]) -> bool:
+def loads(kind: type) -> bool:
     """Whether a class has a method `load(self, config)`, which takes an initial state."""
     loader = getattr(kind, "load", None)
     return inspect.isfunction(loader) and [*inspect.signature(loader).parameters][1:] == ["config"]
@@ -296,14 +296,14 @@ def _container(value: object, where: str, above: tuple[int, ...], home: str) -> 
     inner = partial(_plain, above=above, home=home)
     if isinstance(value, Mapping):
         _expect_no_more(value, (dict, Mapping), where)
-        items = list(cast("Mapping[Any, Any]", value).items())
+        items = list(value.items())
         found = {_key(key, where): inner(item, f"{where}.{key}") for key, item in items}
         if len({k if isinstance(k, str) else json.dumps(k) for k in found}) < len(items):
             raise StateError(f"{where}: two of its keys have the same text; use text for keys.")
         return found
     if isinstance(value, _ROWS + _SETS):
         _expect_no_more(value, _ROWS + _SETS, where)
-        row = enumerate(cast("list[Any]", value))
+        row = enumerate(cast("list[object]", value))
         if isinstance(value, _ROWS):
             return [inner(item, f"{where}[{index}]") for index, item in row]
         members = (inner(item, f"{where}[...]") for _, item in row)
@@ -358,7 +358,7 @@ def hides(kind: type[object]) -> bool:
 
 def _slots(kind: type[object]) -> list[str]:
     found = vars(kind).get("__slots__", ())
-    names = (found,) if isinstance(found, str) else cast("tuple[str, ...]", tuple(found))
+    names = (found,) if isinstance(found, str) else tuple(found)
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
@@ -366,7 +366,7 @@ def _key(key: object, where: str) -> Any:
     if isinstance(key, enum.Enum):
         key = key.value
     if isinstance(key, tuple):
-        return ", ".join(str(_key(part, where)) for part in cast("tuple[Any, ...]", key))
+        return ", ".join(str(_key(part, where)) for part in key)
     if isinstance(key, np.generic) and not isinstance(key, _SCALARS):
         key = key.item()
     if key is None or isinstance(key, bool):

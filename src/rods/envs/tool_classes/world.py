@@ -50,7 +50,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
     def __init__(
         self,
         name: str,
-        classes: Sequence[type[Any]],
+        classes: Sequence[type],
         *,
         hidden: Sequence[str] = (),
         knowledge: str | Path | None = None,
@@ -185,7 +185,7 @@ def _try_out(kind: type[object]) -> None:
 class PreparedObjects(PreparedTask):
     """A task made ready: objects to copy, and their tools."""
 
-    def __init__(self, task: Task, start: Mapping[str, Any], tools: Mapping[str, Tool]):
+    def __init__(self, task: Task, start: Mapping[str, object], tools: Mapping[str, Tool]):
         super().__init__(task, {name: tool.spec for name, tool in tools.items()})
         self.start, self.tools = start, tools
         self.initial: Mapping[str, State] = {

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from jinja2 import Template
 
@@ -64,11 +64,15 @@ def columns_of(kind: str) -> Mapping[str, Any]:
     return tomllib.loads((_HERE / "columns.toml").read_text(encoding="utf-8"))[kind]
 
 
-def schema_of(columns: Mapping[str, Any]) -> Any:
+Column: TypeAlias = "str | list[Column] | dict[str, Column]"
+"""Arrow's name of a type; a list of one; an object of some. As `columns.toml` has them."""
+
+
+def schema_of(columns: Mapping[str, Column]) -> Any:
     """Arrow's schema of columns: names of types, lists with the type inside, or objects."""
     arrow, _ = pyarrow()
 
-    def type_of(kind: Any) -> Any:
+    def type_of(kind: Column) -> Any:
         if isinstance(kind, str):
             return arrow.type_for_alias(kind)
         if isinstance(kind, list):

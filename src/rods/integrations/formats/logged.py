@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE
@@ -154,7 +154,7 @@ def _row(row: Mapping[str, object], reading: LogFormat, where: str) -> list[Logg
     value = _plain(_column(row, known, "--reward-key", where))
     if _TRL.issubset(row) and isinstance(value, float) and math.isnan(value):
         value = None  # its function does not apply to the row
-    values = cast("list[Any]", value) if isinstance(value, list) else [value]
+    values = value if isinstance(value, list) else [value]
     return [Logged(task, _reward(v, reading, where), where, step) for v in values]
 
 
@@ -182,7 +182,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for where, row in placed_rows(path, "rollouts", TaskError):
         if not isinstance(row, dict):
             raise TaskError(f"{where}: expected an object with task id and reward.")
-        yield where, cast("dict[str, Any]", row)
+        yield where, row
 
 
 def _trl_reward(path: Path) -> str:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainingArguments
 
 from rods.config import RunConfig
 from rods.engines import make_engine, require_trainable
@@ -61,9 +61,9 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         self,
         run: HostedRun,
         args: Any,
-        model: Any = None,
-        processing_class: Any = None,
-        peft_config: Any = None,
+        model: object = None,
+        processing_class: object = None,
+        peft_config: object = None,
         **others: Any,
     ) -> None:
         """Make the trainer; tasks, worlds and rewards come from the run.
@@ -99,7 +99,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
 
     # -- generation -------------------------------------------------------------------------
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: Sequence[object]) -> dict[str, Any]:
         size, ranks = self.num_generations, self.accelerator.num_processes
         rank, local = self.accelerator.process_index, len(inputs)
         version = self.state.global_step
@@ -156,7 +156,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         order = [i for other in range(ranks) for i in range(other, len(drawn), ranks)]
         return [group for _, group in sorted(zip(order, gathered, strict=True), key=lambda p: p[0])]
 
-    def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
+    def _as_ours(self, output: dict[str, Tensor]) -> dict[str, Tensor]:
         """TRL's batch, with the masks and advantages of our samples."""
         like = output["completion_ids"]
         output["tool_mask"] = trained = _padded([row.trained for row in self.rows], like).long()
@@ -243,7 +243,9 @@ class _Stages(TrainerCallback):
     def on_train_begin(self, args: object, state: object, control: object, **_: Any) -> None:
         self._trainer.open()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: object, control: TrainerControl, **_: Any
+    ) -> None:
         if self._trainer.finished:
             control.should_training_stop = True
             control.should_save = args.save_strategy != "no"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rods.config import ModelSettings, parse_config
 from rods.dialects import get_dialect
@@ -43,6 +43,15 @@ BROKEN_OFF = ("abort", "aborted")
 """How verl's servers call a generation that a weight update broke off."""
 
 
+class TokenOutput(Protocol):
+    """What verl's servers answer: its class of this name."""
+
+    token_ids: Sequence[int]
+    log_probs: Sequence[float] | None
+    stop_reason: str | None
+    extra_fields: Mapping[str, Any]
+
+
 @_loops.register(AGENT)
 class CurriculumAgentLoop(_AgentLoopBase):
     """Rolls out tasks that the curriculum drew."""
@@ -55,7 +64,7 @@ class CurriculumAgentLoop(_AgentLoopBase):
         self.config: Any = trainer_config.config
         self.server_manager, self.tokenizer = server_manager, tokenizer
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+    async def run(self, sampling_params: Mapping[str, float], **row: Any) -> Any:
         """One trajectory of a row's task.
 
         Args:
@@ -230,7 +239,7 @@ class ServerSession:
         """End the session."""
         self._open = False
 
-    def _read(self, output: Any, limit: int, stops: StopStrings | None) -> Completion:
+    def _read(self, output: TokenOutput, limit: int, stops: StopStrings | None) -> Completion:
         sampled = [int(i) for i in output.token_ids]
         logprobs = [float(p) for p in output.log_probs or ()]
         aborted = output.stop_reason in BROKEN_OFF
@@ -255,7 +264,7 @@ class ServerSession:
         kept = tuple(logprobs[: len(sampled)])
         return Completion(tuple(sampled), kept, finish, self._version_of(output))
 
-    def _version_of(self, output: Any) -> int:
+    def _version_of(self, output: TokenOutput) -> int:
         """Version of the weights that began a generation; later ones may end it (asynchronous)."""
         steps = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
         return next((int(step) for step in steps if step is not None), self._policy.version)

@@ -32,7 +32,7 @@ ENDLESS = 1 << 31
 class CurriculumDataset(Dataset[dict[str, Any]]):
     """The tasks that the curriculum draws, in the order in which verl asks."""
 
-    def __init__(self, data_files: Any, tokenizer: Any, config: Any, **_: Any) -> None:
+    def __init__(self, data_files: object, tokenizer: object, config: object, **_: object) -> None:
         self._run: HostedRun | None = None
         self._folder = Path()
         self._version: Callable[[], int] = int

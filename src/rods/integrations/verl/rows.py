@@ -102,7 +102,7 @@ class Flight:
         return tickets
 
 
-def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., Any]:
+def watching(poll: Callable[..., object], workers: Sequence[Any]) -> Callable[..., object]:
     """verl's wait (`poll`) between two looks at what came back, which finds a dead worker, too.
 
     Raises:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -34,6 +34,17 @@ _trainers: Any = importlib.import_module("verl.trainer.ppo.v1")
 _PPOTrainer: Any = _trainers.PPOTrainer
 PARTITION = "train"
 """verl's name of the queue's part that is trained on."""
+
+
+class Batch(Protocol):
+    """verl's `KVBatchMeta`: the keys of a batch whose columns are in the queue."""
+
+    keys: list[str]
+    partition_id: str
+
+    def select_keys(self, keys: list[str]) -> Batch:
+        """The part with these keys."""
+        ...
 
 
 def trainer_over(mode: str) -> Any:
@@ -125,10 +136,10 @@ class CurriculumTrainer(_PPOTrainer):
 
     # -- after the rollouts -----------------------------------------------------------------
 
-    def _balance_batch(self, batch: object, metrics: dict[str, Any], **others: Any) -> Any:
+    def _balance_batch(self, batch: Batch, metrics: dict[str, object], **others: Any) -> Any:
         return super()._balance_batch(self._judged(batch, metrics), metrics, **others)
 
-    def _judged(self, batch: Any, metrics: dict[str, Any]) -> Any:
+    def _judged(self, batch: Batch, metrics: dict[str, object]) -> Batch:
         """The batch without what failed, and with its rewards and masks; the boundary saw it.
 
         Raises:
@@ -171,7 +182,7 @@ class CurriculumTrainer(_PPOTrainer):
         metrics |= {f"rods/{name}": float(value) for name, value in figures.items()}
         return self._kept(batch, rewards)
 
-    def _rolled_out(self, batch: Any) -> dict[str, list[tuple[str, Trajectory]]]:
+    def _rolled_out(self, batch: Batch) -> dict[str, list[tuple[str, Trajectory]]]:
         """What came back of all that is out, with verl's keys, by ticket in the order of the draws;
         members in their order.
         """
@@ -191,7 +202,7 @@ class CurriculumTrainer(_PPOTrainer):
             members.sort(key=lambda pair: pair[1].member)
         return found
 
-    def _kept(self, batch: Any, rewards: Mapping[str, float]) -> Any:
+    def _kept(self, batch: Batch, rewards: Mapping[str, float]) -> Batch:
         """The rows that were scored: a failure of infrastructure is no reward, not even of 0."""
         gone = [key for key in batch.keys if key not in rewards]
         if len(gone) == len(batch.keys):
@@ -226,7 +237,7 @@ class CurriculumTrainer(_PPOTrainer):
 
     # -- the update -------------------------------------------------------------------------
 
-    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+    def _compute_advantage(self, batch: Batch, metrics: dict[str, object]) -> Any:
         self._keys = batch.keys
         return super()._compute_advantage(batch, metrics)
 
@@ -239,7 +250,7 @@ class CurriculumTrainer(_PPOTrainer):
                 place[: len(row)] = torch.tensor(row)
         return found, found
 
-    def _update_actor(self, batch: object, metrics: dict[str, Any]) -> Any:
+    def _update_actor(self, batch: object, metrics: dict[str, object]) -> Any:
         if self._ours and not self._learns:
             metrics["rods/skipped"] = 1.0
             return batch
@@ -261,7 +272,7 @@ def _group(drawn: Drawn, trajectories: Sequence[Trajectory]) -> Group:
     return Group(drawn.task, tuple(trajectories), min(versions))
 
 
-def _plain(column: Any) -> list[Any]:
+def _plain(column: Iterable[object]) -> list[Any]:
     """A column without tensors, as plain values."""
     return [getattr(value, "data", value) for value in column]
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,7 +127,7 @@ def _as_read(response: Step | None) -> ParsedResponse:
     return ParsedResponse(True, calls)
 
 
-def agreement(calls: object, truth: Sequence[dict[str, Any]]) -> tuple[bool, bool]:
+def agreement(calls: object, truth: Sequence[Mapping[str, object]]) -> tuple[bool, bool]:
     """Whether the names are the wanted ones, and whether everything is."""
     if not isinstance(calls, list):
         return False, False
@@ -143,5 +143,5 @@ def agreement(calls: object, truth: Sequence[dict[str, Any]]) -> tuple[bool, boo
         return False, False
 
 
-def _key(call: dict[str, Any]) -> tuple[Any, str]:
+def _key(call: Mapping[str, object]) -> tuple[object, str]:
     return call["name"], json.dumps(call["arguments"], sort_keys=True)

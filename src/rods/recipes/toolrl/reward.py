@@ -45,7 +45,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rods.reward import Score
 from rods.rewards.single_step import (
@@ -127,7 +127,7 @@ class ToolRlReward(SingleStepReward):
             return None
         return [as_json(call, "parameters") for call in response.calls]
 
-    def _correctness(self, wanted: Wanted, read: list[Any] | None, reach: Range) -> float:
+    def _correctness(self, wanted: Wanted, read: list[object] | None, reach: Range) -> float:
         if not wanted.calls:
             return 0.0
         truth = [as_json(call, "parameters") for call in wanted.calls]
@@ -225,8 +225,8 @@ def matched(truth: Sequence[Mapping[str, Any]], read: Sequence[Any], grain: Grai
 
 
 def _worth(g: Mapping[str, Any], p: Mapping[str, Any], refined: bool) -> float:
-    wanted = cast("dict[str, Any]", g["parameters"])
-    given = cast("dict[str, Any]", p["parameters"])
+    wanted: dict[str, object] = g["parameters"]
+    given: dict[str, object] = p["parameters"]
     names = overlap(list(wanted.keys()), list(given.keys()), refined)
     return names + sum(1.0 for k, v in wanted.items() if k in given and given[k] == v)
 
@@ -238,9 +238,9 @@ def _most(truth: Sequence[Mapping[str, Any]], grain: Grain) -> float:
     return 1.0 + sum(1.0 + len(g["parameters"]) for g in truth)
 
 
-def _exact(wanted: Wanted, read: list[Any] | None) -> bool:
+def _exact(wanted: Wanted, read: list[object] | None) -> bool:
     """Whether the calls are those that are wanted, in any order."""
-    left = [as_json(call, "parameters") for call in wanted.calls]
+    left: list[object] = [as_json(call, "parameters") for call in wanted.calls]
     for call in read or ():
         if call not in left:
             return False

@@ -125,13 +125,13 @@ def score(
     return [key.value for key, value in parts.items() if value < 1]
 
 
-def _holds(messages: list[Any], asserted: Sequence[str], judge: Mapping[str, str]) -> bool:
+def _holds(messages: list[object], asserted: Sequence[str], judge: Mapping[str, str]) -> bool:
     """Whether the package's judge finds all assertions met."""
     home = _of("evaluator.evaluator_nl_assertions")
     model, options = _model(judge, _of("config").DEFAULT_LLM_NL_ASSERTIONS_ARGS)
     home.DEFAULT_LLM_NL_ASSERTIONS, home.DEFAULT_LLM_NL_ASSERTIONS_ARGS = model, options
 
-    def verdicts(read: list[Any]) -> list[bool]:
+    def verdicts(read: list[object]) -> list[bool]:
         found = home.NLAssertionsEvaluator.evaluate_nl_assertions(read, asserted)
         if len(found) != len(asserted):  # the package takes no verdict at all as all met
             raise ValueError(f"the judge gave no verdict on each of {len(asserted)} assertions")

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from importlib.resources import files
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.usage import EDGE, NUMBER, QUOTED, name_stems, stem_of, units
@@ -303,7 +303,7 @@ def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
         return set()
     schema = spec.properties.get(name, {})
     listed = schema.get("enum") or _LISTED.findall(str(schema.get("description", "")))
-    options, low = {str(o).lower() for o in cast("list[object]", listed)}, value.lower()
+    options, low = {str(o).lower() for o in listed}, value.lower()
     return {o for o in options - {low} if len(o) > 2} if low in options else set()
 
 

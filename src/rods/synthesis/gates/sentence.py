@@ -10,7 +10,7 @@ import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, TypeGuard, cast
 
 from rods.synthesis.gates.case import TurnFacts
 from rods.synthesis.structure.domains import Domains
@@ -25,7 +25,7 @@ Pair: TypeAlias = tuple[Scalar, Scalar]
 """A value of the human task, and the variant's in its place."""
 
 
-def is_number(value: Scalar) -> bool:
+def is_number(value: Scalar) -> TypeGuard[int | float]:
     """Tell whether it is a number and not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -39,7 +39,7 @@ def leaf_pairs(theirs: Sequence[Leaf], mine: Sequence[Leaf]) -> Iterator[Pair]:
 def side_by_side(theirs: object, mine: object) -> Iterator[Pair]:
     """Names and values in the same places of two configurations, whose names may differ."""
     if isinstance(theirs, dict) and isinstance(mine, dict):
-        rows = [list(cast("dict[str, object]", node).items()) for node in (theirs, mine)]
+        rows = [list(node.items()) for node in (theirs, mine)]
         if len(rows[0]) != len(rows[1]) or theirs.keys() == mine.keys():
             rows = [[row for row in node if row[0] in mine and row[0] in theirs] for node in rows]
             rows = [sorted(node, key=lambda row: row[0]) for node in rows]
@@ -47,7 +47,7 @@ def side_by_side(theirs: object, mine: object) -> Iterator[Pair]:
             yield name, other
             yield from side_by_side(inner, there)
     elif isinstance(theirs, list) and isinstance(mine, list):
-        for pair in zip(cast("list[object]", theirs), cast("list[object]", mine), strict=False):
+        for pair in zip(theirs, mine, strict=False):
             yield from side_by_side(*pair)
     elif not isinstance(theirs, dict | list) and not isinstance(mine, dict | list):
         yield cast("Scalar", theirs), cast("Scalar", mine)
@@ -73,7 +73,7 @@ def _numbers(pairs: Iterable[Pair]) -> Iterator[tuple[float, float]]:
     """Pairs of numbers, those inside texts by their place among the text's numbers."""
     for old, new in pairs:
         if is_number(old) and is_number(new):
-            yield float(cast("float", old)), float(cast("float", new))
+            yield float(old), float(new)
         elif isinstance(old, str) and isinstance(new, str):
             texts = numbers_listed(old), numbers_listed(new)
             if len(texts[0]) == len(texts[1]):

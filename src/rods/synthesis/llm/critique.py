@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.abilities import initial_state
 from rods.env import Environment
@@ -125,7 +125,7 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
         configuration=shortened({owner: base.start.get(owner, {})} if owner else dict(base.start)),
     )
     data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
-    answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
+    answer: Mapping[str, Json] = data if isinstance(data, dict) else {}
     hint = str(answer.get("hint") or HINTS[failure.reason])[:200]
     hinted = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
     if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
@@ -153,7 +153,7 @@ def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, J
         *parents, last = path.split(".")
         node: Any = configuration
         for part in parents:
-            node = cast("dict[str, Any]", node).get(part) if isinstance(node, dict) else None
+            node = node.get(part) if isinstance(node, dict) else None
         if not isinstance(node, dict) or last not in node:
             return None
         fields: dict[str, Any] = node
@@ -166,8 +166,8 @@ def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, J
 def _merged(old: object, new: object) -> tuple[Any] | None:
     """The new value in the old one's type, in a tuple; None where they do not fit."""
     if isinstance(old, dict) and isinstance(new, dict):
-        result = dict(cast("dict[str, Any]", old))
-        for key, value in cast("dict[str, Any]", new).items():
+        result: dict[str, object] = dict(old)
+        for key, value in new.items():
             inner = _merged(result[key], value) if key in result else None
             if inner is None:
                 return None

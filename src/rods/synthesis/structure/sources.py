@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, by_identity, field_of, leaves
 from rods.task import Task
@@ -214,11 +214,11 @@ def has_rival(step: TraceStep, named: Set[str], value: Scalar, alike: Iterable[s
 
 def _keys(value: object) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, inner in cast("dict[str, object]", value).items():
+        for key, inner in value.items():
             yield key
             yield from _keys(inner)
     elif isinstance(value, list):
-        for inner in cast("list[object]", value):
+        for inner in value:
             yield from _keys(inner)
 
 

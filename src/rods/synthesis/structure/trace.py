@@ -48,9 +48,9 @@ def leaves(value: object, path: Path = ()) -> list[Leaf]:
         return leaves(dict(value.arguments), (*path, "$call"))
     inner: Iterable[tuple[str | int, object]]
     if isinstance(value, dict):
-        inner = cast("dict[str, object]", value).items()
+        inner = value.items()
     elif isinstance(value, list):
-        inner = enumerate(cast("list[object]", value))
+        inner = enumerate(value)
     else:
         return [Leaf(path, cast("Scalar", value))]
     return [leaf for key, item in inner for leaf in leaves(item, (*path, key))]

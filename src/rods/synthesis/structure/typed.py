@@ -58,7 +58,7 @@ def _wanted(value: object, schema: Mapping[str, Any], name: str) -> Iterator[str
     if options and value not in options:
         yield f"one of {options}"
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for item in cast("list[object]", value):
+        for item in value:
             yield from _wanted(item, cast("Mapping[str, Any]", schema["items"]), name)
     text = str(schema.get("description", ""))
     if isinstance(value, str):

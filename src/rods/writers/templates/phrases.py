@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.abilities import knowledge_of
 from rods.env import Environment
@@ -256,5 +256,5 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> tuple[Sequence[str
 def _with_tuples(value: object) -> Any:
     """Plain data with tuples for its lists."""
     if isinstance(value, dict):
-        return {k: _with_tuples(v) for k, v in cast("dict[str, Any]", value).items()}
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+        return {k: _with_tuples(v) for k, v in value.items()}
+    return tuple(value) if isinstance(value, list) else value
