@@ -393,55 +393,7 @@ def test_dotted_names_are_written_and_read(name: str) -> None:
     assert dialect.parse(dialect.write([call]), offered, truncated=False).calls == (call,)
 
 
-# -- single steps --------------------------------------------------------------------------------
-
-TOOLRL, N1 = get_dialect("toolrl"), get_dialect("tool_n1")
-LIST = '{"name": "ls", "parameters": {}}'
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict", "calls"),
-    [
-        (f"<think>a</think>\n<tool_call>\n{LIST}\n</tool_call>", "calls", 1),
-        (f"<think>a</think>\n<tool_call>\n{LIST}\n{LIST}\n</tool_call>\n<response>b", "calls", 2),
-        (f"<tool_call>{LIST}</tool_call>", "calls", 1),
-        (f"<think>a <tool_call></think><tool_call>{LIST}</tool_call>", "calls", 1),
-        ("<tool_call>\n</tool_call>", "malformed", 0),
-        (f"<tool_call>\n{LIST}\nso\n</tool_call>", "malformed", 0),
-        (f"<tool_call>\n{LIST}", "malformed", 0),
-        (LIST.join(("<tool_call>", "</tool_call>")).replace("param", "argum"), "malformed", 0),
-        ("<think>a</think>\n<response> No. </response>", "answer", 0),
-        ("No.", "answer", 0),
-    ],
-)
-def test_toolrl(text: str, verdict: str, calls: int) -> None:
-    parsed = TOOLRL.parse(text, OFFERED, truncated=False)
-    assert (parsed.verdict.value, len(parsed.calls)) == (verdict, calls)
-    assert parsed.answer == ("No." if verdict == "answer" else "")
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict", "calls"),
-    [
-        ('<think>a</think> <tool_call>[{"name": "ls", "arguments": {}}]</tool_call>', "calls", 1),
-        ('<tool_call>{"name": "ls", "arguments": {}}</tool_call> so', "calls", 1),
-        (
-            '<tool_call>x</tool_call><tool_call>{"name": "ls", "arguments": {}}</tool_call>',
-            "calls",
-            1,
-        ),
-        ("<think>a</think> <tool_call>[]</tool_call>\nNo.", "answer", 0),
-        ("<think>a</think>No.", "answer", 0),
-        (f"<tool_call>{LIST}</tool_call>", "malformed", 0),
-        ('<tool_call>[{"name": "ls", "arguments": {}}]', "malformed", 0),
-        ("<tool_call>[5]</tool_call>", "malformed", 0),
-    ],
-)
-def test_tool_n1(text: str, verdict: str, calls: int) -> None:
-    parsed = N1.parse(text, OFFERED, truncated=False)
-    assert (parsed.verdict.value, len(parsed.calls)) == (verdict, calls)
-    assert parsed.answer == ("No." if verdict == "answer" else "")
-
+# -- what was said before -------------------------------------------------------------------------
 
 SAID = (
     Message("user", "List it."),
@@ -464,20 +416,3 @@ def test_what_was_said_is_told_as_the_dialect_would_have_said_it() -> None:
     assert [m.content for m in PYTHONIC.opening(SAID[:3], "")][-1] == "a.txt"
     assert PYTHONIC.opening((), "") == (Message("user", ""),)
     assert PYTHONIC.opening((Message("assistant", "[sic]"),), "")[0].content == "[sic]"
-
-
-def test_toolrl_tells_what_was_said_in_one_message() -> None:
-    [told] = TOOLRL.opening(SAID, "Copy it.")
-    assert told.role == "user"
-    assert told.content == (
-        "**Dialogue Records History**\n<user> List it. </user>\n\n"
-        f"<think>I call ls.</think>\n<tool_call>\n{LIST}\n</tool_call>\n\n<obs> a.txt </obs>\n\n"
-        "<think>I answer the user.</think>\n<response> One file. </response>\n\n"
-        "<user> Copy it. </user>"
-    )
-    assert TOOLRL.opening(SAID[:3], "")[0].content.endswith("</obs>")
-
-
-def test_dialects_that_show_the_tools_themselves() -> None:
-    assert "1. Name: cp\nDescription: Copy a file.\nParameters: {" in TOOLRL.describe([CP])
-    assert '{"type": "function", "function": {"name": "cp"' in N1.describe([CP])

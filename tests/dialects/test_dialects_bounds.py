@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from registered import readers, registered
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, MAX_DEPTH
-from rods.recipes.tool_n1.reward import read_reply
-from rods.recipes.toolrl.reward import read_lines
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 OFFERED = {"f": ToolSpec("f", "", {"type": "object", "properties": {"x": {}, "t": {}}})}
@@ -30,7 +29,7 @@ JSON: dict[str, Callable[[str], str]] = {
     ),
 }
 """A call of `f` in each dialect, its argument as it is written there."""
-NAMES = sorted(JSON)
+NAMES = registered(sorted(JSON), DIALECTS)
 BEYOND = {
     "600 lists": "[" * 600 + "1" + "]" * 600,
     "600 objects": '{"a": ' * 600 + "1" + "}" * 600,
@@ -126,7 +125,9 @@ def test_feedback_quotes_little_of_what_was_written(name: str) -> None:
         assert len(parsed.feedback) < 1_000
 
 
-@pytest.mark.parametrize("name", ["torl", "zerotir", "retool", "artist", "search_r1"])
+@pytest.mark.parametrize(
+    "name", registered(["torl", "zerotir", "retool", "artist", "search_r1"], DIALECTS)
+)
 @pytest.mark.parametrize("odd", ["\0", "\ud800", "x = 1\n" * MAX_CHARACTERS])
 def test_programs_beyond_the_bound_are_malformed(name: str, odd: str) -> None:
     written = {
@@ -146,7 +147,7 @@ def test_programs_beyond_the_bound_are_malformed(name: str, odd: str) -> None:
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 600, 100_000])
 def test_rewards_read_no_deeper_than_dialects(depth: int) -> None:
     value = "[" * depth + "1" + "]" * depth
-    assert read_reply(JSON["tool_n1"](value)).calls is None
-    assert read_reply(JSON["tool_n1"]("[[1]]")).calls == [{"name": "f", "arguments": {"x": [[1]]}}]
-    assert read_lines(JSON["toolrl"](value)) is None
-    assert read_lines(JSON["toolrl"]("[[1]]")) == [{"name": "f", "parameters": {"x": [[1]]}}]
+    for name, read in readers().items():
+        key = {"tool_n1": "arguments", "toolrl": "parameters"}[name]
+        assert read(JSON[name](value)) is None
+        assert read(JSON[name]("[[1]]")) == [{"name": "f", key: {"x": [[1]]}}]

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from registered import readers, registered
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.dialects.programs import last_block, unwrapped
-from rods.recipes.tool_n1.reward import read_reply
-from rods.recipes.toolrl.reward import has_shape, read_lines
 from rods.rewards.answers import last_boxed
 from rods.rewards.reading import call_offset, without_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 STRUCTURED = sorted(n for n in DIALECTS if not isinstance(get_dialect(n), InlineDialect))
 INLINE = sorted(set(DIALECTS) - set(STRUCTURED))
-TAGGED = ["hermes", "tool_n1", "toolrl", "xml"]
+TAGGED = registered(["hermes", "tool_n1", "toolrl", "xml"], DIALECTS)
 OFFERED = {
     "ls": ToolSpec("ls", "", {"type": "object", "properties": {"a": {"type": "string"}}}),
     "rm": ToolSpec("rm", "", {"type": "object", "properties": {}}),
@@ -205,7 +204,10 @@ def test_hermes_gives_feedback_on_a_call_without_tags() -> None:
     assert parse("hermes", '{"total": 3}') == (ParseVerdict.ANSWER, ())
 
 
-@pytest.mark.parametrize("name", ["hermes", "llama", "think", "tool_n1", "toolrl"])
+JSON = registered(["hermes", "llama", "think", "tool_n1", "toolrl"], DIALECTS)
+
+
+@pytest.mark.parametrize("name", JSON)
 def test_arguments_as_json_text_are_read_where_the_family_writes_them(name: str) -> None:
     text = structured(name).write([LS]).replace('{"a": "x"}', '"{\\"a\\": \\"x\\"}"')
     read = (ParseVerdict.CALLS, (LS,)) if name in ("hermes", "llama") else None
@@ -244,7 +246,7 @@ def test_a_call_in_an_item_of_a_list_is_no_answer(name: str, marker: str) -> Non
 
 
 @pytest.mark.parametrize("label", ["Call: ", "- Call 1: ", "**Call:** "])
-@pytest.mark.parametrize("name", ["hermes", "llama", "tool_n1", "toolrl"])
+@pytest.mark.parametrize("name", [name for name in JSON if name != "think"])
 def test_a_call_after_a_colon_is_no_answer(name: str, label: str) -> None:
     assert parse(name, label + BARE[name]) == (ParseVerdict.MALFORMED, ())
     assert parse(name, f"{label}`{BARE[name]}`") == (ParseVerdict.ANSWER, ())
@@ -264,11 +266,6 @@ OPENED = [
 def test_an_unclosed_tag_swallows_no_call(name: str, before: str) -> None:
     verdict, calls = parse(name, before + written(name, LS))
     assert verdict is ParseVerdict.MALFORMED or calls == (LS,)
-
-
-def test_an_unclosed_response_swallows_no_response() -> None:
-    text = "<think>x</think>\n<response> So <response> It is done. </response>"
-    assert structured("toolrl").parse(text, OFFERED, truncated=False).answer == "It is done."
 
 
 # -- readers of the rewards ------------------------------------------------------------------------
@@ -342,6 +339,8 @@ def test_a_program_in_any_fence_is_run_and_hides_its_text(opened: str) -> None:
         (f"<code>\n{block}\n</code>", "retool"),
         (f"<python>\n{block}\n</python>", "artist"),
     ):
+        if not registered([name], DIALECTS):
+            continue
         dialect = get_dialect(name)
         assert isinstance(dialect, InlineDialect)
         if name == "zerotir" and "```python" not in text:
@@ -392,8 +391,8 @@ def test_no_text_makes_a_reader_raise(text: str) -> None:
         assert parsed is None or (parsed.verdict is ParseVerdict.CALLS) == bool(parsed.calls)
     assert len(without_calls(text)) <= len(text) + text.count("<") + text.count("`")
     assert 0 <= call_offset(text) <= len(text)
-    assert read_reply(text).calls is None or "<tool_call>" in text
-    assert read_lines(text) is None or "<tool_call>" in text
+    for read in readers().values():
+        assert read(text) is None or "<tool_call>" in text
 
 
 @pytest.mark.slow
@@ -410,9 +409,7 @@ READERS: dict[str, Callable[[str], object]] = {
     **{name: lambda text, name=name: get_dialect(name).read(text) for name in INLINE},  # type: ignore[union-attr]
     "without_calls": without_calls,
     "call_offset": call_offset,
-    "read_reply": read_reply,
-    "read_lines": read_lines,
-    "has_shape": lambda text: has_shape(text, True, True),
+    **{f"reward of {name}": read for name, read in readers().items()},
 }
 REPEATED = [
     "<tool_call>", "[[[[", "```", "{", " ", "\n", "the <tool_call> tag ", "`<tool_call>",
@@ -451,19 +448,21 @@ FENCED = f"<tool_call>\nOPEN\n{CALL_OF_LS}\n```\n</tool_call>"
 FENCES = ["```json", "``` json", "```  JSON ", "```", "``` ", "~~~json", "~~~", "```{json}"]
 FENCES += ['```json title="a b"', "```json {a=b}", "````json", "```json5.1"]
 
+FENCED_CALLS = [
+    ("hermes", FENCED),
+    ("toolrl", f"<think>x</think>{FENCED}"),
+    ("tool_n1", f"<think>x</think>{FENCED.replace(CALL_OF_LS, f'[{CALL_OF_LS}]')}"),
+    ("think", f"<think>x</think>{FENCED}"),
+    ("llama", f"OPEN\n{CALL_OF_LS}\n```"),
+    ("llama", f"OPEN\n[{CALL_OF_LS}]\n```"),
+    ("pythonic", "OPEN\n[ls(a='x')]\n```"),
+]
+
 
 @pytest.mark.parametrize("opened", FENCES)
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("hermes", FENCED),
-        ("toolrl", f"<think>x</think>{FENCED}"),
-        ("tool_n1", f"<think>x</think>{FENCED.replace(CALL_OF_LS, f'[{CALL_OF_LS}]')}"),
-        ("think", f"<think>x</think>{FENCED}"),
-        ("llama", f"OPEN\n{CALL_OF_LS}\n```"),
-        ("llama", f"OPEN\n[{CALL_OF_LS}]\n```"),
-        ("pythonic", "OPEN\n[ls(a='x')]\n```"),
-    ],
+    [row for row in FENCED_CALLS if registered(row[:1], DIALECTS)],
 )
 def test_a_fence_is_one_with_blanks_before_its_language(name: str, text: str, opened: str) -> None:
     text = text.replace("arguments", "parameters") if name in ("llama", "toolrl") else text

@@ -78,15 +78,38 @@ def test_a_deleted_folder_takes_its_names_along_and_no_others(gone: str, folders
             assert all(stage.reward in REWARDS for stage in config.stages)
 
 
-@pytest.mark.slow
-def test_without_any_folder_the_rest_is_imported_and_runs(tmp_path: Path) -> None:
-    """The files are gone here, too; `rods` alone stays, as `rods train` takes it."""
-    package = tmp_path / "rods"
+def package_without_folders(place: Path) -> None:
+    """A copy of the package in a folder, with links to its files and no recipe but `rods`."""
+    package = place / "rods"
     (package / "recipes").mkdir(parents=True)
     for path in SOURCE.iterdir():
         if path.name not in ("recipes", "__pycache__"):
             (package / path.name).symlink_to(path)
     (package / "recipes" / "rods").symlink_to(SOURCE / "recipes" / "rods")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", ["dialects", "rewards"])
+def test_without_any_folder_the_shared_tests_pass(shared: str, tmp_path: Path) -> None:
+    """What passes without all recipes passes without one: rows of recipes come by the registry."""
+    package_without_folders(tmp_path)
+    command = "-m pytest -n 0 -p no:cacheprovider -o addopts= -o testpaths= --strict-markers -q"
+    done = subprocess.run(
+        [sys.executable, *command.split(), "-m", "not slow", str(ROOT / "tests" / shared)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout[-3_000:] + done.stderr
+    assert re.search(r"\b\d{2,} passed", done.stdout)
+
+
+@pytest.mark.slow
+def test_without_any_folder_the_rest_is_imported_and_runs(tmp_path: Path) -> None:
+    """The files are gone here, too; `rods` alone stays, as `rods train` takes it."""
+    package_without_folders(tmp_path)
     code = (
         "import importlib, pkgutil, rods\n"
         "from rods.assemble import train\n"

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from registered import registered
 from rods.envs.questions.files import load_question_tasks
 from rods.registry import recipe_file
 from rods.reward import score
-from rods.rewards import get_reward
+from rods.rewards import REWARDS, get_reward
 from rods.rewards.answers import final_answer, judge_answer
 from rods.rewards.numbers import read_number
 from rods.rewards.sameness import math_verdict, same_text
@@ -552,11 +553,11 @@ def test_an_expression_of_the_question_may_stand_in_a_right_answer(
 
 # -- whole rewards, with questions of a file -----------------------------------------------------
 
-OWN = [
-    "outcome", "retool", "zerotir", "artist_math",
-    "otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive",
-]  # fmt: skip
-RELEASED = ["torl"]
+OWN = registered(
+    ["outcome", "retool", "zerotir", "artist_math",
+     "otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive"], REWARDS
+)  # fmt: skip
+RELEASED = registered(["torl"], REWARDS)
 """Rewards that ask the released scorer, which takes copied expressions."""
 
 
@@ -654,7 +655,10 @@ SLOW = [
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [*((name, 1) for name in ("outcome", "torl", "retool", "otc_grpo")), *slow(("torl", 10**7))],
+    [
+        *((n, 1) for n in registered(("outcome", "torl", "retool", "otc_grpo"), REWARDS)),
+        *slow(*((n, 10**7) for n in RELEASED)),
+    ],
 )
 def test_slow_answers_to_a_number_are_wrong_at_once(name: str, size: int) -> None:
     reward, task = get_reward(name), question("13")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from registered import registered
 from rods.config import EnvSettings
 from rods.env import TurnVerdict
 from rods.envs.originals import original_tasks
@@ -22,9 +23,10 @@ from rods.task import Task, Turn
 from rods.types import ToolCall
 from tir_cases import play, question
 
-REWARDS = [
-    "outcome", "torl", "retool", "zerotir", "otc_ppo", "otc_grpo", "artist_math",
-]  # fmt: skip
+REWARDS = registered(
+    ["outcome", "torl", "retool", "zerotir", "otc_ppo", "otc_grpo", "artist_math"], EVERY
+)
+OTC = registered(["otc_ppo", "otc_grpo"], EVERY)
 SUM = question("13", family="add")
 """What is 6 + 7?"""
 
@@ -230,7 +232,7 @@ def test_an_answer_without_its_form_does_not_pay(name: str) -> None:
     assert [text for text in UNFORMED if pays(name, SUM, text)] == []
 
 
-@pytest.mark.parametrize("name", ["otc_ppo", "otc_grpo"])
+@pytest.mark.parametrize("name", OTC)
 def test_otc_wants_a_box_in_torls_room_and_tags_in_the_search_room(name: str) -> None:
     assert pays(name, SUM, r"\boxed{13}")
     assert not pays(name, SUM, "<answer>13</answer>")
@@ -240,7 +242,7 @@ def test_otc_wants_a_box_in_torls_room_and_tags_in_the_search_room(name: str) ->
         assert not pays(name, found, text)
 
 
-@pytest.mark.parametrize("name", ["outcome", "otc_ppo", "otc_grpo"])
+@pytest.mark.parametrize("name", ["outcome", *OTC])
 def test_lenience_is_a_switch(name: str) -> None:
     for task, answer in ((SUM, "13"), (question("Okdal", "search"), "Okdal")):
         for text in (f"The answer is {answer}.", f"<answer>{answer}</answer>"):

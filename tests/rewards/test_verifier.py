@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from registered import registered
 from rods.config import EnvSettings
 from rods.envs.originals import original_tasks
 from rods.envs.python_tool.environment import PythonToolEnvironment
 from rods.errors import EnvError, PrerequisiteError
 from rods.reward import score
-from rods.rewards import get_reward, verifier
+from rods.rewards import REWARDS, get_reward, verifier
 from rods.rewards.answers import judge_answer
 from rods.rewards.sameness import math_verdict
 from rods.rewards.verifier import ask
@@ -67,6 +68,8 @@ def test_a_slow_answer_is_given_up_and_the_next_one_judged(bomb: str) -> None:
 def test_giving_up_is_counted_apart_from_being_wrong() -> None:
     cases = [("outcome", "x+1", "9^{9^9}"), ("torl", "1", "9**9**9"), ("otc_ppo", "x+1", "9^{9^9}")]
     for name, reference, bomb in cases:
+        if not registered([name], REWARDS):
+            continue
         done = score(get_reward(name), question(reference), play(rf"\boxed{{{bomb}}}"))
         assert done.valid and done.parts["judge_gave_up"] == 1.0, name
         wrong = score(get_reward(name), question(reference), play(r"\boxed{x}"))
