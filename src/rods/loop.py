@@ -75,6 +75,24 @@ async def _train(
         return curriculum.done
 
 
+@asynccontextmanager
+async def _started(components: Components, run: RunDirectory) -> AsyncGenerator[OnlineCurriculum]:
+    """Start the engine and restore all state from the last checkpoint, if there is one."""
+    curriculum = OnlineCurriculum(run.config, components.originals, components.synthesis)
+    checkpoint, trainer = run.latest_checkpoint(), components.trainer
+    try:
+        await components.policy.start()
+        if checkpoint is not None:
+            saving.load(curriculum, checkpoint.path)
+            text = (checkpoint.path / "rewards.json").read_text(encoding="utf-8")
+            components.rewards.load_state_dict(json.loads(text))
+            trainer.load(checkpoint.path / "policy")
+        await components.policy.sync(trainer.weights(), trainer.version)
+        yield curriculum
+    finally:
+        await components.policy.close()
+
+
 class _Loop:
     """One run in progress."""
 
@@ -95,6 +113,15 @@ class _Loop:
         self.schedule = Schedule(self._rollout_runner(), plan, self.trainer.step, state)
         self.sampled = run.sampled()  # trajectories of all updates so far
         self.evaluated = {str(r.get("when")) for r in run.metrics()}  # before this start
+
+    def _rollout_runner(self) -> RolloutRunner:
+        c, rollout, seed = self.components, self.config.rollout, self.config.seed
+        context = RolloutContext(
+            c.environment, c.policy, c.dialect, c.template, rollout, seed,
+            lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
+        )  # fmt: skip
+        total = rollout.k * rollout.tasks_per_step
+        return RolloutRunner(context, total, in_rounds(self.display.rollout, total))
 
     @property
     def over(self) -> bool:
@@ -235,15 +262,6 @@ class _Loop:
                 self.run.log(unused_record(unused, self.trainer.step))
                 self.display.message(unused_words(*unused))
 
-    def _rollout_runner(self) -> RolloutRunner:
-        c, rollout, seed = self.components, self.config.rollout, self.config.seed
-        context = RolloutContext(
-            c.environment, c.policy, c.dialect, c.template, rollout, seed,
-            lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
-        )  # fmt: skip
-        total = rollout.k * rollout.tasks_per_step
-        return RolloutRunner(context, total, in_rounds(self.display.rollout, total))
-
 
 async def keep_rolling(
     schedule: Schedule, start: Start, score: Grade, until: Callable[[], bool]
@@ -269,21 +287,3 @@ async def while_rolling(schedule: Schedule, start: Start, score: Grade, work: Ca
     finally:
         await asyncio.wait({working})  # a thread cannot be stopped half way
     return working.result()
-
-
-@asynccontextmanager
-async def _started(components: Components, run: RunDirectory) -> AsyncGenerator[OnlineCurriculum]:
-    """Start the engine and restore all state from the last checkpoint, if there is one."""
-    curriculum = OnlineCurriculum(run.config, components.originals, components.synthesis)
-    checkpoint, trainer = run.latest_checkpoint(), components.trainer
-    try:
-        await components.policy.start()
-        if checkpoint is not None:
-            saving.load(curriculum, checkpoint.path)
-            text = (checkpoint.path / "rewards.json").read_text(encoding="utf-8")
-            components.rewards.load_state_dict(json.loads(text))
-            trainer.load(checkpoint.path / "policy")
-        await components.policy.sync(trainer.weights(), trainer.version)
-        yield curriculum
-    finally:
-        await components.policy.close()
