@@ -11,6 +11,7 @@ import pytest
 
 from rods.config import load_config
 from rods.env import TurnVerdict
+from rods.policies.demonstrations import ProgramPlan, demonstrations
 from rods.recipes.artist_fc.reward import longest, sequence_shares
 from rods.recipes.artist_math.reward import math_form
 from rods.reward import Score, score
@@ -58,6 +59,11 @@ def test_artist_math(
     assert found == pytest.approx([answer, tool, form])
     assert result.value == pytest.approx(answer + tool + form)
     assert result.parts["correct"] == float(answer > 0)
+
+
+def test_demonstrations_of_artist_have_the_form_that_its_reward_pays() -> None:
+    for made in demonstrations(ProgramPlan(("artist",)), 0, range(24)):
+        assert math_form("".join(text for text, own in made.pieces[1:] if own)) == 1.0
 
 
 def test_the_form_is_worth_what_the_setting_says_whole_or_in_parts() -> None:

@@ -116,18 +116,6 @@ def test_perplexity_is_that_of_the_reference():
     assert perplexity(lost) > 1e300
 
 
-@pytest.mark.parametrize(("limit", "masked"), [(1.0001, True), (1e9, False)])
-def test_unlikely_samples_are_masked_and_counted(limit, masked, monkeypatch):
-    monkeypatch.setattr("rods.recipes.zerotir.filter.ending", lambda trajectory: "finished")
-    filtering = {"window": (0.0, 1.1), "max_perplexity": limit}
-    trainer = make_trainer(make_model(), filter="zerotir", **filtering)
-    groups = make_groups(trainer.model)
-    right = {"correct": 1.0, "well_formed": 1.0}
-    scores = [[Score(float(i % 2), right) for i in range(4)] for _ in groups]
-    row = trainer.update(groups, scores).metrics()
-    assert (row["masked_perplexity"] > 0) is masked
-
-
 def test_constants_of_otc_are_settings():
     config = load_config("otc_grpo", "", ["rewards.otc.alpha=0.5", "rewards.otc.c=3"])
     rewards = rewards_of(config.rewards)

@@ -16,7 +16,7 @@ from rods.trainers.collect import collect
 from rods.trajectory import Group
 from rods.types import ParseVerdict, StopReason
 from tir_cases import block, code, play, question, says
-from trainer_cases import make_model, make_trainer
+from trainer_cases import make_groups, make_model, make_trainer
 
 ZEROTIR = ZeroTirFilter((0.05, 0.8))
 SPANS = (Span((1, 2), None), Span((3, 4), (-1.0, -1.0)))
@@ -239,6 +239,18 @@ def test_the_cases_are_what_they_say():
     scores = score_group(get_reward("zerotir"), group_of(*MEMBERS))
     right = [n for n, s in zip(MEMBERS, scores, strict=True) if s.value]
     assert right == ["right", "shortcut"]
+
+
+@pytest.mark.parametrize(("limit", "masked"), [(1.0001, True), (1e9, False)])
+def test_unlikely_samples_are_masked_and_counted(limit, masked, monkeypatch):
+    monkeypatch.setattr("rods.recipes.zerotir.filter.ending", lambda trajectory: "finished")
+    filtering = {"window": (0.0, 1.1), "max_perplexity": limit}
+    trainer = make_trainer(make_model(), filter="zerotir", **filtering)
+    groups = make_groups(trainer.model)
+    right = {"correct": 1.0, "well_formed": 1.0}
+    scores = [[Score(float(i % 2), right) for i in range(4)] for _ in groups]
+    row = trainer.update(groups, scores).metrics()
+    assert (row["masked_perplexity"] > 0) is masked
 
 
 # -- a filter of one's own ----------------------------------------------------------------------
