@@ -78,6 +78,15 @@ def test_a_deleted_folder_takes_its_names_along_and_no_others(gone: str, folders
             assert all(stage.reward in REWARDS for stage in config.stages)
 
 
+def test_only_tests_of_recipes_import_a_recipe() -> None:
+    """A test elsewhere would fail with the folder of the recipe; `registered` asks the registry."""
+    files = [p for p in (ROOT / "tests").rglob("*.py") if p.name != "registered.py"]
+    shared = [p for p in files if p.relative_to(ROOT / "tests").parts[0] != "recipes"]
+    named = re.compile(r"rods\.recipes\.\w")
+    found = [p for p in shared if named.search(p.read_text(encoding="utf-8"))]
+    assert len(shared) > 100 and found == []
+
+
 def package_without_folders(place: Path) -> None:
     """A copy of the package in a folder, with links to its files and no recipe but `rods`."""
     package = place / "rods"

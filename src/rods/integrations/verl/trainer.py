@@ -36,13 +36,13 @@ PARTITION = "train"
 """verl's name of the queue's part that is trained on."""
 
 
-class Batch(Protocol):
-    """verl's `KVBatchMeta`: the keys of a batch whose columns are in the queue."""
+class KVBatchMeta(Protocol):
+    """verl's class of this name: the keys of a batch whose columns are in the queue."""
 
     keys: list[str]
     partition_id: str
 
-    def select_keys(self, keys: list[str]) -> Batch:
+    def select_keys(self, keys: list[str]) -> KVBatchMeta:
         """The part with these keys."""
         ...
 
@@ -136,10 +136,10 @@ class CurriculumTrainer(_PPOTrainer):
 
     # -- after the rollouts -----------------------------------------------------------------
 
-    def _balance_batch(self, batch: Batch, metrics: dict[str, object], **others: Any) -> Any:
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, object], **others: Any) -> Any:
         return super()._balance_batch(self._judged(batch, metrics), metrics, **others)
 
-    def _judged(self, batch: Batch, metrics: dict[str, object]) -> Batch:
+    def _judged(self, batch: KVBatchMeta, metrics: dict[str, object]) -> KVBatchMeta:
         """The batch without what failed, and with its rewards and masks; the boundary saw it.
 
         Raises:
@@ -182,7 +182,7 @@ class CurriculumTrainer(_PPOTrainer):
         metrics |= {f"rods/{name}": float(value) for name, value in figures.items()}
         return self._kept(batch, rewards)
 
-    def _rolled_out(self, batch: Batch) -> dict[str, list[tuple[str, Trajectory]]]:
+    def _rolled_out(self, batch: KVBatchMeta) -> dict[str, list[tuple[str, Trajectory]]]:
         """What came back of all that is out, with verl's keys, by ticket in the order of the draws;
         members in their order.
         """
@@ -202,7 +202,7 @@ class CurriculumTrainer(_PPOTrainer):
             members.sort(key=lambda pair: pair[1].member)
         return found
 
-    def _kept(self, batch: Batch, rewards: Mapping[str, float]) -> Batch:
+    def _kept(self, batch: KVBatchMeta, rewards: Mapping[str, float]) -> KVBatchMeta:
         """The rows that were scored: a failure of infrastructure is no reward, not even of 0."""
         gone = [key for key in batch.keys if key not in rewards]
         if len(gone) == len(batch.keys):
@@ -237,7 +237,7 @@ class CurriculumTrainer(_PPOTrainer):
 
     # -- the update -------------------------------------------------------------------------
 
-    def _compute_advantage(self, batch: Batch, metrics: dict[str, object]) -> Any:
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, object]) -> Any:
         self._keys = batch.keys
         return super()._compute_advantage(batch, metrics)
 
