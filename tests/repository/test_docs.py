@@ -30,7 +30,7 @@ FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
 SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
 EXAMPLES = {
     "FILE.py", "a.py", "desk.py", "./desk.py", "rewards.py",
-    "my_writer.py", "my_engine.py", "./tools.py",
+    "my_writer.py", "my_engine.py", "./tools.py", "lifts.py",
 }  # fmt: skip
 """Names of files that only stand for any."""
 GUIDES = [
