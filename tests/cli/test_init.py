@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from places import ROOT
 from rods.cli.init import PROJECT
 from rods.config import load_config
 from rods.envs.originals import split_tasks
@@ -130,6 +131,23 @@ def test_its_own_tests_pass(project: Path) -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "16 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_the_guide_of_gates_quotes_how_many_variants_are_accepted_here(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = " ".join((ROOT / "docs/reference/gates.md").read_text(encoding="utf-8").split())
+    quoted = (
+        r"`rods (synth --n \d+)` accepted (\d+) of (\d+) candidates; in the other (\d+), a call"
+    )
+    [(command, accepted, tried, failed)] = re.findall(quoted, page)
+    words = [*command.split(), "--recipe", "recipe.toml", "--out", "variants.jsonl"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr().err
+    assert f"{tried} tried, {accepted} accepted" in printed
+    assert f"rejected execute {failed};" in printed
+    assert len(list(read_tasks(project / "variants.jsonl"))) == int(accepted)
 
 
 @pytest.mark.slow
