@@ -20,8 +20,9 @@ from rods.policy import Engine
 from rods.registry import require
 from rods.rewards import get_reward
 from rods.synthesis.rejection import Rejection
-from rods.task import Task, Turn
+from rods.task import Task, Turn, write_tasks
 from rods.types import ToolCall
+from verbs import rods
 from worlds import NotesEnvironment
 
 PAGES = ROOT / "docs" / "developers"
@@ -44,7 +45,7 @@ def test_the_environment_of_the_page_is_checked_and_rolled_out(
 ) -> None:
     """`environments.md`, as a program and by the name that the page gives."""
     names = run("environments", __name__="__main__")
-    assert capsys.readouterr().out == "True\n1.0\n"
+    assert capsys.readouterr().out == "1.0\n"
     assert names["episode"].rollout.over
     (tmp_path / "lifts.py").write_text(code("environments"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -53,6 +54,10 @@ def test_the_environment_of_the_page_is_checked_and_rolled_out(
     assert rollout.call(ToolCall("up")).content == "floor 4"
     rollout.end(answered=True)
     assert rollout.progress() == 0.0, "one floor too few"
+    other = Task("lifts", "base", (Turn("One floor up.", (ToolCall("up"),)),), {"floor": 1})
+    write_tasks(Path("lifts.jsonl"), [names["task"], other])
+    [words] = re.findall(r"`rods (check [^`]*)`", (PAGES / "environments.md").read_text("utf-8"))
+    assert rods(*words.split(), monkeypatch=monkeypatch) == 0
 
 
 def test_the_page_on_worlds_has_the_fields_that_a_world_states() -> None:

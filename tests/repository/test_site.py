@@ -102,6 +102,16 @@ TITLED = re.findall(
 )
 
 
+UNTITLED = re.compile(r"^ +- (?:research|developers)/[\w-]+\.md$", re.M)
+"""Entries whose title is that of their page."""
+
+
+def test_pages_of_research_and_developers_have_one_title() -> None:
+    entries = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("  - Research:")[2]
+    pages = [p for name in ("research", "developers") for p in (ROOT / "docs" / name).glob("*.md")]
+    assert len(UNTITLED.findall(entries)) == len(pages)
+
+
 @pytest.mark.parametrize(("title", "page"), TITLED)
 def test_a_page_has_the_title_that_the_navigation_shows(title: str, page: str) -> None:
     first = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("\n")[0]
