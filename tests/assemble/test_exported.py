@@ -100,7 +100,7 @@ def test_the_card_has_the_results_and_no_path_of_this_machine(
     assert "| original | 12 |" in card and "`torl`" in card and "2 updates" in card
     assert "`tiny-math`, LoRA adapters of rank 4, merged" in card
     epoch = next(row for row in reversed(runs[4].metrics()) if row["kind"] == "epoch")
-    assert f"* Data: {epoch['originals']} original tasks and 0 variants" in card
+    assert f"* Data: {epoch['originals']} original tasks in the last epoch" in card
     first = next(read_parquet(sorted(runs[4].trajectories.iterdir())[-1]))
     assert "\n    " + first.messages[0].content.splitlines()[0] in card, "a prompt as it was read"
     policy = runs[4].path / "checkpoint" / "step-000002" / "policy"
