@@ -447,13 +447,25 @@ def test_a_dry_run_reads_the_tasks_and_their_tools(
     assert not printed.out
 
 
-@pytest.mark.parametrize("verb", [["train", "--resume"], ["compare"], ["report"]])
-def test_a_missing_run_has_one_wording(
-    verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        (["train", "--resume"], "there is no such run. `rods train` starts one."),
+        (["report"], "there is no such run. `rods train` starts one."),
+        (["compare", "a"], "there is no run, no summary and no file of `rods eval --json` with"),
+    ],
+)
+def test_a_missing_run_is_refused_by_what_the_command_reads(
+    verb: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    more = ["nowhere"] * (verb == ["compare"])
-    assert rods(*verb, "nowhere", *more, monkeypatch=monkeypatch) == 2
-    assert "nowhere: there is no such run. `rods train` starts one." in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert rods(*verb, "nowhere", monkeypatch=monkeypatch) == 2
+    name = "a" if "compare" in verb else "nowhere"
+    assert f"{name}: {said}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

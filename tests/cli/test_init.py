@@ -122,6 +122,9 @@ def test_the_tasks_can_be_trained_on(
     assert rods(*words, monkeypatch=monkeypatch) == 2, "as training: `rods sft` wrote no model yet"
     printed = capsys.readouterr()
     assert "Training tasks: " in printed.out and "model 'cold'" in printed.err
+    assert "each of 4 tasks x 8 rollouts\n" in printed.out
+    rods(*words, "--rollout.tasks_per_step", "32", monkeypatch=monkeypatch)
+    assert "each of at most 32 tasks x 8 rollouts (at first 4)" in capsys.readouterr().out
     there = ["--profile", "smollm2", "--model.name", "smollm2-bfcl"]
     assert rods(*words, *there, monkeypatch=monkeypatch) == 0, capsys.readouterr().err
 

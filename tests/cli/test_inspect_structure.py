@@ -39,7 +39,9 @@ def test_the_tree_names_turns_calls_sources_and_edges(
         "state edges from 2 lockDoors, 3 pressBrakePedal",
         "cityA = '62947' ← result of call 5",
         "ignitionMode = 'START' ← documentation",
-        "calls a turn        2 2 3, together 7",
+        "calls by turn       2, 2, 3 (sum 7)",
+        "arguments from      documentation",
+        "from earlier turns  0, 0, 0 by turn (sum 0)",
         "state edges         2, 1 across turns, depth 1",
         "value edges         3, 0 across turns, depth 1",
     ):

@@ -50,7 +50,13 @@ LINES = {
     "train --engine.name gone.py:mine": "there is no file",
     "train \u2014seed 3": "argument '\u2014seed': expected --section.key value.",
     "train --env.name bfcll": "there is no environment 'bfcll'. Did you mean 'bfcl'?",
-    "eval --model.dialect hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?",
+    **{
+        f"{verb} hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?"
+        for verb in (
+            "eval --model.dialect",
+            *(f"{name} --dialect" for name in ("eval", "chat", "train", "check --model tiny")),
+        )
+    },
     "train --stages.0.reward gone.py:mine": "there is no file",
     "train --stages.0.reward progres": "there is no reward 'progres'. Did you mean 'progress'?",
     "demonstrate --out d --writer graph,resampel": "no writer 'resampel'. Did you mean 'resample'?",

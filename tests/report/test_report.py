@@ -772,6 +772,7 @@ def with_checkpoint(path: Path) -> Path:
 
 
 ALWAYS = ["export it", "serve it on a GPU"]
+RAW = " (send prompts to /v1/completions: docs/guides/use-the-model.md)"
 
 
 @pytest.mark.parametrize(
@@ -781,7 +782,7 @@ ALWAYS = ["export it", "serve it on a GPU"]
         ("toolrl", 1, True, ["evaluate it", *ALWAYS]),  # one response to a task
         ("hermes", 8, False, ["talk with it", *ALWAYS]),  # no held-out tasks
         *[
-            (inline, 8, True, ["evaluate it", *ALWAYS])
+            (inline, 8, True, ["evaluate it", ALWAYS[0], ALWAYS[1] + RAW])
             for inline in ("torl", "search_r1", "artist")
         ],
         ("gone.py:dialect", 8, True, ["evaluate it", *ALWAYS]),
@@ -812,6 +813,7 @@ def test_a_page_names_recipe_command_checkpoint_and_how_to_serve_it(tmp_path: Pa
     words = " ".join(" ".join(page.words).split())
     assert "Recipe rods" in words and f"Command: {command}" in words
     assert "checkpoint" in [a.get("href") for _, a in page.tags]
+    assert "config.model.name" in page.words and not {"format", "kind"} & {*page.words}
     for part in (f"rods eval '{path}'", f"rods export '{path}' --out agent", "vllm serve ./agent"):
         assert part in words, part
     assert "Split hash" not in words, "hashes are among the settings"

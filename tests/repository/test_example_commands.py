@@ -85,7 +85,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
-def test_the_guide_on_seed_tasks_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guide_on_seed_tasks_runs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = GUIDES / "seed-tasks.md"
     [desk, *_] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     [states] = re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -95,11 +97,16 @@ def test_the_guide_on_seed_tasks_runs(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("rods.view.server.serve_view", lambda add, *_: shown.append(1))
     asked = commands(page)
     assert [words[1] for words in asked] == ["synth", "check", "view", "synth"]
-    for words in asked:
+    run(asked[0], monkeypatch)
+    printed = capsys.readouterr()
+    [look] = re.findall(r"reject them: (.+)", " ".join(printed.err.split()))
+    assert "seconds per seed task" in printed.out and "distance" not in printed.out
+    assert "variant" not in printed.err
+    for words in [*asked[1:], look.split()]:
         run([*words, "--port", "0"] if words[1] == "view" else words, monkeypatch)
     assert len(list(read_tasks(place / "seeds.jsonl"))) == 8
     assert len(list(read_tasks(place / "variants.jsonl"))) == 20
-    assert shown
+    assert len(shown) == 2, "the command of the page, and the one that was printed"
 
 
 @pytest.mark.slow

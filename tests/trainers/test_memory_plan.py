@@ -81,6 +81,10 @@ def test_the_papers_model_on_80_gib_is_refused_before_it_starts() -> None:
         require_fit(large(), paper(), device(80))
     assert "--train.local.optimizer_memory" in str(refused.value)
     assert "--model.lora_rank 32" in str(refused.value)
+    hint = "; all of it: rods train --dry-run"
+    with pytest.raises(ConfigError) as planned_there:
+        require_fit(large(), paper(), device(80), where="")
+    assert str(planned_there.value) == str(refused.value).replace(hint, "") != str(refused.value)
 
 
 def test_weights_in_float32_need_what_the_issue_said() -> None:
@@ -110,7 +114,9 @@ def test_several_changes_are_named_where_one_is_not_enough() -> None:
     lines = advice(20)
     assert len(lines) == 1 and "(together)" in lines[0] and "model.lora_rank 32" in lines[0]
     assert advice(2) == []
-    with pytest.raises(ConfigError, match="take a smaller model"):
+    with pytest.raises(
+        ConfigError, match="take a smaller model, or several GPUs inside TRL or verl"
+    ):
         require_fit(large(), paper(), device(2))
 
 
@@ -321,7 +327,7 @@ def test_a_server_has_its_own_share_of_the_device() -> None:
     )
     assert fits(asleep, 50)
     assert any(
-        "needed at least: it fits into 50.00 GiB stated" in line
+        "needed at least: it fits into the 50 GiB that you named" in line
         for line in table(asleep, device(50))
     )
     lines = table(beside, device(80))

@@ -189,9 +189,13 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
 
 def stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
     """Updates of each stage, if the pool stays as it is."""
-    pools = [len(stage_tasks(s, originals, config.seed)[: s.slice or None]) for s in config.stages]
-    size = config.rollout.tasks_per_step
-    return [s.epochs * math.ceil(n / size) for s, n in zip(config.stages, pools, strict=True)]
+    sizes, step = pool_sizes(config, originals), config.rollout.tasks_per_step
+    return [s.epochs * math.ceil(n / step) for s, n in zip(config.stages, sizes, strict=True)]
+
+
+def pool_sizes(config: RunConfig, originals: Sequence[Task]) -> list[int]:
+    """Tasks that an epoch of each stage draws, if the pool stays as it is."""
+    return [len(stage_tasks(s, originals, config.seed)[: s.slice or None]) for s in config.stages]
 
 
 def stage_lines(config: RunConfig, originals: Sequence[Task]) -> list[str]:

@@ -9,7 +9,7 @@ from statistics import median
 from textwrap import TextWrapper
 from typing import Any
 
-from rods.assemble import outlook, stage_lines
+from rods.assemble import outlook, pool_sizes, stage_lines
 from rods.assemble.engines import with_engine, with_room
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
 from rods.assemble.tasks import splits_of
@@ -84,7 +84,10 @@ class Outline:
             self.add("tasks", f"not read: {error}")
         self.add("stages", *stage_lines(config, originals))
         length = f"at most {config.updates}" if config.updates else "until the stages end"
-        size = f"{rollout.tasks_per_step} tasks x {rollout.k} rollouts"
+        drawn = pool_sizes(config, originals)[0]
+        few = 0 < drawn < rollout.tasks_per_step
+        size = f"{'at most ' * few}{rollout.tasks_per_step} tasks x {rollout.k} rollouts"
+        size += f" (at first {drawn})" * few
         self.add("updates", f"{length}, each of {size}")
 
     def add_host(self, name: str, given: Mapping[str, object]) -> None:
@@ -110,7 +113,7 @@ class Outline:
             free, host = device.disk / GIB, device.host / GIB
             room = f"{free:.2f} GiB  free on disk; {host:.2f} in the host's memory"
         self.add("memory", *map(str.strip, [*lines, room]), most=99)
-        require_fit(shape, config, device)
+        require_fit(shape, config, device, where="")  # the rows above have all of it
 
     def add_time(self, run: Path | None) -> None:
         """Add the time, as far as it is known: a `run` that resumes has made updates."""

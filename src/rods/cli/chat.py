@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from rods.cli.common import OwnProfile, Policy, Recipe, Source, out, say
+from rods.cli.common import Dialect, OwnProfile, Policy, Recipe, Source, out, say
 from rods.cli.evaluate import chosen, conversing
 from rods.cli.structure import NumberedTask, find
 from rods.config import SMALL, RunConfig
@@ -38,14 +38,18 @@ def chat(
     profile: OwnProfile = SMALL,
     model: Policy = "",
     task: Annotated[
-        str, typer.Option(help="Task whose world is opened: name or id [the first held-out one].")
+        str,
+        typer.Option(
+            help="Name or id of the task whose world is opened. [default: the first held-out one]"
+        ),
     ] = "",
+    dialect: Dialect = "",
     temperature: Annotated[float, typer.Option(min=0, max=5, help="0 is greedy.")] = 0.0,
 ) -> None:
     """Talk with a policy, whose calls run in a task's world.
 
     Any setting: --section.key VALUE. A conversation ends when the budget of context is spent."""
-    config, run = chosen(context, recipe, profile, (source, model), None)
+    config, run = chosen(context, recipe, profile, (source, model), dialect, None)
     # Not the usual handler, which asyncio would replace; its own waits until a line is typed.
     former = signal.signal(signal.SIGINT, lambda *a: signal.default_int_handler(*a))
     try:

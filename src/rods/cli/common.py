@@ -109,6 +109,7 @@ Format = Annotated[
     str, typer.Option("--format", help="jsonl, datasets, verl, trl, verifiers, bfcl or envtuning.")
 ]
 Categories = Annotated[str, typer.Option(help="Only tasks of these categories: a,b")]
+Dialect = Annotated[str, typer.Option(help="Syntax of tool calls (model.dialect).")]
 PromptDialect = Annotated[
     str, typer.Option("--dialect", help="Syntax of tool calls in prompts that the format has.")
 ]
@@ -333,8 +334,9 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
             override(data, f"{key.replace('-', '_')}={value}")
     asked = flat(data)
     _require_names(_of_file(given) | {"track.names": given.get("track") or []} | asked)
-    for name in (given.get("writer") or "").split(","):
-        _require_names({"synthesis.writer": name} if name else {})
+    for key, option in (("synthesis.writer", "writer"), ("model.dialect", "dialect")):
+        for name in filter(None, (given.get(option) or "").split(",")):
+            _require_names({key: name})
     place = given.get("source") or ""
     if place[:1] in (*"-\u2013\u2014",) or ("=" in place and not local_path(place).exists()):
         overrides([place])  # raises: it is meant for an option

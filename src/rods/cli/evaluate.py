@@ -44,6 +44,7 @@ def evaluate(
             help="Save the suite's trajectories in this Parquet file; the same command resumes."
         ),
     ] = None,
+    dialect: common.Dialect = "",
     memory: common.Memory = None,
     as_json: common.AsJson = False,
 ) -> None:
@@ -51,7 +52,7 @@ def evaluate(
 
     Held-out tasks are originals and variants. Any setting: --section.key VALUE.
     """
-    config, run = chosen(context, recipe, profile, (source, model), memory)
+    config, run = chosen(context, recipe, profile, (source, model), dialect, memory)
     _refuse(suite, run, trajectories, save)
     if save is not None:
         context.with_resource(claimed(save))
@@ -66,6 +67,7 @@ def chosen(
     recipe: str,
     profile: str,
     named: tuple[str, str],
+    dialect: str,
     memory: float | None,
 ) -> tuple[RunConfig, Path | None]:
     """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
@@ -78,7 +80,7 @@ def chosen(
         raise ConfigError("RUN_OR_MODEL and --model: each names the policy. Give one.")
     run, model = located("".join(named))
     asked = common.overrides(context.args, model)
-    asked += common.given({"train.local.memory_gib": memory}, asked)
+    asked += common.given({"train.local.memory_gib": memory, "model.dialect": dialect}, asked)
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]

@@ -111,7 +111,8 @@ class _Program(TyperGroup):
 app = typer.Typer(
     name="rods",
     cls=_Program,
-    help="Train tool-using agents by reinforcement learning, on tasks written during training.",
+    help="Train tool-using agents by reinforcement learning, on tasks written during training.\n\n"
+    "Begin with: rods train --recipe torl",
     no_args_is_help=True,
     context_settings=HELP,
     pretty_exceptions_enable=False,
@@ -207,7 +208,8 @@ def _as_typed(param: Any, ctx: Any) -> str:
 def _no_option(ctx: Any, name: str, value: str = "") -> str:
     """Return the sentence about an unknown option, with the nearest option, setting or value."""
     settings, own = ctx.ignore_unknown_options, ctx.command.params
-    known = {key: f"--{key}" for key in keys()} if settings else {}
+    read = common.READS.get(ctx.command.name, SETTINGS) if settings else ()
+    known = {key: f"--{key}" for key in keys() if within(key, read)}
     known |= {opt[2:]: opt for p in own for opt in p.opts if opt.startswith("--")}
     hint = nearest_setting(name, "" if value.startswith("-") else value, known)
     if not hint and ctx.info_name == "trl":

@@ -91,7 +91,9 @@ def _rows(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Runs, summaries, eval --json > a.json; arms: NAME=PATH,PATH."),
+        typer.Argument(
+            help="Runs, summaries, or files of `rods eval --json`; arms as NAME=PATH,PATH."
+        ),
     ],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
     as_json: AsJson = False,

@@ -21,6 +21,12 @@ from rods.synthesis.structure.trace import TraceStep, all_tools, trace
 from rods.task import Task, read_tasks
 from rods.types import Json
 
+PLACES = {
+    Source.TURN: "this turn", Source.EARLIER_TURN: "earlier turn", Source.RESULT: "result of call",
+    Source.DOCUMENTATION: "documentation", Source.CONFIGURATION: "initial state",
+    Source.DERIVED: "derived",
+}  # fmt: skip
+"""Where a value can be found, as this command writes it."""
 SHORTEST_PREFIX = 4  # least number of digits that name a task by the start of its id
 
 
@@ -116,11 +122,7 @@ def tree(
 
 def describe(argument: Argument, most: int = 90) -> str:
     """Return `name = value <- source`, with the value shortened to fit if possible."""
-    where = {
-        Source.TURN: "this turn", Source.EARLIER_TURN: "turn", Source.RESULT: "result of call",
-        Source.DOCUMENTATION: "documentation", Source.CONFIGURATION: "initial state",
-        Source.DERIVED: "derived",
-    }[argument.source]  # fmt: skip
+    where = PLACES[argument.source]
     path = "".join(f".{part}" for part in argument.path if part != "$call")
     if argument.feeder is not None:
         where += f" {argument.feeder + 1}"
@@ -153,17 +155,17 @@ def _needs(number: int, profile: Profile) -> list[str]:
 
 def figures(profile: Profile) -> str:
     """Return the metrics of a profile, one line each."""
-    sources = ", ".join(f"{s.value} {n}" for s, n in sorted(profile.arguments.items()))
+    sources = ", ".join(f"{PLACES[s]} {n}" for s, n in sorted(profile.arguments.items()))
     rows = (profile.calls, profile.classes, profile.references)
-    calls, classes, references = (" ".join(map(str, numbers)) for numbers in rows)
+    calls, classes, references = (", ".join(map(str, numbers)) for numbers in rows)
     edges, all_calls = profile.value_edges, len(profile.functions)
     across = f"{len(profile.across(edges))} across turns"
     lines = [
         f"turns               {profile.turns}",
-        f"calls a turn        {calls}, together {all_calls}",
-        f"classes a turn      {classes}",
-        f"argument sources    {sources or 'no arguments'}",
-        f"cross-turn          {profile.cross_turn} arguments, by turn {references}",
+        f"calls by turn       {calls} (sum {all_calls})",
+        f"classes by turn     {classes}",
+        f"arguments from      {sources or 'no arguments'}",
+        f"from earlier turns  {references} by turn (sum {profile.cross_turn})",
         f"value edges         {len(edges)}, {across}, depth {profile.depth}",
         f"message edges       {len(profile.message_edges)}",
     ]

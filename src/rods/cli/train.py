@@ -28,11 +28,12 @@ def train(
     recipe: common.Recipe = "",
     model: common.Model = "",
     profile: common.ModelProfile = "",
+    dialect: common.Dialect = "",
     curriculum: Annotated[
         str,
         typer.Option(
-            help="`rods`, or a fixed pool with the same budget: `static`, with hints `envtuning`. "
-            "[default: the recipe's]"
+            help="rods: variants during training; static: a fixed pool; envtuning: a fixed pool "
+            "with hints. [default: the recipe's]"
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
@@ -54,13 +55,13 @@ def train(
 ) -> None:
     """Train a model on tasks and on their variants.
 
-    Any setting that `rods settings` lists is an option: --updates 20, --rollout.k 16. Without
-    --recipe, the recipe is rods.
+    Settings are options, too, but not listed below: --updates 20, --rollout.k 16. `rods settings`
+    lists them. Without --recipe, the recipe is rods.
     """
     asked = common.writer_overrides(context.args, writer, writer_url, writer_model)
     if curriculum:  # not as JSON: `rods experiment` gives a text in quotes
         asked.append(f"curriculum={curriculum}")
-    named = {"model.name": model, "seed": seed, "track.names": track}
+    named = {"model.name": model, "model.dialect": dialect, "seed": seed, "track.names": track}
     asked += common.given({**named, "train.local.memory_gib": memory}, asked)
     common.resumed(folder, resume, drift)
     if resume is not None:

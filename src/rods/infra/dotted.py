@@ -54,10 +54,12 @@ def nearest(name: str, known: Collection[str], anywhere: bool = False) -> str:
     """
     name = name.lstrip("-\u2013\u2014")
     last = name.rpartition(".")[2]
-    if options := ALGORITHMS.get(last.lower().replace("-", "_")):
-        return f" {last} is {options}."
     own = known if isinstance(known, Mapping) else dict(zip(known, known, strict=True))
-    typed = {**(ELSEWHERE.get()() if anywhere else {}), **cast("Mapping[str, str]", own)}
+    elsewhere = ELSEWHERE.get()() if anywhere else {}
+    typed = {**elsewhere, **cast("Mapping[str, str]", own)}
+    options = ALGORITHMS.get(last.lower().replace("-", "_"), "")
+    if options and (not elsewhere or options.split()[0][2:] in typed):  # this command takes them
+        return f" {last} is {options}."
     if (meant := SYNONYMS.get(last.lower().replace("-", "_"), "")) in typed:
         return f" Did you mean {typed[meant]!r}?"
     alike = {other: _likeness(name, other) for other in typed if name}

@@ -85,7 +85,7 @@ def _context(run: RunData) -> dict[str, object]:
     heat = run.setting("evaluation.temperature")
     when = "after" if after is None or after.when == "after" else after.when
     return {
-        "run": run, "identity": identity(run), "details": details(run.manifest), "notes": notes,
+        "run": run, "identity": identity(run), "details": _shown(run.manifest), "notes": notes,
         "tiles": tiles(run, rows), "rows": rows, "after_label": when,
         "leading": heldout.shown(rows),
         "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
@@ -123,16 +123,22 @@ def uses(run: RunData) -> list[tuple[str, str]]:
         return []
     try:
         inline = isinstance(get_dialect(str(run.setting("model.dialect"))), InlineDialect)
+        raw = " (send prompts to /v1/completions: docs/guides/use-the-model.md)" * inline
     except ConfigError:  # of another version, or in a module that is not on this machine
-        inline = True
+        inline, raw = True, ""
     at = quoted(run.path)
     talks = not inline and run.setting("rollout.steps_per_turn") != 1  # rods chat refuses others
     found = [("talk with it", f"rods chat {at}")] if talks else []
     found += [("evaluate it", f"rods eval {at}")] * any(e.rows for e in run.evaluations)
     found.append(("export it", f"rods export {at} --out agent"))
-    found.append(("serve it on a GPU", "vllm serve ./agent --served-model-name agent"))
+    found.append((f"serve it on a GPU{raw}", "vllm serve ./agent --served-model-name agent"))
     more = f"rods {run.manifest.get('kind', TRAIN)} --resume {at}"
     return found if run.manifest.get("finished") else [*found, ("continue training", more)]
+
+
+def _shown(manifest: Mapping[str, Json]) -> dict[str, str]:
+    """The details of a manifest without what only programs read."""
+    return details({k: manifest[k] for k in manifest if k not in ("format", "kind")})
 
 
 def details(data: Mapping[str, Json]) -> dict[str, str]:

@@ -270,8 +270,8 @@ def _schedule(row: Mapping[str, object]) -> str:
     )
 
 
-def synthesis_line(state: Mapping[str, Any]) -> str:
-    """What the worker has made, what rejects candidates, and what a variant costs."""
+def synthesis_line(state: Mapping[str, Any], what: str = "variant") -> str:
+    """What the worker has made, what rejects candidates, and what a variant or seed task costs."""
     tried, accepted = _number(state, "tried"), _number(state, "accepted")
     share = f" ({accepted / tried:.0%})" if tried else ""
     parts = [f"{tried} tried, {accepted} accepted{share}"]
@@ -285,7 +285,7 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
         tokens = sum(_number(row, kind) for row in usage.values() for kind in kinds) / accepted
         each = f"{tokens:,.0f} tokens and " if tokens else ""
         seconds = _number(state, "seconds_per_variant")
-        parts.append(f"{each}{seconds:.2g} s per variant")
+        parts.append(f"{each}{seconds:.2g} s per {what}")
     if state.get("suspended"):
         parts.append("paused")
     return "; ".join(parts)

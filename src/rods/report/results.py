@@ -46,7 +46,12 @@ def summary_table(run: RunData) -> Table:
     rows = heldout.result_rows(run.evaluation("before"), last)
     at = f", before training and at {last.when}" if last and last.when != "after" else ""
     title = f"Held-out results of {escape(run.name)}{at}"
-    return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
+    return _table(
+        title,
+        "of the 95 % interval over scenarios, each compared with itself before",
+        rows,
+        _change,
+    )
 
 
 def markdown_table(run: RunData) -> list[str]:
@@ -71,7 +76,7 @@ def evaluation_table(found: EvaluationPass) -> Table:
         )
 
     rows = heldout.result_rows(None, found)
-    return _table("Held-out results", "of the 95 % interval, by scenario", rows, shown)
+    return _table("Held-out results", "of the 95 % interval over scenarios", rows, shown)
 
 
 def _table(
@@ -178,7 +183,7 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     process = ["process"] * any(one.process is not None for one in found)
     table = plain_table(
         name,
-        "\N{PLUS-MINUS SIGN}: half of the 95 % interval, by scenario. Sampled greedily, "
+        "\N{PLUS-MINUS SIGN}: half of the 95 % interval over scenarios. Sampled greedily, "
         f"{times} valid trajectories a task.{f' {NONE}' if few else ''}",
         Column("", no_wrap=True),
         *numbers(["tasks", "accuracy", *process, *(f"pass^{k + 2}" for k in range(trials))]),

@@ -31,6 +31,9 @@ def runs_at(path: Path) -> list[RunData]:
         return read_summary(path)
     if not path.is_dir() and path.suffix == EVALUATED:
         return [_evaluation_at(path)]
+    if not path.exists():
+        what = "no run, no summary and no file of `rods eval --json`"
+        raise StoreError(f"{path}: there is {what} with this name.")
     return [load_run(path)]
 
 

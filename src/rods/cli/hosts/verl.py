@@ -28,8 +28,10 @@ def verl(
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,
     resume: common.Resume = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Machines; 1 if left out.")] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs a machine; 8 if left out.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Machines. [default: 1]")] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="GPUs of each machine. [default: 8]")
+    ] = None,
     drift: common.Drift = False,
     dry_run: Annotated[
         bool,

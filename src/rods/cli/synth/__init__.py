@@ -111,7 +111,9 @@ def synth(
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
-    _tell(target, what, len(made), counted)
+    own = [word for word in context.args if word.startswith("--env.")]
+    own += ["--recipe", recipe] if recipe != "rods" else []
+    _tell(target, what, len(made), counted, own)
 
 
 def _chosen(given: Sequence[Task], categories: str, order: int | None) -> Sequence[Task]:
@@ -180,12 +182,13 @@ def _require_writer(config: RunConfig, *, from_scratch: bool) -> None:
         split_address(config.synthesis.section(LlmWriterSettings).url)
 
 
-def _tell(target: Path, what: str, made: int, counted: Statistics) -> None:
-    """Print the results."""
+def _tell(target: Path, what: str, made: int, counted: Statistics, own: Sequence[str]) -> None:
+    """Print the results; `own` are the options that name the environment."""
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
-    hint = f". Accept, edit or reject them: rods view --tasks {quoted(target)}" * (what == SEEDS)
+    look = " ".join(map(quoted, ["rods", "view", "--tasks", target, *own]))
+    hint = f". Accept, edit or reject them: {look}" * (what == SEEDS)
     common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}{hint}")
 
 
@@ -355,7 +358,7 @@ def _run(collection: Collection, target: Path, what: str) -> None:
         raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
         with common.progress(what, collection.n, kept) as show:
-            collection.run(shown(show))
+            collection.run(shown(show, what))
     except KeyboardInterrupt as stop:
         raise Interrupted(f"interrupted. {_kept(collection, target, what)}") from stop
     except RodsError:

@@ -65,7 +65,7 @@ def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
     return sorted(ours - theirs) if len(variants) >= EACH * len(ours) else []
 
 
-def shown(show: Callable[..., None]) -> Callable[[Collection], None]:
+def shown(show: Callable[..., None], what: str) -> Callable[[Collection], None]:
     """Return a callback that shows a collection's progress after each outcome and each wait."""
     from rods.report.live import synthesis_line
 
@@ -79,7 +79,9 @@ def shown(show: Callable[..., None]) -> Callable[[Collection], None]:
         pause = why
         if time.monotonic() - drawn >= REDRAW or collection.finished:  # figures are sums over all
             drawn = time.monotonic()
-            show(len(collection.accepted), synthesis_line(collection.state()))
+            show(
+                len(collection.accepted), synthesis_line(collection.state(), what.removesuffix("s"))
+            )
 
     return report
 
@@ -94,7 +96,7 @@ def table(collection: Collection, what: str) -> Table:
     for (stage, reason), count in counted.rejected.most_common():
         rows.add_row(f"{stage}: {reason_words(reason)}", str(count), f"{count / tried:.1%}")
     rows.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
-    if counted.distances:
+    if counted.distances and any(task.provenance.ancestors for task in collection.accepted):
         far = sorted(counted.distances)[len(counted.distances) // 2]
         what_far = "median structural distance from the seed task (0: same structure)"
         rows.add_row(what_far, f"{far:.3f}", "")

@@ -187,10 +187,12 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
     held = "it is the server's (engine.name)"
     if plan.row:
         held = f"what is left: {max(1, cache // plan.row)} of {plan.rows} whole conversations"
-    least = f"{device.memory / GIB:.2f} GiB {'stated' if device.stated else 'free'}"
+    least = (
+        f"{round(device.memory / GIB, 2):g} GiB that {'you named' if device.stated else 'are free'}"
+    )
     if plan.server:
         least += f", of which a server has {plan.server:.0%} (engine.vllm.memory)"
-    fits = "it does not fit into" if plan.lacks(device) == "device" else "it fits into"
+    fits = "it does not fit into the" if plan.lacks(device) == "device" else "it fits into the"
     apart = {"host": " (host)", "disk": " (disk)"}
     rows = [(i.name + apart.get(i.place, ""), i.bytes, i.why) for i in plan.items]
     rows += [("cache", cache, held), ("needed at least", plan.needed, f"{fits} {least}")]
@@ -238,15 +240,23 @@ def ways(
     return alone
 
 
-def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
-    """The plan; raises `ConfigError`, with settings that would fit, where memory or disk lack."""
+def require_fit(
+    shape: Shape,
+    config: RunConfig,
+    device: Device,
+    where: str = "; all of it: rods train --dry-run",
+) -> MemoryPlan:
+    """The plan; raises `ConfigError`, with settings that would fit, where memory or disk lack.
+
+    where: what the message adds to the largest items, for a reader who does not see the others.
+    """
     require_context(config, shape.positions)
     plan = plan_of(shape, config, device.on_gpu)
     place = plan.lacks(device)
     if not place:
         return plan
     found = ways(config, device, lambda changed: plan_of(shape, changed, device.on_gpu))
-    way = "No setting here makes it fit: take a smaller model, or more GPUs by a host trainer"
+    way = "No setting here makes it fit: take a smaller model, or several GPUs inside TRL or verl"
     way = f"These settings would: {'; '.join(found)}" if found else way
     places = ("always", "update") if place == "device" else (place,)
     items = sorted((i for i in plan.items if i.place in places), key=lambda item: -item.bytes)
@@ -258,7 +268,7 @@ def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
     }[place]
     raise ConfigError(
         f"model {config.model.name!r} needs at least {needed / GIB:.1f} GiB and there are "
-        f"{free / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. {other}"
+        f"{free / GIB:.1f} ({large}{where}). {way}. {other}"
     )
 
 
