@@ -54,7 +54,10 @@ LINES = {
         f"{verb} hermez": "there is no dialect 'hermez'. Did you mean 'hermes'?"
         for verb in (
             "eval --model.dialect",
-            *(f"{name} --dialect" for name in ("eval", "chat", "train", "check --model tiny")),
+            *(
+                f"{name} --dialect"
+                for name in ("eval", "chat", "train", "trl", "verl", "check --model tiny")
+            ),
         )
     },
     "train --stages.0.reward gone.py:mine": "there is no file",

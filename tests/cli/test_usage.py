@@ -42,9 +42,9 @@ USAGE = (
     ("train --seed", "option --seed: a value is missing. Expected: `rods train --seed <number>`."),
     ("check --every=3", "option --every takes no value. Expected: `rods check --every`."),
     ("convert --out x --env.name grpo", "there is no environment 'grpo'. Did you mean 'repo'?"),
-    ("sft made.jsonl --out x --dialect hermes", "there is no setting or option --dialect. `rods sft --help`"),
+    ("sft made.jsonl --out x --dialect hermes", "option --dialect. `rods sft --help`"),
     *((f"{verb} --dialect xml --model.dialect xml", "--model.dialect is given twice")
-      for verb in ("train", "eval", "chat")),
+      for verb in ("train", "eval", "chat", "trl", "verl")),
     ("train -r x", "argument '-r': expected --section.key value. Options have two dashes; --help"),
     ("eval -r x", "argument '-r': expected --section.key value. Options have two dashes; --help"),
     ("train --updates", "a value is missing. Give one: `rods settings updates` lists"),

@@ -27,6 +27,7 @@ def trl(
     recipe: common.Recipe = "",
     model: common.Model = "",
     profile: common.ModelProfile = "",
+    dialect: common.Dialect = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="TRL's output folder. [default: runs/trl]")
     ] = None,
@@ -51,6 +52,7 @@ def trl(
     if resume or not dry_run:
         require_meant(folder, resume is not None, bool(saved))
     asked = common.overrides(context.args, model)
+    asked += common.given({"model.dialect": dialect}, asked)
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
     made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift)

@@ -24,6 +24,7 @@ def verl(
     recipe: common.Recipe = "",
     model: common.Model = "",
     profile: common.ModelProfile = "",
+    dialect: common.Dialect = "",
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for checkpoints. [default: runs/verl]")
     ] = None,
@@ -46,6 +47,7 @@ def verl(
     folder = str(common.resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
     asked = common.overrides([word for word in context.args if word.startswith("--")], model)
+    asked += common.given({"model.dialect": dialect}, asked)
     for key in (word.partition("=")[0] for word in asked):
         if key.partition(".")[0] not in {*RunConfig.model_fields, *RunConfig.sections()}:
             raise ConfigError(f"{no_setting(key)} Keys of verl have no dashes: {key}=VALUE.")
