@@ -49,7 +49,7 @@ def chat(
     """Talk with a policy, whose calls run in a task's world.
 
     Any setting: --section.key VALUE. A conversation ends when the budget of context is spent."""
-    config, run = chosen(context, recipe, profile, (source, model), dialect, None)
+    config, run = chosen(context, recipe, profile, (source, model), {"model.dialect": dialect})
     # Not the usual handler, which asyncio would replace; its own waits until a line is typed.
     former = signal.signal(signal.SIGINT, lambda *a: signal.default_int_handler(*a))
     try:

@@ -206,8 +206,8 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
         yield show
 
 
-def overrides(args: Sequence[str], model: str = "") -> list[str]:
-    """Return `--train.lr=1e-4` as `train.lr=1e-4`, `model` last; `ConfigError` for other words."""
+def overrides(args: Sequence[str], model: str = "", dialect: str = "") -> list[str]:
+    """Return `--train.lr=1e-4` as `train.lr=1e-4`, options last; `ConfigError` for other words."""
     found: list[str] = []
     for word in args:
         if not word.startswith("--"):
@@ -224,7 +224,7 @@ def overrides(args: Sequence[str], model: str = "") -> list[str]:
             how = f"`rods settings {name}` lists what it takes"
             raise ConfigError(f"option {word}: a value is missing. Give one: {how}.")
         found.append(f"{name}={value}")
-    return found + given({"model.name": model}, found)
+    return found + given({"model.name": model, "model.dialect": dialect}, found)
 
 
 def named_options(context: typer.Context, names: Iterable[str]) -> list[str]:

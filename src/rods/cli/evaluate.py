@@ -10,7 +10,7 @@ import json
 import os
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,7 +52,8 @@ def evaluate(
 
     Held-out tasks are originals and variants. Any setting: --section.key VALUE.
     """
-    config, run = chosen(context, recipe, profile, (source, model), dialect, memory)
+    own = {"train.local.memory_gib": memory, "model.dialect": dialect}
+    config, run = chosen(context, recipe, profile, (source, model), own)
     _refuse(suite, run, trajectories, save)
     if save is not None:
         context.with_resource(claimed(save))
@@ -63,16 +64,11 @@ def evaluate(
 
 
 def chosen(
-    context: typer.Context,
-    recipe: str,
-    profile: str,
-    named: tuple[str, str],
-    dialect: str,
-    memory: float | None,
+    context: typer.Context, recipe: str, profile: str, named: tuple[str, str], own: dict[str, Any]
 ) -> tuple[RunConfig, Path | None]:
     """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
 
-    It is `named` by the argument or by `--model`. A checkpoint has the settings that it was trained
+    It is `named` by the argument or by `--model`; `own` options set settings. A checkpoint has the settings that it was trained
     with, unless `--recipe` or `--profile` is named.
     Raises `ConfigError` where the policy is named twice, or a setting is wrong.
     """
@@ -80,7 +76,7 @@ def chosen(
         raise ConfigError("RUN_OR_MODEL and --model: each names the policy. Give one.")
     run, model = located("".join(named))
     asked = common.overrides(context.args, model)
-    asked += common.given({"train.local.memory_gib": memory, "model.dialect": dialect}, asked)
+    asked += common.given(own, asked)
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]

@@ -186,11 +186,8 @@ def _in_our_words(ctx: Any, error: Any) -> str:
         return _no_option(ctx, error.option_name)
     named, what = getattr(error, "option_name", ""), error.format_message().rstrip(".")
     typed = {param: _as_typed(param, ctx) for param in ctx.command.params}
-    line = [
-        t
-        for p, t in typed.items()
-        if p.required or named in p.opts or p.param_type_name == "argument"
-    ]
+    always = {p for p in typed if p.required or p.param_type_name == "argument"}
+    line = [text for param, text in typed.items() if param in always or named in param.opts]
     if kind == "MissingParameter" and option is not None:
         what = f"{typed[option].split()[0]} is missing ({option.help.rstrip('.')})"
     for theirs, ours in FAULTS:

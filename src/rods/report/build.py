@@ -82,10 +82,11 @@ def _context(run: RunData) -> dict[str, object]:
     lonely = heldout.by_key(before).keys() ^ heldout.by_key(after).keys()
     if lonely and before and after:
         notes.append(f"{len(lonely)} tasks were evaluated only once and enter no difference.")
+    manifest = {k: v for k, v in run.manifest.items() if k not in ("format", "kind")}
     heat = run.setting("evaluation.temperature")
     when = "after" if after is None or after.when == "after" else after.when
     return {
-        "run": run, "identity": identity(run), "details": _shown(run.manifest), "notes": notes,
+        "run": run, "identity": identity(run), "details": details(manifest), "notes": notes,
         "tiles": tiles(run, rows), "rows": rows, "after_label": when,
         "leading": heldout.shown(rows),
         "official": heldout.measured(rows, [m for m in METRICS if m not in LEADING]),
@@ -134,11 +135,6 @@ def uses(run: RunData) -> list[tuple[str, str]]:
     found.append((f"serve it on a GPU{raw}", "vllm serve ./agent --served-model-name agent"))
     more = f"rods {run.manifest.get('kind', TRAIN)} --resume {at}"
     return found if run.manifest.get("finished") else [*found, ("continue training", more)]
-
-
-def _shown(manifest: Mapping[str, Json]) -> dict[str, str]:
-    """The details of a manifest without what only programs read."""
-    return details({k: manifest[k] for k in manifest if k not in ("format", "kind")})
 
 
 def details(data: Mapping[str, Json]) -> dict[str, str]:

@@ -246,10 +246,7 @@ def require_fit(
     device: Device,
     where: str = "; all of it: rods train --dry-run",
 ) -> MemoryPlan:
-    """The plan; raises `ConfigError`, with settings that would fit, where memory or disk lack.
-
-    where: what the message adds to the largest items, for a reader who does not see the others.
-    """
+    """The plan; raises `ConfigError`, with settings that would fit, where memory or disk lack."""
     require_context(config, shape.positions)
     plan = plan_of(shape, config, device.on_gpu)
     place = plan.lacks(device)
