@@ -52,8 +52,8 @@ def evaluate(
 
     Held-out tasks are originals and variants. Any setting: --section.key VALUE.
     """
-    own = {"train.local.memory_gib": memory, "model.dialect": dialect}
-    config, run = chosen(context, recipe, profile, (source, model), own)
+    more = {"train.local.memory_gib": memory, "model.dialect": dialect}
+    config, run = chosen(context, recipe, profile, (source, model), more)
     _refuse(suite, run, trajectories, save)
     if save is not None:
         context.with_resource(claimed(save))
@@ -64,19 +64,19 @@ def evaluate(
 
 
 def chosen(
-    context: typer.Context, recipe: str, profile: str, named: tuple[str, str], own: dict[str, Any]
+    context: typer.Context, recipe: str, profile: str, named: tuple[str, str], more: dict[str, Any]
 ) -> tuple[RunConfig, Path | None]:
     """The settings of a policy, and the run whose last checkpoint it is; None: the model named.
 
-    It is `named` by the argument or by `--model`; `own` options set settings. A checkpoint has the settings that it was trained
-    with, unless `--recipe` or `--profile` is named.
+    It is `named` by the argument or by `--model`; `more` options set settings. A checkpoint has the
+    settings that it was trained with, unless `--recipe` or `--profile` is named.
     Raises `ConfigError` where the policy is named twice, or a setting is wrong.
     """
     if all(named):
         raise ConfigError("RUN_OR_MODEL and --model: each names the policy. Give one.")
     run, model = located("".join(named))
     asked = common.overrides(context.args, model)
-    asked += common.given(own, asked)
+    asked += common.given(more, asked)
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
     sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]

@@ -112,8 +112,7 @@ def synth(
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     own = [word for word in context.args if word.startswith("--env.")]
-    own += ["--recipe", recipe] if recipe != "rods" else []
-    _tell(target, what, len(made), counted, own)
+    _tell(target, what, len(made), counted, own + ["--recipe", recipe] * (recipe != "rods"))
 
 
 def _chosen(given: Sequence[Task], categories: str, order: int | None) -> Sequence[Task]:
@@ -187,7 +186,7 @@ def _tell(target: Path, what: str, made: int, counted: Statistics, own: Sequence
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
-    look = " ".join(map(quoted, ["rods", "view", "--tasks", target, *own]))
+    look = f"rods view --tasks {' '.join(map(quoted, [target, *own]))}"
     hint = f". Accept, edit or reject them: {look}" * (what == SEEDS)
     common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}{hint}")
 
