@@ -38,10 +38,7 @@ def chat(
     profile: OwnProfile = SMALL,
     model: Policy = "",
     task: Annotated[
-        str,
-        typer.Option(
-            help="Name or id of the task whose world is opened. [default: the first held-out one]"
-        ),
+        str, typer.Option(help="Name or id of the world's task. [default: the first held-out one]")
     ] = "",
     dialect: Dialect = "",
     temperature: Annotated[float, typer.Option(min=0, max=5, help="0 is greedy.")] = 0.0,

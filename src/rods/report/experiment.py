@@ -317,9 +317,7 @@ def _by_metric(found: Experiment, title: str, caption: str) -> Table:
 def _results(found: Experiment) -> Table:
     title = f"Held-out results of {found.name}, after training"
     to = f" To {found.short}: minus {found.short}." * (len(found.arms) > 1)
-    half = (
-        "\N{PLUS-MINUS SIGN}: half of the 95 % interval over scenarios, differences taken by task"
-    )
+    half = "\N{PLUS-MINUS SIGN}: half of the 95 % interval over scenarios, differences by task"
     caption = f"Gain: after minus before.{to} {half}"
     over = ", each task averaged over seeds. " if found.several else ". "
     table = _by_metric(found, title, caption + over + NONE)

@@ -46,12 +46,8 @@ def summary_table(run: RunData) -> Table:
     rows = heldout.result_rows(run.evaluation("before"), last)
     at = f", before training and at {last.when}" if last and last.when != "after" else ""
     title = f"Held-out results of {escape(run.name)}{at}"
-    return _table(
-        title,
-        "of the 95 % interval over scenarios, each compared with itself before",
-        rows,
-        _change,
-    )
+    each = "of the 95 % interval over scenarios, each compared with itself before"
+    return _table(title, each, rows, _change)
 
 
 def markdown_table(run: RunData) -> list[str]:

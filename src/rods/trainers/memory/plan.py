@@ -187,9 +187,8 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
     held = "it is the server's (engine.name)"
     if plan.row:
         held = f"what is left: {max(1, cache // plan.row)} of {plan.rows} whole conversations"
-    least = (
-        f"{round(device.memory / GIB, 2):g} GiB that {'you named' if device.stated else 'are free'}"
-    )
+    which = "you named" if device.stated else "are free"
+    least = f"{round(device.memory / GIB, 2):g} GiB that {which}"
     if plan.server:
         least += f", of which a server has {plan.server:.0%} (engine.vllm.memory)"
     fits = "it does not fit into the" if plan.lacks(device) == "device" else "it fits into the"
