@@ -815,7 +815,7 @@ def test_a_page_names_recipe_command_checkpoint_and_how_to_serve_it(tmp_path: Pa
     assert "checkpoint" in [a.get("href") for _, a in page.tags]
     table = (path / "report.html").read_text(encoding="utf-8")
     assert "<td>config.model.name</td>" in table
-    assert "<td>format</td>" not in table and "<td>kind</td>" not in table
+    assert "<tr><td>format</td>" not in table and "<tr><td>kind</td>" not in table
     for part in (f"rods eval '{path}'", f"rods export '{path}' --out agent", "vllm serve ./agent"):
         assert part in words, part
     assert "Split hash" not in words, "hashes are among the settings"
