@@ -6,10 +6,11 @@ import ast
 import importlib.util
 import json
 import re
+import sys
 import tomllib
 from inspect import isfunction, signature
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -32,16 +33,19 @@ from rods.evaluation.grid import (
     _File,  # pyright: ignore[reportPrivateUsage]
 )
 from rods.evaluation.suite import row_of
+from rods.evaluation.tool_metrics import step_metrics
 from rods.infra.checkpoints import LATEST, MARK
 from rods.infra.dotted import flat
 from rods.infra.files import LineLog
-from rods.reward import score
+from rods.records import epoch_record, step_record
+from rods.reward import Score, score
 from rods.rewards import REWARDS
 from rods.rewards.filters import FILTERS
 from rods.store import MANIFEST, METRICS
-from rods.task import Task
+from rods.task import Task, write_tasks
 from rods.trainers.collect import Batch
 from rods.trainers.hosted import Drawn
+from rods.trainers.reports import UpdateSums, make_report
 from rods.trajectory import Group
 from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
@@ -132,6 +136,28 @@ def test_counts_of_the_pool_are_logged() -> None:
     curriculum.draw(1)
     text = page("metrics").partition("metric in `buffer`")[2]
     assert sorted(first_cells(text)) == sorted(curriculum.metrics())
+
+
+def test_every_field_of_update_and_epoch_rows_is_explained() -> None:
+    """Keys of real records; the objects inside have tables of their own."""
+    config = load_config("rods", "small", ["curriculum=static"])
+    curriculum = rods.OnlineCurriculum(config, split_tasks(config.env).train)
+    epoch = curriculum.start_epoch()
+    task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
+    groups = [Group(task, [play(task, script("[add(amount=2)]", "Done."))], 0)]
+    scores = [[Score(1.0, {"correct": 1.0})]]
+    parts: Any = SimpleNamespace(
+        trainer=SimpleNamespace(step=1), synthesis=None, metrics=lambda g, s: step_metrics(g, s)
+    )
+    drawn = [SimpleNamespace(drawn=SimpleNamespace(epoch=0, wrapper=None))]
+    rolled: Any = SimpleNamespace(
+        groups=groups, scores=scores, scored=drawn, seconds=1.0, metrics={}
+    )
+    report = make_report(Batch(1, 0, 1, 0), UpdateSums(), step=1, version=1, lr=0.1, seconds=1.0)
+    keys = {*step_record(parts, curriculum, rolled, [], report)}
+    keys |= {*epoch_record(parts, curriculum, epoch)}
+    assert len(keys) > 60
+    assert sorted(keys - set(re.findall(r"`(\w+)`", page("metrics")))) == []
 
 
 def test_exit_codes_name_every_error() -> None:
@@ -227,6 +253,7 @@ def test_the_python_of_the_api_pages_runs(
     assert names["last_reward"](str(tmp_path)) == 0.25
     long = play(world, script("[total()]", "[add(amount=2)]", "Done."))
     assert names["progress_and_length"](world, short).value == 0.98
+    assert names["progress_and_length"](world, none).value == 0.0, "the boundary refuses less"
     scores = names["ShortestSolution"]().score_group(Group(world, [short, none, long], 0))
     assert [score.value for score in scores] == [1.0, 0.0, 0.5]
     prompt, completion = names["prompt_and_completion"](short)
@@ -419,13 +446,36 @@ def names_of(name: str) -> dict[str, Any]:
 
 
 def test_the_reward_of_the_guide_gives_a_score() -> None:
-    thrifty = names_of("guides/rewards.md")["thrifty"]
+    names: dict[str, Any] = {}
+    exec(blocks((DOCS / "guides" / "rewards.md").read_text(encoding="utf-8"))[0], names)
+    thrifty = names["thrifty"]
     task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
     right = score(thrifty, task, play(task, script("[add(amount=2)]", "Done.")))
     extra = score(thrifty, task, play(task, script("[add(amount=2), total()]", "Done.")))
     assert (right.value, extra.value) == (1.0, 0.95) and extra.parts["extra_calls"] == 1
     wrong = score(thrifty, task, play(task, script("[total()]", "[total()]", "Done.")))
     assert wrong.value == 0.0, "the boundary takes rewards between 0 and 1 alone"
+
+
+def test_the_scores_of_the_guide_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reward, again = blocks((DOCS / "guides" / "rewards.md").read_text(encoding="utf-8"))
+    task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
+    lost = notes_task([("A variant.", [ToolCall("add", {"amount": 9})])])
+    tried = [play(task, script(*texts)) for texts in (("No.",), ("[add(amount=2)]", "Done."))]
+    folder = tmp_path / "runs" / "A" / "trajectories"
+    folder.mkdir(parents=True)
+    write_parquet(folder / "step-000001.parquet", [*tried, play(lost, script("No."))])
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+    module = ModuleType("rewards")
+    exec(reward, vars(module))
+    monkeypatch.setitem(sys.modules, "rewards", module)
+    monkeypatch.chdir(tmp_path)
+    exec(again, {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("1.00 {'progress': 1.0, 'extra_calls': 0.0} Done.")
+    assert second.startswith("0.00 {'progress': 0.0, 'extra_calls': 0.0} No.")
 
 
 @pytest.mark.slow

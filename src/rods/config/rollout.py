@@ -24,7 +24,7 @@ class ModelSettings(Settings):
     """Precision of rollouts and training. `auto`: bfloat16 on a GPU. On a CPU, a measurement at the
     start decides: bfloat16 if it is at least 1.5 times as fast, else float32."""
     lora_rank: int = Field(default=0, ge=0, le=1024)
-    """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
+    """Rank of LoRA adapters on all linear layers, with alpha twice the rank; 0: all weights."""
     threads: int = Field(default=0, ge=0)
     """CPU threads of torch; 0: a measurement at the start decides. Set it to repeat a run bit by
     bit, because the number changes the last digits of sums."""

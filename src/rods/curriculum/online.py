@@ -140,10 +140,11 @@ class OnlineCurriculum:
     # -- draw -------------------------------------------------------------------------------
 
     def draw(self, n: int) -> list[Lease]:
-        """Draw the next `n` tasks, each with the epoch that drew it; fewer at the very end.
+        """Draw the next `n` tasks, with their epochs; fewer at the end or of a small pool.
 
         If the current epoch has too few left, the next one starts and provides the rest. Returns
-        fewer than `n` if all stages are drawn, or if the whole pool is smaller than that.
+        fewer than `n` if all stages are drawn, or if the whole pool is smaller than that;
+        `HostedRun.draw` crosses as many epochs as it needs.
         """
         with self._drawing:
             drawn = self.lease(n)
