@@ -136,6 +136,31 @@ def test_a_stage_states_no_more_updates_than_the_run_makes():
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "size", "lengths"),
+    [
+        (9, 4, ["3 updates", "7 updates"]),
+        (2, 4, ["1 update", "2 updates"]),
+        (2, 32, ["1 update", "in the last update of the stage before"]),
+    ],
+)
+def test_a_host_fills_its_batches_from_the_next_epoch(count, size, lengths, tmp_path):
+    """Its dry run counts the updates that its draws make, from a pool however small."""
+    config = run(rollout={"tasks_per_step": size})
+    lines = stage_lines(config, tasks(count), hosted=True)
+    assert [line.rpartition(", ")[2] for line in lines] == lengths
+    sides = Splits(tasks(count), tasks(count), tasks(5), "")
+    worker = partial(worker_of, config, sides, hosted=True)
+    with HostedRun(config, Mock, tasks(count), worker, Mock) as process:
+        process.open(tmp_path)
+        made = 0
+        while not process.over:
+            assert len(process.draw(size, made)) == size or process.over
+            made += 1
+    assert made == total_steps(config, tasks(count), hosted=True)
+    assert f"At most {made} update" in outlook(config, sides, hosted=True)
+
+
 def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
     assert total_steps(run(), tasks(9)) == 2 * 2 + 3 * 3
     assert total_steps(run(updates=7), tasks(9)) == 7
@@ -149,7 +174,7 @@ def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
 
 
 STAGES = {
-    "short": (run(updates=70), ["at most 13 updates, updates = 70", "stages.1.epochs"]),
+    "short": (run(updates=70), ["at most {} updates, updates = 70", "stages.1.epochs"]),
     "long enough": (run(updates=7), []),
     "bundled rewards": (run(stages=[{"name": "a", "reward": "format"}, {"name": "b"}]), []),
     "own reward in one": (
@@ -163,9 +188,11 @@ STAGES = {
 }
 
 
-@pytest.mark.parametrize("opened", ["rods train", "TRL and verl"])
+@pytest.mark.parametrize(("opened", "updates"), [("rods train", 13), ("TRL and verl", 10)])
 @pytest.mark.parametrize("case", STAGES)
-def test_a_start_warns_of_stages_that_do_not_do_what_was_asked(case, opened, caplog, tmp_path):
+def test_a_start_warns_of_stages_that_do_not_do_what_was_asked(
+    case, opened, updates, caplog, tmp_path
+):
     """The local trainer and the hosts' first process say it; the other processes do not."""
     config, said = STAGES[case]
     sides = Splits(tasks(9), tasks(9), [], "")
@@ -173,12 +200,12 @@ def test_a_start_warns_of_stages_that_do_not_do_what_was_asked(case, opened, cap
         with worker_of(config, sides, tmp_path):
             pass
     else:
-        worker = partial(worker_of, config, sides)
+        worker = partial(worker_of, config, sides, hosted=True)
         with HostedRun(config, Mock, tasks(9), worker, Mock) as process:
             assert not caplog.text
             process.open(tmp_path)
     assert bool(caplog.text) == bool(said)
-    assert all(words in caplog.text for words in said)
+    assert all(words.format(updates) in caplog.text for words in said)
 
 
 def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):

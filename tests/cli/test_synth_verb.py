@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -33,6 +34,7 @@ from rods.store import RunDirectory
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import USELESS
 from rods.synthesis.collect import Collection
+from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import WriterOptions
@@ -477,7 +479,10 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
     assert "by: graph, and resample for 25% of the candidates" in capsys.readouterr().err
     (folder / "v.jsonl").unlink()
     assert rods("synth", *words, "--writer", "resample", monkeypatch=monkeypatch) == 0
-    assert "by: resample\n" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "by: resample\n" in said
+    read = re.search(r"^Read them: rods (inspect .*)$", said, re.MULTILINE)
+    assert read and rods(*shlex.split(read[1]), monkeypatch=monkeypatch) == 0, said
     capsys.readouterr()
     assert rods("inspect", "v.jsonl", "--n", "1", *SMALL, monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
@@ -485,6 +490,9 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
     assert f"variant {good[0].id}" in shown and good[1].id not in shown
     for words in ("3 variants: 3 accepted, 0 rejected; median structural distance from", "turn 1"):
         assert words in shown, words
+    number = len(GATES)
+    accepted = f"{number} of {number + 1} gates; retold is checked only when the variant is made"
+    assert accepted in re.sub(r"[\s│|]+", " ", shown), "the writer's own gate is not asked again"
     assert "original task" in shown and "turn 0" not in shown
     unknown = with_calls(good[0], 0, (ToolCall("fly_away", {}),))
     stranger = dataclasses.replace(
@@ -496,7 +504,8 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
     assert [row["ok"] for row in rows] == [False, True, True]
     assert "fly_away" in rows[0]["verdicts"]["offered"] and rows[1]["seed"] is None
     assert rods("inspect", "b.jsonl", "--n", "0", *SMALL, monkeypatch=monkeypatch) == 1
-    assert "the seed of 1 is unknown" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "the seed of 1 is unknown" in shown and "all 5 gates" not in shown
     only = ["inspect", "b.jsonl", "--task", good[2].id, *SMALL]
     assert rods(*only, monkeypatch=monkeypatch) == 0
     assert "1 variant: 1 accepted" in capsys.readouterr().out
@@ -607,4 +616,5 @@ def test_seed_tasks_without_a_variant_are_named(
     words = ("--writer", "resample", "--n", "6", "--env.held_out", "0.25", "--out", str(out))
     assert rods("synth", *where, *words, monkeypatch=monkeypatch) == 0
     said = " ".join(capfd.readouterr().err.split())
-    assert re.search(r"1 of \d seed tasks have none: \w+", said), said
+    assert re.search(r"1 of \d seed tasks has no variant: \w+", said), said
+    assert re.search(r"\d of 6 variants from \d+ candidates?\. ", said), said

@@ -152,6 +152,13 @@ def test_unknown_recipe_and_profile_name_the_nearest() -> None:
         load_config("rods", "smal")
 
 
+def test_the_hint_at_a_profile_is_one_that_the_recipe_has(tmp_path: Path) -> None:
+    (file := tmp_path / "recipe.toml").write_text("[profile.smollm2]\nupdates = 3\n")
+    with pytest.raises(ConfigError, match="no profile 'smal'") as error:
+        load_config(file, "smal")
+    assert "'small'" not in str(error.value) and "Known: smollm2, full." in str(error.value)
+
+
 @pytest.mark.parametrize("name", recipe_names())
 def test_an_unknown_profile_lists_all_that_are_valid_and_no_path(name: str) -> None:
     with pytest.raises(ConfigError) as error:

@@ -142,8 +142,13 @@ def test_finished_runs_are_kept_and_others_are_run(
     shutil.rmtree(tmp_path / "runs" / "fixed-1")
     again = CliRunner().invoke(app, words)
     assert again.exit_code == 0, again.output
-    assert played[4:] == ["fixed-1"]
-    assert (tmp_path / "runs" / "experiment.html").is_file()
+    assert played[4:] == ["fixed-1"] and (tmp_path / "runs" / "experiment.html").is_file()
+    usual, chosen = tmp_path / "runs" / "experiment.html", tmp_path / "chosen.html"
+    usual.unlink()
+    assert CliRunner().invoke(app, [*words, "--show"]).exit_code == 0
+    assert not usual.exists(), "--show writes nothing that nobody asked for"
+    assert CliRunner().invoke(app, [*words, "--show", "--page", str(chosen)]).exit_code == 0
+    assert chosen.is_file() and not usual.exists()
     # What a resume of one run may change would compare runs of other budgets or tasks.
     for key, value in (
         *(("train.lr", "0.5"), ("updates", "99"), ("trajectories", "99")),

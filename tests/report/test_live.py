@@ -167,7 +167,7 @@ def test_an_epoch_says_what_turns_proposals_down_and_what_a_variant_costs() -> N
     with TrainDisplay("run", console=shown) as display:
         display.record({**EPOCH, "synthesis": synthesis})
     assert text(shown).splitlines()[1] == (
-        "synthesis: 96 tried, 64 accepted (67%); rejected gate 20, writer 12; "
+        "synthesis: 96 tried, 64 accepted (67%); rejected: 20 by gates, 12 in writer; "
         "2,100 tokens and 2.3 s per variant; paused"
     )
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from rods.abilities import CallBound, ability
@@ -176,21 +177,29 @@ def assemble(
         )
 
 
-def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
+def total_steps(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> int:
     """Updates of the whole run, for the learning rate's schedule; 0 if nothing says.
 
     A pool that does not grow says by its size how many updates the stages have.
     """
     if config.grows:
         return config.updates
-    steps = sum(stage_updates(config, originals))
+    steps = sum(stage_updates(config, originals, hosted))
     return min(steps, config.updates or steps)
 
 
-def stage_updates(config: RunConfig, originals: Sequence[Task]) -> list[int]:
-    """Updates of each stage, if the pool stays as it is."""
-    sizes, step = pool_sizes(config, originals), config.rollout.tasks_per_step
-    return [s.epochs * math.ceil(n / step) for s, n in zip(config.stages, sizes, strict=True)]
+def stage_updates(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> list[int]:
+    """Updates of each stage, if the pool stays as it is.
+
+    `hosted`: inside another trainer, whose batches the next epoch or stage fills; an update of two
+    stages is counted in the first.
+    """
+    pools, size = pool_sizes(config, originals), config.rollout.tasks_per_step
+    if hosted:
+        draws = (s.epochs * n for s, n in zip(config.stages, pools, strict=True))
+        ends = [0, *(math.ceil(drawn / size) for drawn in accumulate(draws))]
+        return [end - begin for begin, end in pairwise(ends)]
+    return [s.epochs * math.ceil(n / size) for s, n in zip(config.stages, pools, strict=True)]
 
 
 def pool_sizes(config: RunConfig, originals: Sequence[Task]) -> list[int]:
@@ -198,13 +207,15 @@ def pool_sizes(config: RunConfig, originals: Sequence[Task]) -> list[int]:
     return [len(stage_tasks(s, originals, config.seed)[: s.slice or None]) for s in config.stages]
 
 
-def stage_lines(config: RunConfig, originals: Sequence[Task]) -> list[str]:
+def stage_lines(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> list[str]:
     """What each stage is: its reward, and its length, if there are tasks and its pool stays."""
-    updates = stage_updates(config, originals) if originals else [0] * len(config.stages)
+    updates = stage_updates(config, originals, hosted) if originals else [0] * len(config.stages)
     lines, begin, most = list[str](), 0, config.updates or math.inf
     for stage, n in zip(config.stages, updates, strict=True):
-        length = f", {counted(n, 'update')}" if n else ""
-        if n and most <= begin:
+        length = f", {counted(n, 'update')}" if originals else ""
+        if originals and not n:
+            length = ", in the last update of the stage before"
+        elif n and most <= begin:
             length = f", not reached with updates = {most}"
         elif stage.expand and config.grows:
             length = ", makes variants"
@@ -217,10 +228,10 @@ def stage_lines(config: RunConfig, originals: Sequence[Task]) -> list[str]:
     return lines
 
 
-def outlook(config: RunConfig, splits: Splits) -> str:
+def outlook(config: RunConfig, splits: Splits, hosted: bool = False) -> str:
     """What a run does with these tasks: how many it trains on, and when variants enter."""
     scenarios = len({task.provenance.scenario for task in splits.held_out})
-    steps = stage_updates(config, splits.originals)
+    steps = stage_updates(config, splits.originals, hosted)
     text = f"Training tasks: {len(splits.originals)}. Held-out tasks: {len(splits.held_out)}"
     text += f" ({counted(scenarios, 'scenario')})" * (scenarios < len(splits.held_out))
     part = 0 < config.evaluation.tasks < len(splits.held_out)
@@ -247,14 +258,15 @@ def outlook(config: RunConfig, splits: Splits) -> str:
     return text.rstrip()
 
 
-def _warn(config: RunConfig, splits: Splits) -> None:
+def _warn(config: RunConfig, splits: Splits, hosted: bool) -> None:
     """Log what is easily overlooked: rewards that differ by stage, an end before `updates`."""
     rewards = {stage.name: stage.reward for stage in config.stages}
     if len({*rewards.values()}) > 1 and any(":" in reward for reward in rewards.values()):
         _LOG.warning("the stages have different rewards (stages.N.reward): %s", rewards)
     if config.env.tasks:
-        _LOG.warning(outlook(config, splits))
-    if not config.grows and (steps := total_steps(config, splits.originals)) < config.updates:
+        _LOG.warning(outlook(config, splits, hosted))
+    steps = 0 if config.grows else total_steps(config, splits.originals, hosted)
+    if not config.grows and steps < config.updates:
         _LOG.warning(
             f"the stages of this fixed pool end after at most {counted(steps, 'update')}, updates "
             f"= {config.updates}: to train as long, raise stages.{len(config.stages) - 1}.epochs"
@@ -270,10 +282,10 @@ def _filter(train: TrainSettings) -> GroupFilter | None:
 
 
 def worker_of(
-    config: RunConfig, splits: Splits, folder: Path
+    config: RunConfig, splits: Splits, folder: Path, hosted: bool = False
 ) -> AbstractContextManager[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
-    _warn(config, splits)  # here, because only the process that draws has a worker
+    _warn(config, splits, hosted)  # here, because only the process that draws has a worker
     if not config.grows:
         return nullcontext()
     settings = worker_settings(config, splits.train, splits.held_out)

@@ -133,5 +133,7 @@ def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
     splits = splits_of(config, environment)
     require_splits(splits.train, splits.held_out, config.env, evaluates=False)
     require_tasks(config, environment, splits.originals)
-    worker, worlds = partial(worker_of, config, splits), partial(environment_of, config)
-    return HostedRun(config, worlds, splits.originals, worker, hints, drift)
+    worker = partial(worker_of, config, splits, hosted=True)
+    return HostedRun(
+        config, partial(environment_of, config), splits.originals, worker, hints, drift
+    )

@@ -76,13 +76,13 @@ class Outline:
             require_splits(splits.train, splits.held_out, config.env, self.evaluates)
             require_tasks(config, environment, originals)
             require_known_tools(config, environment, originals)
-            self.add("tasks", outlook(config, splits))
+            self.add("tasks", outlook(config, splits, not self.evaluates))
             self.data["tasks"] = {"training": len(originals), "held_out": len(splits.held_out)}
         except PrerequisiteError as error:  # such as BFCL without a network
             if config.env.tasks:
                 raise
             self.add("tasks", f"not read: {error}")
-        self.add("stages", *stage_lines(config, originals))
+        self.add("stages", *stage_lines(config, originals, not self.evaluates))
         length = f"at most {config.updates}" if config.updates else "until the stages end"
         drawn = pool_sizes(config, originals)[0]
         few = 0 < drawn < rollout.tasks_per_step

@@ -41,6 +41,10 @@ def experiment(
     arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",
     baseline: Annotated[str, typer.Option(help="The arm to compare with. [default: FILE's]")] = "",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show results so far.")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="HTML page to write. [default: experiment.html in --out; --show: none]"),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all settings, show the runs, then stop.")
     ] = False,
@@ -64,7 +68,8 @@ def experiment(
     print_results(compared(found), found.table())
     for note in found.notes:
         say(f"note: {note}")
-    say(f"page: {found.write(where / 'experiment.html')}")
+    if page or not show:
+        say(f"page: {found.write(page or where / 'experiment.html')}")
     if failed:
         raise RodsError("; ".join(failed) + ". The same command runs what is missing.")
 

@@ -212,12 +212,26 @@ def _page(finding: VariantFinding) -> Table:
         calls = "\n".join(str(call) for call in turn.ground_truth)
         table.add_row("  calls", escape(calls) or "(none: the agent must ask)")
     table.add_section()
-    passed = [name for name, problem in finding.verdicts.items() if problem is None]
-    names = f"all {len(passed)} gates" if not finding.faults else ", ".join(passed)
-    table.add_row("accepted by", names or "(no gate)")
+    table.add_row("accepted by", _accepting(finding))
     for name, problem in finding.faults.items():
         table.add_row(f"REJECTED by {name}", escape(problem))
     return table
+
+
+def _accepting(finding: VariantFinding) -> str:
+    """Return the gates that accept a variant: their number if all were asked, else their names."""
+    from rods.writers import LOCAL, WRITERS
+
+    passed = [name for name, problem in finding.verdicts.items() if problem is None]
+    if finding.faults or finding.seed is None:
+        return ", ".join(passed) or "(no gate)"
+    made_by = finding.variant.provenance.recipe.partition(":")[0]
+    # They need the writer's own training tasks, so they cannot be asked again.
+    promised = WRITERS.find(made_by).promises if made_by in LOCAL else {}
+    if not promised:
+        return f"all {len(passed)} gates"
+    once = f"{', '.join(promised)} is checked only when the variant is made"
+    return f"{len(passed)} of {len(passed) + len(promised)} gates; {once}"
 
 
 def _plain(finding: VariantFinding) -> dict[str, Json]:

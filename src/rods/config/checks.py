@@ -24,7 +24,7 @@ NONE_HELD_OUT = (
     "env.held_out = 0 leaves nothing to evaluate on. Set it above 0, or name files of tasks in "
     "evaluation.files."
 )
-NO_END = "updates = 0: {} needs a number of updates. Set updates."
+NO_END = "No length is set (updates = 0), and {} needs one. Set updates, such as --updates 200."
 ALONE = ("gae", "reinforce++")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")

@@ -66,9 +66,10 @@ def load_config(
     layers = [set(flat(data))]
     if profile:
         if profile not in profiles:
-            known = ", ".join(dict.fromkeys([*profiles, FULL]))
-            hint = nearest(profile, [*profiles, SMALL, FULL], anywhere=True)
-            raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {known}.")
+            known = list(dict.fromkeys([*profiles, FULL]))
+            hint = nearest(profile, known, anywhere=True)
+            names = ", ".join(known)
+            raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {names}.")
         layers.append(set(flat(profiles[profile])))
         merge(data, profiles[profile])
     if not overrides:

@@ -270,6 +270,10 @@ def _schedule(row: Mapping[str, object]) -> str:
     )
 
 
+_ENDED = {"gate": "by gates", "judge": "by the judge", "execute": "by failed calls"}
+"""What rejects candidates, by the step of synthesis; other steps by their names."""
+
+
 def synthesis_line(state: Mapping[str, Any], what: str = "variant") -> str:
     """What the worker has made, what rejects candidates, and what a variant or seed task costs."""
     tried, accepted = _number(state, "tried"), _number(state, "accepted")
@@ -278,7 +282,8 @@ def synthesis_line(state: Mapping[str, Any], what: str = "variant") -> str:
     stages: Mapping[str, int] = state.get("stages") or {}
     if stages:
         most = sorted(stages.items(), key=lambda row: -row[1])
-        parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in most))
+        ended = ", ".join(f"{n} {_ENDED.get(step, f'in {step}')}" for step, n in most)
+        parts.append(f"rejected: {ended}")
     if accepted:
         usage: Mapping[str, Any] = state.get("usage") or {}  # of a chat server, by stage
         kinds = ("prompt_tokens", "completion_tokens")

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from rods.config import SynthesisSettings
@@ -31,6 +32,8 @@ class Writer(Protocol):
     """Short name, the first part of `provenance.recipe`."""
     parallel: int = 1
     """Candidates that may be under way at once, in threads."""
+    promises: Mapping[str, Gate] = MappingProxyType({})
+    """Further gates, by name, which its own candidates promise to pass when they are made."""
     worlds: AbstractContextManager[object] = nullcontext()
     """Held by a thread while worlds are at work; a writer releases it while it waits."""
 
@@ -44,8 +47,8 @@ class Writer(Protocol):
         ...
 
     def gates(self, variant: Task) -> Mapping[str, Gate]:
-        """Return further gates, by name, which its own candidates promise to pass."""
-        return {}
+        """Return the gates that a candidate of its own promises to pass."""
+        return self.promises
 
     def unusable(self, stages: Sequence[Task]) -> Mapping[str, str]:
         """Return why no task from nothing can use a tool, for each tool; empty where one can."""

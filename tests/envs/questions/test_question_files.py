@@ -205,6 +205,30 @@ def test_nested_parquet(tmp_path: Path) -> None:
     assert task.category == "dapo-math-17k"
 
 
+@pytest.mark.parametrize(
+    ("roles", "words"),
+    [
+        (("system", "user"), "left out: system (2 rows). "),
+        (
+            ("system", "user", "assistant", "user"),
+            "left out: assistant (2 rows) and system (2 rows). ",
+        ),
+        (("user",), ""),
+    ],
+)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_messages_that_no_task_gets_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, roles: tuple[str], words: str, as_text: bool
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    prompt: Any = [{"role": role, "content": f"says {role}"} for role in roles]
+    prompt = json.dumps(prompt) if as_text else prompt
+    rows = [{"prompt": prompt, "reward_model": {"ground_truth": str(n)}} for n in range(2)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert len(load_question_tasks(path, "python_tool")) == 2
+    assert words in caplog.text and bool(caplog.text) == bool(words)
+
+
 def test_aliases_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "nq.jsonl"
     path.write_text(json.dumps({"question": "who", "golden_answers": ["x", "y", "z"]}) + "\n")

@@ -55,7 +55,7 @@ def client(server: Loopback, cache: Path | None = None, **settings: Any) -> Chat
 def failing(server: Loopback, **settings: Any) -> WriterError:
     with client(server, **settings) as chat, pytest.raises(WriterError) as caught:
         chat.ask("plan", ASK, schema=SCHEMA)
-    assert f"writer stage 'plan', {server.url}: " in str(caught.value)
+    assert f"step of synthesis 'plan', {server.url}: " in str(caught.value)
     return caught.value
 
 

@@ -24,6 +24,7 @@ from rods.errors import ConfigError, Interrupted, RodsError, StoreError, Synthes
 from rods.evaluation.check import without_broken
 from rods.infra.claims import claimed
 from rods.infra.files import disk
+from rods.infra.text import counted as plural
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
+READ = "env.", "evaluation.files="  # settings that a command needs to read them
 
 
 def synth(
@@ -111,8 +113,12 @@ def synth(
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
-    own = [word for word in context.args if word.startswith("--env.")]
-    _tell(target, what, len(made), counted, own + ["--recipe", recipe] * (recipe != "rods"))
+    named = [f"--{text}" for text in common.overrides(context.args) if text.startswith(READ)]
+    named += ["--recipe", recipe] * (recipe != "rods")
+    if what == VARIANTS:
+        named += ["--tasks", str(tasks)] * (tasks is not None)
+        named += ["--profile", profile] * (profile != SMALL)
+    _tell(target, what, len(made), counted, named if form == "jsonl" else None)
 
 
 def _chosen(given: Sequence[Task], categories: str, order: int | None) -> Sequence[Task]:
@@ -181,14 +187,18 @@ def _require_writer(config: RunConfig, *, from_scratch: bool) -> None:
         split_address(config.synthesis.section(LlmWriterSettings).url)
 
 
-def _tell(target: Path, what: str, made: int, counted: Statistics, own: Sequence[str]) -> None:
-    """Print the results; `own` are the options that name the environment."""
+def _tell(
+    target: Path, what: str, made: int, counted: Statistics, named: Sequence[str] | None
+) -> None:
+    """Print the results; `named` are the options of a command that reads them, if one can."""
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
-    look = f"rods view --tasks {' '.join(map(quoted, [target, *own]))}"
-    hint = f". Accept, edit or reject them: {look}" * (what == SEEDS)
-    common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}{hint}")
+    common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}")
+    if named is not None:
+        words = " ".join(map(quoted, [target, *named]))
+        review = f"Accept, edit or reject them: rods view --tasks {words}"
+        common.say(review if what == SEEDS else f"Read them: rods inspect {words}")
 
 
 def queue_of(target: Path) -> Path:
@@ -335,9 +345,12 @@ def _make(
     tried = collection.tried if made or not keep else []  # one from nothing has no ancestors
     barren = [task for task in tried if task.id not in made]
     if keep and (barren or len(collection.accepted) < number):
-        how = f"{len(collection.accepted)} of {number} tasks in {counted.tried} candidates"
-        none = f"; {len(barren)} of {len(tried)} seed tasks have none: "
-        common.say(how + (none + ", ".join(map(name_of, barren))) * bool(barren))
+        kept = len(collection.accepted)
+        common.say(f"{kept} of {number} {what} from {plural(counted.tried, 'candidate')}.")
+        if barren:
+            verb = "has" if len(barren) == 1 else "have"
+            names = ", ".join(map(name_of, barren))
+            common.say(f"{len(barren)} of {len(tried)} seed tasks {verb} no variant: {names}")
     say_reasons(barren, rejected, target)
     if not keep:
         why = "see the table"

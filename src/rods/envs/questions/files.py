@@ -12,16 +12,20 @@ Owns which forms of a row there are and what is question and answer in each. Nev
 
 Files are JSON, JSON lines or Parquet (which needs the extra `train`). Keys are read without regard
 to case. System messages and the fixed instruction around DAPO's questions are removed, because the
-dialect brings its own; other wrappers are kept. A question that stands in the file several times
-with one answer is one task; its text names its scenario, so it stands on one side of the split.
+dialect brings its own; other wrappers are kept. A warning names what is left out. A question that
+stands in the file several times with one answer is one task; its text names its scenario, so it
+stands on one side of the split.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -29,7 +33,7 @@ from typing import Any, NamedTuple
 
 from rods.errors import TaskError
 from rods.infra.rows import file_rows, listed, opened
-from rods.infra.text import require_whole
+from rods.infra.text import counted, require_whole
 from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
@@ -41,6 +45,8 @@ COLUMNS = frozenset(
     )
 )  # fmt: skip
 """What is read of a Parquet file."""
+_ASKED = ("prompt", "question", "problem", "0")
+_note = functools.cache(logging.getLogger(__name__).warning)  # files are read more than once
 
 _DAPO = re.compile(
     r"\A\s*Solve the following math problem step by step\. The last line of your response should "
@@ -77,14 +83,23 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
     tasks: dict[QuestionRow, Task] = {}
+    left = Counter[str]()
     for number, value in file_rows(path, "questions", TaskError, COLUMNS):
         where = f"{path}, row {number}"
         if number == 1 and carried(value, where):
             return list(read_tasks(path))
         row = read_row(value, where)
         require_whole(row, where, TaskError)  # a text may hold JSON again
+        left.update(_roles_left_out(value))
         if row not in tasks:
             tasks[row] = _task(row, env, f"{path.stem}-{number}")
+    if left:
+        what = " and ".join(f"{role} ({counted(n, 'row')})" for role, n in sorted(left.items()))
+        _note(
+            f"{path}: messages of these roles were left out: {what}. A question has the user's "
+            "messages only, and the dialect writes its own system message. Put what the model must "
+            "know into the user's message."
+        )
     return list(tasks.values())
 
 
@@ -163,6 +178,19 @@ def _question(messages: object) -> str:
                 raise TypeError(f"message {number} says {_kind(text)}, expected a text")
             mine.append(text)
     return "\n".join(mine)
+
+
+def _roles_left_out(value: Any) -> set[str]:
+    """Roles of a row's messages, beside the user's, that say something which no task gets."""
+    row = {"prompt": value} if isinstance(value, list) else value
+    roles = set[str]()
+    for asked in (item for key, item in row.items() if str(key).lower() in _ASKED):
+        found = _conversation(asked) if isinstance(asked, str) else asked
+        for entry in listed(found, "messages", object) if found else ():
+            message = opened(entry, "a message")
+            said = message.get("content") or message.get("value")
+            roles |= {str(message.get("role", message.get("from", "user")))} if said else set()
+    return roles - {"user", "human"}
 
 
 def _conversation(text: str) -> list[Any] | None:

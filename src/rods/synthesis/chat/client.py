@@ -281,7 +281,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                 with contextlib.suppress(openai.APIError, WriterError):
                     advice = f"The server has {', '.join(self._models())}: synthesis.llm.model."
             text = f"{what}. {advice}"
-        text = f"writer stage {stage!r}, {self._url}: {text}"
+        text = f"step of synthesis {stage!r}, {self._url}: {text}"
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return WriterError(text, fatal, down)

@@ -217,7 +217,7 @@ def arguments_can_be_found(case: Case) -> str | None:
 def profile_is_near(case: Case) -> str | None:
     """The complexity profile is near the seed's."""
     far = distance(case.seed.profile, case.variant.profile)
-    return f"profile distance {far:.3f} over {MAX_DISTANCE}" if far > MAX_DISTANCE else None
+    return f"structural distance {far:.3f}, at most {MAX_DISTANCE}" if far > MAX_DISTANCE else None
 
 
 DOCUMENTED = 1

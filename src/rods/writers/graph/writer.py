@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rods.env import Environment
 from rods.errors import TaskError
@@ -48,6 +49,7 @@ class GraphWriter(Writer, Groundwork):
     """Proposes variants with new calls, from a pool of tasks that are all of the training split."""
 
     name = "graph"
+    promises: Mapping[str, Gate] = MappingProxyType({"templates": templates_say_all})
 
     def __init__(self, pool: Sequence[Task], environment: Environment, *, roam: bool = False):
         """`pool`: tasks that may give words, texts, edges of the graph: originals of training.
@@ -83,10 +85,6 @@ class GraphWriter(Writer, Groundwork):
         base, planned = made
         draft = dataclasses.replace(base, turns=assemble(planned, self.word(planned, rng)))
         return signed(draft, seed, base.provenance, RECIPE, number)
-
-    def gates(self, variant: Task) -> Mapping[str, Gate]:
-        """Templates explain every message to its last word."""
-        return {"templates": templates_say_all}
 
     def unusable(self, stages: Sequence[Task]) -> Mapping[str, str]:
         """Why no call of a tool can be worded plainly in any of these worlds, for each tool."""

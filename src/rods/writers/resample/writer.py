@@ -10,6 +10,7 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import cast
 
 from rods.abilities import InitialState, state_access
@@ -67,6 +68,7 @@ class ResampleWriter(Writer):
     """Proposes variants of seeds from a pool of tasks, all of the training split."""
 
     name = "resample"
+    promises: Mapping[str, Gate] = MappingProxyType({"retold": retells})
 
     def __init__(
         self,
@@ -109,10 +111,6 @@ class ResampleWriter(Writer):
                 provenance = descent(seed, recipe, number, plan.donors)
                 return dataclasses.replace(draft, provenance=provenance)
         return dataclasses.replace(draft, recipe=recipe)
-
-    def gates(self, variant: Task) -> Mapping[str, Gate]:
-        """Every message is a human turn's, word for word, with other values."""
-        return {"retold": retells}
 
     def _plan(self, seed: Task, rng: random.Random) -> ResamplePlan:
         """The seed, or a recombination of it that is near enough to it and can be executed."""
