@@ -496,5 +496,5 @@ def test_a_pipeline_has_more_in_flight() -> None:
 def test_a_stage_that_a_profile_does_not_have_is_named_with_those_that_it_has(
     profile: str, known: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"stages.7.*: this profile has {known}"):
+    with pytest.raises(ConfigError, match=f"stages.7.*: this run has {known}"):
         load_config("rods", profile, ["stages.7.reward=accuracy"])

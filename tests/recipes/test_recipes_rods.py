@@ -97,7 +97,10 @@ def test_the_others_are_not_refused_by_their_settings() -> None:
     [
         ("stages=[{name='all', epochs=2}]", "no stage has expand = true"),
         ("rollout.k=1", "rollout.k = 1"),
-        ("synthesis.writer=llm", "synthesis.llm.url is '', expected the base URL of"),
+        (
+            "synthesis.writer=llm",
+            "the writer llm needs the address of a chat server (synthesis.llm.url)",
+        ),
     ],
 )
 def test_settings_with_which_nothing_would_grow_are_refused(override: str, said: str) -> None:

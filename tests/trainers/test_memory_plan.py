@@ -226,12 +226,15 @@ def test_large_models_get_vllm_where_it_is(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setenv("PATH", str(tmp_path))
     name, said = chosen(lora)
-    assert name == "hf" and "4.0 billion parameters" in said and "not installed" in said
+    assert name == "hf" and "4.0 billion parameters" in said
+    assert "there is no command 'vllm' here" in said and "adapters" not in said
     program = tmp_path / "vllm"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     name, said = chosen(lora)
     assert name == "vllm" and "vLLM samples" in said
+    name, said = chosen(paper("model.lora_rank=0"))
+    assert name == "hf" and "LoRA adapters alone" in said and "no command" not in said
     assert chosen(lora, 900_000_000) == chosen(lora, gpu=False) == ("hf", "")
     assert chosen(paper("engine.name=hf", "model.lora_rank=32")) == ("hf", "")
 

@@ -78,10 +78,13 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
     if config.model.lora_rank and shutil.which(config.engine.vllm.command):
         why = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
         return with_name(config, "vllm"), why
+    command = config.engine.vllm.command
+    lacks = "model.lora_rank = 0 trains all weights and vLLM takes LoRA adapters alone"
+    if config.model.lora_rank:
+        lacks = f"there is no command {command!r} here (engine.vllm.command)"
     return with_name(config, "hf"), (
-        f"the model has {size}, for which vLLM is meant, but it is not installed here or gets no "
-        "LoRA adapters: the engine in this process samples instead (engine.name, "
-        "engine.vllm.command, model.lora_rank; docs/guides/engines.md)"
+        f"the model has {size}, for which vLLM is meant, but {lacks}: the engine in this process "
+        "samples instead (engine.name; docs/guides/engines.md)"
     )
 
 

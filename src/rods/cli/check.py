@@ -129,7 +129,8 @@ def _shown(report: CheckReport, lines: Mapping[str, int], every: bool) -> Iterat
         yield table
     counts = ", ".join(f"{name} {count}" for name, count in report.counts().items())
     held = f"{counted(report.tasks, 'task')}, {counted(report.calls // 2, 'call')}"
-    yield f"{held}, replayed twice in {report.seconds:.1f} s: {counts}."
+    found = counts if report.rows else "no fault"
+    yield f"{held}, replayed twice in {report.seconds:.1f} s: {found}."
     if not every and report.counts()["ambiguous"]:
         yield "An agent may have to guess in the ambiguous ones; --every lists them."
 

@@ -236,7 +236,8 @@ def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]
         for call, result in zip(turn.ground_truth, found.results, strict=True):
             if result.failed:
                 yield TaskFault.UNREACHABLE, index, f"{call} failed: {result.content[:200]}"
-        if not (found.verdict.solved and found.verdict.official):
+        failed = any(result.failed for result in found.results)  # has its own row
+        if not (failed or (found.verdict.solved and found.verdict.official)):
             why = "a call failed" if not found.verdict.executed else "its state or answer differs"
             what = f"the ground truth ran but is not judged solved ({why})"
             yield TaskFault.UNREACHABLE, index, what

@@ -142,7 +142,7 @@ def _enter(place: object, part: str, text: str) -> Any:
         if not part.isdigit() or int(part) >= len(rows):
             several = f"{len(rows)} stages, stages.0 to stages.{len(rows) - 1}"
             known = several if len(rows) > 1 else "one stage, stages.0"
-            raise ConfigError(f"override {text!r}: this profile has {known}.")
+            raise ConfigError(f"override {text!r}: this run has {known}.")
         return rows[int(part)]
     if not isinstance(place, dict):
         raise ConfigError(f"override {text!r}: {part} stands inside a value that is not a table.")

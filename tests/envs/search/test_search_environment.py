@@ -271,7 +271,7 @@ def test_the_files_of_the_page_pass_the_check(
     monkeypatch.chdir(tmp_path)
     assert rods(*command.split(), monkeypatch=monkeypatch) == 0
     assert "2 tasks, 0 calls" in (shown := " ".join(capsys.readouterr().out.split()))
-    assert "unreachable 0, unstable 0" in shown
+    assert " s: no fault." in shown
 
 
 # -- the inline dialect --------------------------------------------------------------------------

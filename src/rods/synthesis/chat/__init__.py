@@ -65,6 +65,11 @@ def split_address(url: str) -> tuple[str, str]:
     except ValueError:  # the port is not a number
         parts, usable = urlsplit(""), False
     pair, _, host = parts.netloc.rpartition("@")
+    if not url.strip():
+        raise ConfigError(
+            "the writer llm needs the address of a chat server (synthesis.llm.url): --writer-url "
+            "http://localhost:8000/v1."
+        )
     if not usable:
         raise ConfigError(
             f"synthesis.llm.url is {url.rpartition('@')[2]!r}, expected the base URL of an "
