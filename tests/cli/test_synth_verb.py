@@ -99,7 +99,7 @@ def test_synth_without_a_server_makes_nothing(
     where = ["--tasks", SEED_FILE, "--n", "5", "--out", "v.jsonl", *SMALL]
     assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "rods: synthesis.llm.url" in said
+    assert said.count("\n") == 1 and "synthesis.llm.url" in said
     assert sorted(folder.iterdir()) == before
 
 

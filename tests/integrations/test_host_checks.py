@@ -97,7 +97,10 @@ def begun(config: RunConfig, folder: str, start: Any = None) -> Any:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--updates", "0", "--train.schedule", "cosine"], "updates = 0: WHO needs a number of up"),
+        (
+            ["--updates", "0", "--train.schedule", "cosine"],
+            "(updates = 0), and WHO needs one. Set up",
+        ),
         (["--updates", "-1"], "updates must be greater than or equal to 0; got -1"),
     ],
 )

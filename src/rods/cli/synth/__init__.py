@@ -196,9 +196,9 @@ def _tell(
     common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
     common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}")
     if named is not None:
-        words = " ".join(map(quoted, [target, *named]))
-        review = f"Accept, edit or reject them: rods view --tasks {words}"
-        common.say(review if what == SEEDS else f"Read them: rods inspect {words}")
+        verb = "Accept, edit or reject them: rods view --tasks"
+        verb = verb if what == SEEDS else "Read them: rods inspect"
+        common.say(f"{verb} {' '.join(map(quoted, [target, *named]))}")
 
 
 def queue_of(target: Path) -> Path:

@@ -186,6 +186,8 @@ def _roles_left_out(value: Any) -> set[str]:
     roles = set[str]()
     for asked in (item for key, item in row.items() if str(key).lower() in _ASKED):
         found = _conversation(asked) if isinstance(asked, str) else asked
+        if isinstance(found, dict) and isinstance(found.get("from", found.get("role")), str):
+            found = [found]  # a column for each message
         for entry in listed(found, "messages", object) if found else ():
             message = opened(entry, "a message")
             said = message.get("content") or message.get("value")
