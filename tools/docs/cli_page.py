@@ -34,7 +34,10 @@ def page() -> str:
 def _verb(name: str, verb: Any) -> str:
     context = verb.make_context(f"rods {name}", [], resilient_parsing=True)
     records = [p.get_help_record(context) for p in verb.get_params(context)]
-    rows = [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in filter(None, records)]
+    rows = [
+        f"| `{_cell(names)}` | {_cell(text).replace('] [', '; ')} |"  # else it reads as a link
+        for names, text in filter(None, records)
+    ]
     usage = " ".join(["rods", name, *verb.collect_usage_pieces(context)])
     settings = " [--section.key VALUE]" * context.ignore_unknown_options
     table = "\n".join(["| option | meaning |", "|---|---|", *rows])

@@ -139,13 +139,14 @@ def _choices() -> list[tuple[str, str]]:
     return [(key.replace("stages.N", "stages.0"), value) for key, value in found]
 
 
-def _typed(ctx: Any) -> dict[str, str]:
+def _typed(ctx: typer.Context) -> dict[str, str]:
     """Return the options, settings and values that a command takes, each as it is typed.
 
     The program itself has those of `rods train`; `rods settings` takes no values.
     """
-    root = isinstance(ctx.command, _Program)
-    verb = ctx.command.commands["train"] if root else ctx.command
+    verb: Any = ctx.command
+    if root := isinstance(verb, _Program):
+        verb = verb.commands["train"]
     named = chain(*((*option.opts, *option.secondary_opts) for option in verb.params))
     own = {name[2:] for name in named if name.startswith("--")}
     read = common.READS.get(verb.name, SETTINGS) if verb.context_settings != HELP else ()
@@ -164,7 +165,7 @@ def _typed(ctx: Any) -> dict[str, str]:
 
 
 @contextmanager
-def _hinting(ctx: Any) -> Generator[None]:
+def _hinting(ctx: typer.Context) -> Generator[None]:
     """Let hints name what this command takes, and put usage errors into the words of RODS."""
     token = ELSEWHERE.set(partial(_typed, ctx))
     try:
@@ -177,7 +178,7 @@ def _hinting(ctx: Any) -> Generator[None]:
         ELSEWHERE.reset(token)
 
 
-def _in_our_words(ctx: Any, error: Any) -> str:
+def _in_our_words(ctx: typer.Context, error: Any) -> str:
     """Return what is wrong with a command line, and what to type."""
     option, kind = getattr(error, "param", None), type(error).__name__
     if isinstance(error.__cause__, ValidationError) and option is not None:
@@ -195,17 +196,17 @@ def _in_our_words(ctx: Any, error: Any) -> str:
     return f"{what}. Expected: `{' '.join([ctx.command_path, *line])}`."
 
 
-def _as_typed(param: Any, ctx: Any) -> str:
+def _as_typed(param: Any, ctx: typer.Context) -> str:
     if param.param_type_name == "option":
         return param.opts[-1] + f" {param.display_type(ctx)}" * (not param.is_flag)
     name = param.metavar or param.name.upper()
     return name if param.required else f"[{name}]"
 
 
-def _no_option(ctx: Any, name: str, value: str = "") -> str:
+def _no_option(ctx: typer.Context, name: str, value: str = "") -> str:
     """Return the sentence about an unknown option, with the nearest option, setting or value."""
     settings, own = ctx.ignore_unknown_options, ctx.command.params
-    read = common.READS.get(ctx.command.name, SETTINGS) if settings else ()
+    read = common.READS.get(ctx.command.name or "", SETTINGS) if settings else ()
     known = {key: f"--{key}" for key in keys() if within(key, read)}
     known |= {opt[2:]: opt for p in own for opt in p.opts if opt.startswith("--")}
     hint = nearest_setting(name, "" if value.startswith("-") else value, known)
