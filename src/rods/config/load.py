@@ -67,7 +67,7 @@ def load_config(
     if profile:
         if profile not in profiles:
             known = list(dict.fromkeys([*profiles, FULL]))
-            hint = nearest(profile, known)
+            hint = nearest(profile, known, anywhere=profile in recipe_names())
             names = ", ".join(known)
             raise ConfigError(f"{where}: there is no profile {profile!r}.{hint} Known: {names}.")
         layers.append(set(flat(profiles[profile])))
