@@ -30,6 +30,8 @@ def picture(run: Path, update: int) -> str:
             break
         now[0] += _seconds(record)
         display.record(record)
+    size = manifest["config"]["rollout"]
+    display.rollout(0, size["tasks_per_step"] * size["k"])  # the next update begins
     console = Console(record=True, force_terminal=True, width=88, file=io.StringIO())
     console.print(display._draw())  # pyright: ignore[reportPrivateUsage]
     svg = console.export_svg(title=manifest["command"])
