@@ -61,6 +61,7 @@ USAGE = (
 )  # fmt: skip
 """Lines that cannot be meant, and what is stated of them."""
 HINTS = [(line, f" Did you mean '{meant}'?") for line, meant in MEANT]
+HINTS.append(("train --name x", "'--engine.name' or '--env.name' or '--model.name' or "))
 
 
 @pytest.mark.slow

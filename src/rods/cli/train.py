@@ -133,7 +133,8 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     run = run_training(config, folder, resume, start, drift=drift)
     found = load_run(run.path)
     common.print_results(results_of(found), summary(run.path))
-    common.say(f"{time.monotonic() - started:.0f} s. Report: {run.path / 'report.html'}")
+    took = f"{time.monotonic() - started:.0f} s, {found.seconds or 0:.0f} s without loading"
+    common.say(f"{took}. Report: {run.path / 'report.html'}")
     after = "" if installed("nicegui") else f" (after {install_line('view')})"
     steps = [f"rods view {quoted(run.path)}{after}"]
     steps += [f"{command}  # {what}" for what, command in uses(found)]

@@ -62,6 +62,9 @@ def nearest(name: str, known: Collection[str], anywhere: bool = False) -> str:
         return f" {last} is {options}."
     if (meant := SYNONYMS.get(last.lower().replace("-", "_"), "")) in typed:
         return f" Did you mean {typed[meant]!r}?"
+    same = [typed[other] for other in own if "." in other and other.rpartition(".")[2] == name]
+    if 1 < len(same) <= 4:  # as `name`, which several sections have
+        return f" Did you mean {' or '.join(map(repr, same))}?"
     alike = {other: _likeness(name, other) for other in typed if name}
     near = max(own, key=lambda other: alike.get(other, 0), default="")
     best = max(typed, key=lambda other: alike.get(other, 0), default="")
@@ -141,7 +144,7 @@ def _enter(place: object, part: str, text: str) -> Any:
         rows: list[Any] = place
         if not part.isdigit() or int(part) >= len(rows):
             several = f"{len(rows)} stages, stages.0 to stages.{len(rows) - 1}"
-            known = several if len(rows) > 1 else "one stage, stages.0"
+            known = several if len(rows) > 1 else "one stage, stages.0 (of its profile or --stages)"
             raise ConfigError(f"override {text!r}: this run has {known}.")
         return rows[int(part)]
     if not isinstance(place, dict):

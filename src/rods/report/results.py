@@ -95,7 +95,7 @@ def _table(
     shown = [[cell(row.cells[metric]) for metric in metrics] for row in measured]
     if any("(" in text.plain for cells in shown for text in cells):
         notes.insert(1, "(a to b): the 95 % interval, cut off at the least or largest value.")
-    table = plain_table(title, " ".join(notes), Column("", no_wrap=True), *columns)
+    table = plain_table(title, " ".join(notes), Column("held out", no_wrap=True), *columns)
     for row, cells in zip(measured, shown, strict=True):
         if not row.part.by:
             table.add_section()

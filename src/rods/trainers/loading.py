@@ -236,7 +236,11 @@ def require_found(name: str) -> None:
         except OSError as error:
             why = getattr(error, "reason", error)
             fault = f" As a name at Hugging Face, it cannot be fetched: {why}."
-    made = "" if fault and "/" in name else f" yet. Run `rods sft DATA --out {quoted(name)}` first"
+    made = (
+        ""
+        if fault and "/" in name
+        else f" yet. Is the name right? Or run `rods sft DATA --out {quoted(name)}` first"
+    )
     raise PolicyError(
         f"model {name!r}: there is no folder {name}, neither a model nor a run{made}."
         f"{nearest(name, (*BUNDLED, *PACKAGED))}{fault} Give a folder or a Hugging Face name."
