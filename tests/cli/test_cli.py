@@ -261,7 +261,10 @@ PPO = (
             ["train", "--resmue", "x"],
             "there is no setting or option --resmue. Did you mean '--resume'?",
         ),
-        (["train", "--variants", "4"], "--variants. Did you mean '--evaluation.variants'?"),
+        (
+            ["train", "--variants", "4"],
+            "Did you mean '--evaluation.variants' or '--static.variants'?",
+        ),
         (["verl", "--profil", "x", "a=b"], "there is no setting or option --profil. Did you mean"),
         (["check", "--evry"], "Did you mean '--every'?"),
         *(
@@ -396,7 +399,7 @@ def test_a_model_that_no_hub_gives_is_also_named_as_a_missing_folder(
     words = str(error.value)
     first, _, then = words.partition(" As a name at Hugging Face, it cannot be fetched: ")
     assert "there is no folder cold, neither a model nor a run yet." in first
-    assert first.endswith("Run `rods sft DATA --out cold` first.")
+    assert first.endswith("Is the name right? Or run `rods sft DATA --out cold` first.")
     assert then.startswith("no route to host."), "without the name of Python's error"
 
 
