@@ -113,12 +113,20 @@ def synth(
         made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
-    named = [f"--{text}" for text in common.overrides(context.args) if text.startswith(READ)]
+    named = None if form != "jsonl" else _reading(context.args, what, recipe, profile, tasks)
+    _tell(target, what, len(made), counted, named)
+
+
+def _reading(
+    args: Sequence[str], what: str, recipe: str, profile: str, tasks: Path | None
+) -> list[str]:
+    """Return the options with which another command reads what was written."""
+    named = [f"--{text}" for text in common.overrides(args) if text.startswith(READ)]
     named += ["--recipe", recipe] * (recipe != "rods")
     if what == VARIANTS:
         named += ["--tasks", str(tasks)] * (tasks is not None)
         named += ["--profile", profile] * (profile != SMALL)
-    _tell(target, what, len(made), counted, named if form == "jsonl" else None)
+    return named
 
 
 def _chosen(given: Sequence[Task], categories: str, order: int | None) -> Sequence[Task]:
