@@ -25,6 +25,7 @@ from loop_cases import (
     start,
     task_of,
 )
+from rods.assemble import stage_updates, total_steps
 from rods.components import Components
 from rods.curriculum.online import OnlineCurriculum
 from rods.env import World
@@ -36,6 +37,8 @@ from rods.task import Task
 from rods.trajectory_codec import read_parquet
 from rods.types import Json
 from verbs import rods
+
+STAGES = [{"name": "plain", "epochs": 1}, {"name": "grow", "epochs": 4}]
 
 
 class Whole(NamedTuple):
@@ -66,6 +69,32 @@ def test_the_loop_closes(whole: Whole) -> None:
     drawn = {j["task_id"] for s in steps for j in s["judgements"] if j["origin"] == "variant"}
     assert drawn, "variants are trained on"
     assert RunDirectory.open(whole.path).manifest["finished"]
+
+
+@pytest.mark.parametrize(
+    ("size", "slices", "lengths"),
+    [
+        (3, [0, 0], [3, 11]),  # 8 tasks: the last update of an epoch takes tasks of the next one
+        (5, [0, 3], [2, 3]),
+        (5, [6, 7], [2, 5]),
+        (8, [3, 2], [1, 4]),  # an update takes one small epoch, not two
+        (4, [6, 1], [2, 3]),
+    ],
+)
+def test_a_fixed_pool_makes_as_many_updates_as_the_dry_run_states(
+    size: int, slices: list[int], lengths: list[int], tmp_path: Path
+) -> None:
+    plain, grow = ({**s, "slice": n} for s, n in zip(STAGES, slices, strict=True))
+    config = settings(
+        curriculum="static",
+        stages=[plain, grow],
+        rollout={"k": 2, "tasks_per_step": size},
+        evaluation={"every": 0},
+    )
+    made = parts("static")
+    train(made, start(tmp_path / "run", config), Screen())
+    assert stage_updates(config, made.originals) == lengths
+    assert made.trainer.step == sum(lengths) == total_steps(config, made.originals)
 
 
 def test_the_policy_follows_the_trainer(whole: Whole) -> None:

@@ -191,15 +191,25 @@ def total_steps(config: RunConfig, originals: Sequence[Task], hosted: bool = Fal
 def stage_updates(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> list[int]:
     """Updates of each stage, if the pool stays as it is.
 
-    `hosted`: inside another trainer, whose batches the next epoch or stage fills; an update of two
-    stages is counted in the first.
+    The next epoch or stage fills an update; one of two stages is counted in the first. `hosted`:
+    inside another trainer, which fills an update from as many small epochs as it needs.
     """
     pools, size = pool_sizes(config, originals), config.rollout.tasks_per_step
     if hosted:
         draws = (s.epochs * n for s, n in zip(config.stages, pools, strict=True))
         ends = [0, *(math.ceil(drawn / size) for drawn in accumulate(draws))]
         return [end - begin for begin, end in pairwise(ends)]
-    return [s.epochs * math.ceil(n / size) for s, n in zip(config.stages, pools, strict=True)]
+    counts, left = list[int](), 0  # `left`: draws of the epoch before, fewer than an update needs
+    for stage, n in zip(config.stages, pools, strict=True):
+        counts.append(0)
+        if left:
+            counts[-2:] = [counts[-2] + 1, -1]
+        for _ in range(stage.epochs):
+            whole, rest = divmod(left + n, size)
+            counts[-1] += max(whole, 1)
+            left = rest if whole else 0
+    counts[-1] += left > 0
+    return counts
 
 
 def pool_sizes(config: RunConfig, originals: Sequence[Task]) -> list[int]:
