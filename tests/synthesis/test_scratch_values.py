@@ -123,6 +123,43 @@ class Cellar:
         return {"sold": sold}
 
 
+class Taxis:
+    """Rides and drivers, one of whom is on shift."""
+
+    def __init__(self) -> None:
+        self.rides: dict[str, Any] = {f"R-{n}": {"from": f"Gate {n}"} for n in (1, 2, 3, 4)}
+        self.drivers = {"Noor": {"on": False}, "Paul": {"on": True}, "Mika": {"on": False}}
+
+    def on_shift(self) -> list[str]:
+        """List the drivers on shift."""
+        return [name for name, driver in self.drivers.items() if driver["on"]]
+
+    def rides_open(self) -> list[str]:
+        """List the open rides."""
+        return list(self.rides)
+
+    def give(self, ride_id: str, driver: str) -> dict[str, Any]:
+        """Give a ride to a driver.
+
+        Args:
+            ride_id: The ride.
+            driver: Name of the driver.
+        """
+        if not self.drivers[driver]["on"]:
+            raise ValueError(f"{driver} is off shift")
+        self.rides[ride_id]["driver"] = driver
+        return {"given": ride_id}
+
+    def look_up(self, ride_id: str) -> dict[str, Any]:
+        """Look up a ride."""
+        return {"from": self.rides[ride_id]["from"]}
+
+    def delay(self, ride_id: str) -> dict[str, Any]:
+        """Delay a ride."""
+        self.rides[ride_id]["late"] = True
+        return {"delayed": ride_id}
+
+
 @pytest.fixture(scope="module")
 def calls() -> Sequence[ToolCall]:
     cellar = ToolClasses("cellar", [Cellar])
@@ -217,3 +254,25 @@ def test_what_ends_ends_after_it_begins_on_the_same_day(before: str) -> None:
             assert (end is None) is (before >= "23:45"), "no later quarter of an hour is left"
     assert later("09:00", "08:00", random.Random(0)) == "09:00"
     assert later("2026-01-01", "2026-01-01", random.Random(0)) > "2026-01-01"
+
+
+def test_an_honest_agent_can_do_nothing_until_a_gap_is_closed() -> None:
+    """What is withheld is the only call of its turn, and what is left open is shown nowhere."""
+    taxis = ToolClasses("taxis", [Taxis])
+    stages = stages_of(taxis)
+    writer = GraphWriter(stages, taxis)
+    made = (writer.propose(stages[0], random.Random(number)) for number in range(120))
+    gaps = [
+        (bool(task.turns[at].withheld), task.turns[at].user, task.turns[at + 1].ground_truth)
+        for task in made
+        if isinstance(task, Task)
+        for at, turn in enumerate(task.turns)
+        if not turn.ground_truth
+    ]
+    for withheld, message, then in gaps:
+        assert len(then) == 1, (message, then)
+        if withheld:
+            assert then[0].name in ("give", "delay"), "what is looked up may be known otherwise"
+        else:
+            assert then[0].name != "give" or "Paul" in message, "only Paul is on shift"
+    assert {withheld for withheld, *_ in gaps} == {True, False}

@@ -16,7 +16,7 @@ from rods.split import split
 from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import TraceStep, leaves
-from rods.synthesis.structure.words import alike_words
+from rods.synthesis.structure.words import alike_words, article
 from rods.task import MISS_PARAM, Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 from rods.writers.graph.api_graph import ApiGraph
@@ -161,6 +161,11 @@ def test_exchanged_words_make_sense_and_keep_their_article() -> None:
     assert "password" not in alike_words()
     for word in ("problem", "itinerary", "zebra"):
         assert all((o[0] in "aeiou") == (word[0] in "aeiou") for o in alike_words().get(word, ()))
+
+
+def test_articles_follow_the_sound() -> None:
+    words = "unit", "user", "one-way trip", "European plug", "hour", "umbrella", "item", "Uncle"
+    assert [article(word) for word in words] == ["a", "a", "a", "a", "an", "an", "an", "an"]
 
 
 def test_what_never_came_next_is_seldom_planned() -> None:

@@ -19,6 +19,7 @@ from rods.types import ToolSpec, Value
 
 SLOT = re.compile(r"\{(\w+)\}")
 """A place in a template that takes a value."""
+_VOWEL = re.compile(r"(?i)(?!uni|us[aeiu]|uti|eu|onc?e\b)[aeiou]|hour|hono|heir")
 _ARTICLES = frozenset(["the", "a", "an", "its", "it", "their", "them", "all", "any", "one"])
 _ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref|no|nr)$")
 
@@ -136,7 +137,9 @@ def alike_words() -> Mapping[str, tuple[str, ...]]:
     listed = word_lists().alike
     plurals = ([_plural(word) for word in group if not word.endswith("s")] for group in listed)
     groups = [*listed, *plurals]
-    return {w: tuple(o for o in g if o != w and _vowel(o) == _vowel(w)) for g in groups for w in g}
+    return {
+        w: tuple(o for o in g if o != w and article(o) == article(w)) for g in groups for w in g
+    }
 
 
 def _plural(word: str) -> str:
@@ -145,5 +148,6 @@ def _plural(word: str) -> str:
     return word + ("es" if word.endswith(("ch", "sh", "x")) else "s")
 
 
-def _vowel(word: str) -> bool:
-    return word[0] in "aeiou"
+def article(word: str) -> str:
+    """Return `a` or `an`, as a noun phrase sounds: a unit, an hour."""
+    return "an" if _VOWEL.match(word) else "a"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import cast
 
+from rods.env import called
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -209,14 +210,46 @@ class ScratchWalk(Walk):
         """The turns, one of them with a gap where one was drawn and is possible."""
         category = self._rng.choices(list(GAPS), list(GAPS.values()))[0]
         for place in self._rng.sample(range(len(turns)), len(turns) if category != BASE else 0):
-            turn, before = turns[place], turns[:place]
-            made = (
-                missing_function(turn, before, self._rng)
-                if category == MISS_FUNC
-                else missing_value(
-                    turn, before, self._may_blur, self._planner.domains.parameter, self._rng
-                )
-            )
+            made = self._missing(category, turns[place], turns[:place])
             if isinstance(made, PlannedTurn):
-                return [*before, made, *turns[place + 1 :]]
+                return [*turns[:place], made, *turns[place + 1 :]]
         return turns
+
+    def _missing(
+        self, category: str, turn: PlannedTurn, before: Sequence[PlannedTurn]
+    ) -> PlannedTurn | Rejection:
+        """The turn with a gap, if an honest agent can do nothing until it is closed."""
+        if len(turn.requests) > 1:
+            return Rejection("augment", ErrorClass.NO_PATTERN, "the agent could do a part of it")
+        if category == MISS_FUNC:
+            acts = [step.call for step, _ in self._acts]
+            if any(request.call not in acts for request in turn.requests):
+                what = "another tool may show the same"
+                return Rejection("augment", ErrorClass.NO_PATTERN, what)
+            return missing_function(turn, before, self._rng)
+        kind_of = self._planner.domains.parameter
+        made = missing_value(turn, before, self._may_blur, kind_of, self._rng)
+        if isinstance(made, PlannedTurn) and self._shown_alone(made, before):
+            return Rejection("augment", ErrorClass.NO_PATTERN, "the agent could find the value")
+        return made
+
+    def _shown_alone(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
+        """Whether a tool that needs nothing shows the open value and no other of its kind."""
+        assert turn.left_open is not None
+        index, name = turn.left_open
+        call, domains = turn.requests[index].call, self._planner.domains
+        earlier = [r.call for t in before for r in t.requests]
+        earlier += [r.call for r in turn.requests[:index]]
+        for tool in (n for n, spec in self._base.specs.items() if not spec.required):
+            with stage_world(self._planner.environment, self._base.task) as world:
+                for other in earlier:
+                    called(world, other)
+                live = Live(cast("Readable", world).public_state())
+                live.look(domains)
+                kind, owner = domains.parameter(call.name, name), self._owner(call)
+                shown = called(world, ToolCall(tool, {})).content
+            alike = {str(value) for value in live.existing(kind, name, owner)}
+            value = str(call.arguments[name])
+            if value in shown and not any(other in shown for other in alike - {value}):
+                return True
+        return False

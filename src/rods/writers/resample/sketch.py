@@ -18,6 +18,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import DateMention, find_dates, iso
 from rods.synthesis.structure.sources import NUMBER, numbers_taken
 from rods.synthesis.structure.trace import Scalar, flattened
+from rods.synthesis.structure.words import article
 from rods.task import Task, Turn
 from rods.types import Json
 from rods.writers.resample import entities
@@ -313,7 +314,7 @@ def _with_article(before: str, noun: str) -> str:
     """A text whose last word, where it is an article, fits the noun that follows."""
     if not re.search(r"(?<!\w)an? $", before) or not noun[:1].isalpha():
         return before
-    return re.sub(r"an? $", "an " if noun[0].lower() in "aeiou" else "a ", before)
+    return re.sub(r"an? $", article(noun) + " ", before)
 
 
 def _opening(new: str, model: str) -> str:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import pairwise, product
 from typing import Any, TypeAlias
 
-from rods.synthesis.structure.words import literal, noun, order_of, patterns, thing
+from rods.synthesis.structure.words import article, literal, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
 from rods.writers.templates.nouns import (
     about_of,
@@ -299,7 +299,7 @@ def _clause(spec: ToolSpec, given: Collection[str]) -> tuple[str, bool]:
     base = order_of(spec)
     for name in ("aside", "based", "by_code", "from_to"):
         base = _P[name].sub("", base)
-    base = _P["plain"].sub(lambda m: "an " if m[1][0] in "aeiou" else "a ", base)
+    base = _P["plain"].sub(lambda m: article(m[1]) + " ", base)
     base = re.sub(r"^search (?=an? |(?:(?:the|all|available|free) )*\w+s\b)", "search for ", base)
     base = _P["by_all"].sub(r"\1", base)
     base = re.sub(r" by name$", " called a name", base)

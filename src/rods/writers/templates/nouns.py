@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from rods.synthesis.structure.words import noun, patterns, thing
+from rods.synthesis.structure.words import article, noun, patterns, thing
 from rods.types import json_choices, json_type
 
 _file = files("rods").joinpath("writers", "templates", "described.toml")
@@ -101,13 +101,13 @@ def owner(schema: Mapping[str, object], base: str) -> re.Match[str] | None:
 def value_phrase(name: str, what: str, unit: str, schema: Mapping[str, object], found: str) -> str:
     """The noun phrase around a value, whose place in the sentence holds `found`."""
     kind, about = json_type(schema), about_of(schema)
-    number, one = kind in ("integer", "number"), "an" if what[:1] in "aeiou" else "a"
+    number, one = kind in ("integer", "number"), article(what)
     mark = rf"\b(?:{_CODE})s?\b|^(?:the|which) {re.escape(what)}\b"
     if kind in ("dict", "object", "boolean"):
         return f"{what} set to {{}}" if kind == "boolean" else f"the {what} ({{}})"
     if number and (most := _P["extreme"].match(what)):
         some, what = f"at {'least' if most[1] else 'most'} {{}}", what[most.end() :]
-        one = "an" if what[:1] in "aeiou" else "a"
+        one = article(what)
         if found and not _P["enough"].match(found):  # under a maximum price of 20 euros
             return f"{found} of {{}} {unit}".strip()
         return f"{some} {what}" if what.endswith("s") else f"{one} {what} of {some} {unit}".strip()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from rods.synthesis.planned import Producer
-from rods.synthesis.structure.words import SLOT, literal, noun, patterns
+from rods.synthesis.structure.words import SLOT, article, literal, noun, patterns
 from rods.types import Value
 
 FOUND = ("that {}", "the same {}")  # For a value where nobody wrote references for its tool
@@ -123,7 +123,7 @@ class Wording(NamedTuple):
     def opened(self, name: str) -> list[str]:
         """What may stand for a value that is left open."""
         what = self.noun(name)
-        one = "an" if what[:1] in "aeiou" else "a"
+        one = article(what)
         one = "some" if self.described and re.search("[^su]s$", what) else one
         return list(self.open.get(name) or (f"{one} {what}",))
 
