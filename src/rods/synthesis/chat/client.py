@@ -8,7 +8,6 @@ key.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import re
 import threading
@@ -23,7 +22,7 @@ from rods.errors import WriterError
 from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
 from rods.synthesis.chat import LlmWriterSettings, split_address
-from rods.synthesis.chat.replies import Reply, ResponseCache, digest, find_json, reply_of
+from rods.synthesis.chat.replies import Reply, ResponseCache, digest, find_json, read_answer
 from rods.types import Json
 
 T = TypeVar("T")
@@ -49,9 +48,10 @@ OPTIONAL = {
     "max_tokens": "max_completion_tokens",
 }
 """Fields that a server may not know, and the words by which it refuses them."""
+_KEY = f"Put a valid key into the variable {KEY_VARIABLE}."
 MEANINGS: tuple[tuple[type[openai.APIError], bool, str], ...] = (
-    (openai.AuthenticationError, True, f"Put a valid key into the variable {KEY_VARIABLE}."),
-    (openai.PermissionDeniedError, True, f"Put a valid key into the variable {KEY_VARIABLE}."),
+    (openai.AuthenticationError, True, _KEY),
+    (openai.PermissionDeniedError, True, _KEY),
     (openai.NotFoundError, True, "Does synthesis.llm.url end where the API begins (/v1)?"),
     (openai.RateLimitError, False, "Lower synthesis.llm.concurrency, or raise the server's limit."),
     (openai.InternalServerError, False, "Look at the server's log."),
@@ -69,17 +69,12 @@ MEANINGS: tuple[tuple[type[openai.APIError], bool, str], ...] = (
 
 def _bounded(seconds: float) -> Any:
     """An HTTP client that ends answers without an end; a timeout is of silence alone."""
-    transport = HTTP.HTTPTransport()
-    send = transport.handle_request
 
-    def handle_request(request: object) -> Any:
-        response = send(request)
+    def bound(response: Any) -> None:
         content = _content(response.stream, time.monotonic() + seconds)
-        more = {"headers": response.headers, "extensions": response.extensions}
-        return HTTP.Response(response.status_code, content=content, **more)
+        response.stream = HTTP.Response(200, content=content).stream
 
-    transport.handle_request = handle_request
-    return openai.DefaultHttpxClient(transport=transport)
+    return openai.DefaultHttpxClient(event_hooks={"response": [bound]})
 
 
 def _content(stream: Any, until: float) -> Iterator[bytes]:
@@ -159,20 +154,20 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                 "seed": seed,
             }
             key = digest({**fields, "schema": schema})
-            reply = self._cache.get(key) if self._cache else None
-            if reply is None:
+            text = self._cache.get(key) if self._cache else None
+            if text is None:
                 if schema is not None:
                     form = {"name": re.sub(r"\W", "_", stage), "schema": dict(schema)}
                     fields["response_format"] = {"type": "json_schema", "json_schema": form}
                 with self._slots:
-                    reply = self._answer(stage, fields)
+                    text = self._answer(stage, fields)
                 if self._cache:
-                    self._cache.put(key, reply)
+                    self._cache.put(key, text)
         except (openai.APIError, WriterError) as error:
             raise self._explained(stage, error, began) from None
         finally:
             self._leave()
-        return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
+        return Reply(text, None if schema is None else find_json(text))
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Questions (`calls`), tokens and cost by stage, since this client was made."""
@@ -196,7 +191,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                 if self._cache:
                     self._cache.close()
 
-    def _answer(self, stage: str, fields: dict[str, Any]) -> Reply:
+    def _answer(self, stage: str, fields: dict[str, Any]) -> str:
         """The first answer of use, each asked for with another seed."""
         self._count(stage, calls=1)
         for number in range(RESEEDS):
@@ -207,7 +202,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                     raise
         return self._asked(stage, fields, RESEEDS)
 
-    def _asked(self, stage: str, fields: dict[str, Any], number: int) -> Reply:
+    def _asked(self, stage: str, fields: dict[str, Any], number: int) -> str:
         """One answer; a field that the server does not know is left out from then on."""
         model, create = fields["model"], self._api.chat.completions.with_raw_response.create
         body = {**fields, "seed": (fields["seed"] + number * SEED_STEP) % SEED_LIMIT}
@@ -222,8 +217,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                     self._unknown.add((model, name))
                     return self._asked(stage, fields, number)
             raise
-        reply, problem = self._read(raw, reply_of)
-        asked, completed = reply.prompt_tokens, reply.completion_tokens
+        text, problem, (asked, completed) = self._read(raw, read_answer)
         of_prompts, of_answers = self.settings.price
         cost = (asked * of_prompts + completed * of_answers) / 1e6
         self._count(stage, prompt_tokens=asked, completion_tokens=completed, cost=cost)
@@ -231,7 +225,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             advice = "Name another model (synthesis.llm.model), or raise synthesis.llm.max_tokens."
             raise self._of_no_use(f"{_quoted(problem)}. {advice}")
         self._useless = 0
-        return reply
+        return text
 
     def _models(self) -> list[str]:
         """The models that the server lists, at least one."""

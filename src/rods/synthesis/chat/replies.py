@@ -10,9 +10,8 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.infra.database import Database
 from rods.types import Json
@@ -27,22 +26,14 @@ _REFUSAL = re.compile(
     r"(help|assist|comply|fulfil|continue|do (that|this)|provide|create|generate|write|discuss)",
     re.IGNORECASE,
 )
-SCHEMA = (
-    "CREATE TABLE answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, truncated INTEGER NOT NULL, "
-    "prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL) WITHOUT ROWID",
-)
+SCHEMA = ("CREATE TABLE answers (key TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID",)
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer."""
 
     text: str
     """Without thinking; never empty."""
-    truncated: bool
-    """`max_tokens` ended it."""
-    prompt_tokens: int
-    completion_tokens: int
     data: Json | None = None
     """The JSON found in the text, where a schema was asked for. The schema is not checked."""
 
@@ -53,21 +44,16 @@ class ResponseCache(Database):
     def __init__(self, path: Path) -> None:
         """Open or make the file; raises `StoreError` where it is damaged."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(path, SCHEMA, version=1, what="response cache")
+        super().__init__(path, SCHEMA, version=2, what="response cache")
 
-    def get(self, key: str) -> Reply | None:
+    def get(self, key: str) -> str | None:
         """The answer to a request, None if it was never answered."""
-        columns = "text, truncated, prompt_tokens, completion_tokens"
-        for text, cut, asked, completed in self.rows(
-            f"SELECT {columns} FROM answers WHERE key = ?", [key]
-        ):
-            return Reply(str(text), bool(cut), int(asked or 0), int(completed or 0))
-        return None
+        rows = self.rows("SELECT text FROM answers WHERE key = ?", [key])
+        return next((str(text) for (text,) in rows), None)
 
-    def put(self, key: str, reply: Reply) -> None:
+    def put(self, key: str, text: str) -> None:
         """Keep an answer; the first one to a request stays."""
-        row = (key, reply.text, reply.truncated, reply.prompt_tokens, reply.completion_tokens)
-        self.run("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", row)
+        self.run("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, text))
 
     def count(self) -> int:
         """Number of answers."""
@@ -86,8 +72,8 @@ def strip_thinking(text: str) -> str:
     return _CLOSING.split(_THINKING.sub("", text))[-1].strip()
 
 
-def reply_of(completion: Any) -> tuple[Reply, str]:
-    """The reply in a completion of the `openai` package, and why it is of no use, if it is of none.
+def read_answer(completion: Any) -> tuple[str, str, tuple[int, int]]:
+    """Text of a completion, why it is of no use (or nothing), tokens of prompt and answer.
 
     A server may send anything: of what is no completion, some attribute, item or type is missing.
     """
@@ -95,11 +81,13 @@ def reply_of(completion: Any) -> tuple[Reply, str]:
     reason, refusal = getattr(choice, "finish_reason", None), choice.message.refusal
     text = strip_thinking(choice.message.content or "").encode("utf-8", "replace").decode()
     tokens = (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0)
-    reply = Reply(text, reason == "length", *tokens)
+    problem = ""
     if refusal or reason == "content_filter" or is_refusal(text):
-        return reply, f"the model refused: {refusal or text or reason}"
-    thought = ", all tokens went into thinking" if reply.truncated else ""
-    return reply, "" if text else f"the answer is empty{thought}"
+        problem = f"the model refused: {refusal or text or reason}"
+    elif not text:
+        thought = ", all tokens went into thinking" if reason == "length" else ""
+        problem = f"the answer is empty{thought}"
+    return text, problem, tokens
 
 
 def is_refusal(text: str) -> bool:
