@@ -25,10 +25,10 @@ from rods.integrations.verl.start import (
     pools_of,
     require_gpus,
 )
-from rods.trainers.loading import load_architecture
+from rods.trainers.loading import load_architecture, positions_of
 from rods.trainers.memory import plan
 from rods.trainers.memory.plan import plan_of, require_fit, trl_memory
-from rods.trainers.memory.shape import GIB, Device, positions_of, shape_of
+from rods.trainers.memory.shape import GIB, Device, shape_of
 from verbs import held, rods
 
 SMOL = LlamaConfig(

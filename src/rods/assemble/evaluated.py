@@ -26,8 +26,14 @@ from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
 from rods.trainers.adapters import load_adapters
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
-from rods.trainers.loading import load_model, load_stops, load_tokenizer, require_found
-from rods.trainers.memory.shape import positions_of, require_context
+from rods.trainers.loading import (
+    load_model,
+    load_stops,
+    load_tokenizer,
+    positions_of,
+    require_context,
+    require_found,
+)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from rods.registry import provides
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory.plan import plan_of, require_fit, table
-from rods.trainers.memory.shape import GIB, device_of, is_here, require_context, shape_of
+from rods.trainers.memory.shape import GIB, device_of, is_here, shape_of
 from rods.writers import in_words
 
 TEXT = TextWrapper(108, "", "  ", break_long_words=False, break_on_hyphens=False)
@@ -102,7 +102,6 @@ class Outline:
         except PolicyError as error:
             raise PolicyError(f"{error}\nSo the memory was not planned.") from error
         device = device_of(self.config, here=False)
-        require_context(self.config, shape.positions)
         config, why = with_engine(self.config, shape.parameters, device.on_gpu)
         planned = plan_of(shape, config, device.on_gpu)
         lines = [*table(planned, device), *([why] if why else [])]

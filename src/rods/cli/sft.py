@@ -163,8 +163,7 @@ def _resume(folder: Path, updates: int) -> None:
 def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
     from rods.rollout.template import ChatTemplate
     from rods.trainers.examples import read_examples
-    from rods.trainers.loading import load_model
-    from rods.trainers.memory.shape import positions_of
+    from rods.trainers.loading import load_model, positions_of
     from rods.trainers.sft import SftSettings, SftTrainer
 
     model_settings = ModelSettings(**chosen["model"])

@@ -10,7 +10,7 @@ and never prints.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -33,12 +33,12 @@ from transformers import (
 )
 from transformers.utils import logging as hf_logging
 
-from rods.config import ModelSettings
+from rods.config import ModelSettings, RunConfig
 from rods.config.bundled import BUNDLED, is_missing_path, local_path
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
-from rods.errors import PolicyError
+from rods.errors import ConfigError, PolicyError
 from rods.infra.dotted import nearest
 from rods.infra.text import quoted
 from rods.trainers.adapters import (
@@ -57,6 +57,8 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
 WIDE = 512
 """Least hidden size for which `auto` may be bfloat16 on a CPU; bundled policies keep float32."""
+STRETCHED = ("linear", "dynamic", "yarn")
+"""Kinds of RoPE scaling whose factor multiplies the positions of the config."""
 
 
 def path_or_name(name: str) -> str:
@@ -139,6 +141,30 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
             return found
     except (OSError, ValueError, KeyError) as error:
         raise _failed(settings.name, local, "its config.json cannot be read", error) from error
+
+
+def positions_of(config: PretrainedConfig) -> int:
+    """Tokens of a row at most; 0: the model's config names no limit."""
+    text: Any = config.get_text_config()
+    most = int(getattr(text, "max_position_embeddings", 0) or 0)
+    rope = getattr(text, "rope_scaling", None) or getattr(text, "rope_parameters", None) or {}
+    kind = isinstance(rope, Mapping) and (rope.get("rope_type") or rope.get("type"))
+    if kind not in STRETCHED:
+        return most
+    # YaRN's config may name the positions before or after stretching; both mean the larger number.
+    before = int(rope.get("original_max_position_embeddings") or most)
+    return max(most, int(before * float(rope.get("factor") or 1)))
+
+
+def require_context(config: RunConfig, positions: int) -> None:
+    """Refuse a context longer than the model's positions; raises `ConfigError`."""
+    asked = config.rollout.context_tokens
+    if 0 < positions < asked:
+        raise ConfigError(
+            f"model {config.model.name!r} has positions for {positions:,} tokens, and "
+            f"rollout.context_tokens is {asked:,}: text beyond them would be noise. Set "
+            f"--rollout.context_tokens {positions} or less, or take another --model."
+        )
 
 
 def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:

@@ -117,9 +117,8 @@ def _first() -> bool:
 
 def _planned(config: RunConfig, rows: int) -> tuple[list[str], ConfigError | None]:
     """Return the estimate of memory, and the error that a dry run raises behind its summary."""
-    from rods.trainers.loading import load_architecture
+    from rods.trainers.loading import load_architecture, positions_of, require_context
     from rods.trainers.memory.plan import trl_memory
-    from rods.trainers.memory.shape import positions_of, require_context
 
     require_context(config, positions_of(load_architecture(config.model)))
     try:

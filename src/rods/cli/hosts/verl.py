@@ -61,8 +61,7 @@ def verl(
     from rods.integrations.verl.checks import require_known
     from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.integrations.verl.start import LATEST, start
-    from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.shape import positions_of, require_context
+    from rods.trainers.loading import load_architecture, positions_of, require_context
 
     latest = Path(folder) / LATEST
     if (resume or not dry_run) and not once:

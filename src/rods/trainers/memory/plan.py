@@ -18,8 +18,8 @@ from rods.errors import ConfigError
 from rods.infra.checkpoints import KEPT
 from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
-from rods.trainers.loading import cpu_halves, load_architecture
-from rods.trainers.memory.shape import GIB, Device, Shape, device_of, require_context, shape_of
+from rods.trainers.loading import cpu_halves, load_architecture, require_context
+from rods.trainers.memory.shape import GIB, Device, Shape, device_of, shape_of
 
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: libraries, fragments, buffers of kernels. Assumed."""
@@ -274,11 +274,10 @@ def trl_memory(config: RunConfig, rows: int) -> list[str]:
     TRL computes the rows of a micro-batch at their full context, all at once.
 
     Raises:
-        ConfigError: not even one row fits, or the context is longer than the model's positions.
+        ConfigError: not even one row fits.
         PolicyError: the model's sizes are not known.
     """
     shape, device = shape_of(load_architecture(config.model)), device_of(config)
-    require_context(config, shape.positions)
     beside = 1 if device.on_gpu else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     device = device._replace(memory=device.memory // beside)
 

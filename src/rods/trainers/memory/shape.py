@@ -1,12 +1,10 @@
 """The sizes of a model, from its config alone, and what is free on a machine.
 
-A model is built without storage, and counted. Owns the number of its positions too, and the refusal
-of a longer context: beyond them a model writes noise, whatever fits into memory.
+A model is built without storage, and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,13 +12,11 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from rods.config import RunConfig
-from rods.errors import ConfigError, PolicyError
+from rods.errors import PolicyError
 from rods.infra.host import host_memory
-from rods.trainers.loading import pick_device, quiet
+from rods.trainers.loading import pick_device, positions_of, quiet
 
 GIB = 1 << 30
-STRETCHED = ("linear", "dynamic", "yarn")
-"""Kinds of RoPE scaling whose factor multiplies the positions of the config."""
 
 
 class Shape(NamedTuple):
@@ -71,32 +67,6 @@ def shape_of(config: PretrainedConfig) -> Shape:
         norms_heads=any(name.endswith("q_norm") for name, _ in model.named_modules()),
         positions=positions_of(config),
     )
-
-
-def positions_of(config: PretrainedConfig) -> int:
-    """Tokens of a row at most; 0: the model's config names no limit."""
-    text: Any = config.get_text_config()
-    most = int(getattr(text, "max_position_embeddings", 0) or 0)
-    rope = getattr(text, "rope_scaling", None) or getattr(text, "rope_parameters", None) or {}
-    if (
-        not isinstance(rope, Mapping)
-        or (rope.get("rope_type") or rope.get("type")) not in STRETCHED
-    ):
-        return most
-    # YaRN's config may name the positions before or after stretching; both mean the larger number.
-    before = int(rope.get("original_max_position_embeddings") or most)
-    return max(most, int(before * float(rope.get("factor") or 1)))
-
-
-def require_context(config: RunConfig, positions: int) -> None:
-    """Refuse a context longer than the model's positions; raises `ConfigError`."""
-    asked = config.rollout.context_tokens
-    if 0 < positions < asked:
-        raise ConfigError(
-            f"model {config.model.name!r} has positions for {positions:,} tokens, and "
-            f"rollout.context_tokens is {asked:,}: text beyond them would be noise. Set "
-            f"--rollout.context_tokens {positions} or less, or take another --model."
-        )
 
 
 class Device(NamedTuple):
