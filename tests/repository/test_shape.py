@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 import rods
-from import_rows import RANK
+from import_rows import PLUGINS, RANK, SEAMS
 from places import SOURCE
 
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -131,6 +131,18 @@ def test_layers() -> None:
             assert RANK[theirs] <= RANK[mine], f"{path}: {mine} must not import {theirs}"
             boundary = theirs != "curriculum" or name == "rods.curriculum.boundary"
             assert mine != "synthesis" or boundary, f"{path}: of the curriculum only the boundary"
+
+
+def test_the_core_meets_plug_ins_where_it_is_put_together() -> None:
+    """Nothing below `assemble` imports one; the commands are the plug-ins' users."""
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        mine = room_of(module_of(path))
+        theirs = {name for name in facts(path).imports if room_of(name) in PLUGINS}
+        if theirs and mine not in PLUGINS:
+            found.setdefault(mine, set()).update(theirs)
+    assert found.keys() == {"assemble", "cli", "policies"}  # the last makes tasks of two plug-ins
+    assert found["assemble"] == {f"rods.{name}" for name in SEAMS.split()}
 
 
 def _names_engine(node: ast.expr) -> bool:

@@ -20,3 +20,9 @@ ROWS: list[set[str]] = [
 ]
 """Each row may import those before it; the last one is `rods` itself, its public face."""
 RANK = {room: rank for rank, rooms in enumerate(ROWS) for room in rooms}
+PLUGINS = {"envs", "sandbox", "writers", "recipes", "integrations", "suites"}
+SEAMS = (
+    "envs envs.hints envs.originals envs.remote.processes integrations integrations.trackers"
+    " writers writers.assembly writers.resample"
+)
+"""Modules of plug-ins by which `assemble` finds environments, writers and trackers."""
