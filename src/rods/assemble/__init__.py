@@ -218,7 +218,7 @@ def pool_sizes(config: RunConfig, originals: Sequence[Task]) -> list[int]:
 
 
 def stage_lines(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> list[str]:
-    """What each stage is: its reward, and its length, if there are tasks and its pool stays."""
+    """Describe each stage: its reward, and its length, if there are tasks and its pool stays."""
     updates = stage_updates(config, originals, hosted) if originals else [0] * len(config.stages)
     lines, begin, most = list[str](), 0, config.updates or math.inf
     for stage, n in zip(config.stages, updates, strict=True):
@@ -239,7 +239,7 @@ def stage_lines(config: RunConfig, originals: Sequence[Task], hosted: bool = Fal
 
 
 def outlook(config: RunConfig, splits: Splits, hosted: bool = False) -> str:
-    """What a run does with these tasks: how many it trains on, and when variants enter."""
+    """Summary of a run's tasks: how many it trains on, and when variants enter."""
     scenarios = len({task.provenance.scenario for task in splits.held_out})
     steps = stage_updates(config, splits.originals, hosted)
     text = f"Training tasks: {len(splits.originals)}. Held-out tasks: {len(splits.held_out)}"
@@ -284,7 +284,7 @@ def _warn(config: RunConfig, splits: Splits, hosted: bool) -> None:
 
 
 def _filter(train: TrainSettings) -> GroupFilter | None:
-    """Whether a group counts among those of an update; None: every group does."""
+    """Filter of the groups of an update; None: every group counts."""
     if train.filter == "dapo":
         return has_variance
     chosen = filter_of(train)

@@ -94,7 +94,7 @@ def with_name(config: RunConfig, name: str) -> RunConfig:
 
 
 class Settled(NamedTuple):
-    """What is decided once; `engine` and `dtype` in the place of `auto`."""
+    """Choices made once; `engine` and `dtype` in the place of `auto`."""
 
     engine: str
     dtype: Literal["float32", "bfloat16"]

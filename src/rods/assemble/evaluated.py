@@ -76,7 +76,7 @@ async def ready_policy(
 
 
 def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
-    """What is evaluated, None for what a server has by itself, and its chat template."""
+    """Model to evaluate, None for what a server has by itself, and its chat template."""
     settings, engine = config.model, config.engine
     fixed = engine.way(settings.lora_rank) == "fixed"
     there = engine.traits.server and not engine.traits.started

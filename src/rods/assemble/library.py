@@ -1,4 +1,4 @@
-"""What a notebook or a script calls: evaluate a model, synthesize variants, train in a host.
+"""Functions for a notebook or a script: evaluate, synthesize variants, train in a host.
 
 `rods.train` is in this package's `__init__`. Nothing here prints.
 """

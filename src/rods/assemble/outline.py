@@ -1,4 +1,4 @@
-"""What `--dry-run` shows: a summary of at most 40 lines, and all of it as data for `--json`."""
+"""The output of `--dry-run`: a summary of at most 40 lines, and all of it as data for `--json`."""
 
 from __future__ import annotations
 

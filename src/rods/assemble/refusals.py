@@ -1,4 +1,4 @@
-"""What a configuration must not ask for, refused before anything is made.
+"""Configurations that are refused before anything is made.
 
 Owns the refusals that need more than the settings: names that mean nothing, environments without
 variants, engines that never change. What contradicts itself in the settings is refused by `config`.
@@ -165,7 +165,7 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
 
 
 def _made_again(environment: Environment, task: Task) -> bool:
-    """Whether the environment could make another question like this one."""
+    """True if the environment could make another question like this one."""
     source = ability(environment, QuestionSource)
     try:
         return source is not None and source.another(task, random.Random(0)) is not None
