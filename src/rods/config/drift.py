@@ -79,7 +79,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
 
 
 def _moved(change: str) -> bool:
-    """Whether a change names the same thing in a file of the same name, in another folder."""
+    """True if a change names the same thing in a file of the same name, in another folder."""
     files = [text.rpartition("/")[2] for text in change.partition(": ")[2].split(" -> ")]
     return ".py:" in files[0] and len(set(files)) == 1
 
