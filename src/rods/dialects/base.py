@@ -1,4 +1,4 @@
-"""What all dialects share: the protocol, the parsed value, and the check against offered tools.
+"""Protocol of all dialects, the parsed value, and the check against offered tools.
 
 Owns feedback about tools and arguments. Never looks at the types of values: those are the world's
 matter. Names of required and unknown arguments are checked here, in nested calls too.
@@ -34,9 +34,9 @@ class Parsed:
     calls: tuple[ToolCall, ...] = ()
     """Well-formed calls; with an error verdict they are known but must not be executed."""
     answer: str = ""
-    """What the user reads, when the verdict is `ANSWER`."""
+    """Text that the user reads, when the verdict is `ANSWER`."""
     feedback: str = ""
-    """What the model reads after an error verdict: what was wrong and how to fix it."""
+    """Text that the model reads after an error verdict: what was wrong and how to fix it."""
 
 
 class Dialect(Protocol):
@@ -88,7 +88,7 @@ class Dialect(Protocol):
         return tuple(Message("tool", result.content) for result in results)
 
     def opening(self, dialogue: Sequence[Message], user: str) -> tuple[Message, ...]:
-        """What the policy reads before its first generation, after the system's message.
+        """Text that the policy reads before its first generation, after the system's message.
 
         Args:
             dialogue: what was said earlier (`Task.dialogue`); mostly nothing.
@@ -115,9 +115,9 @@ class PlainDialect(Dialect):
     name: str
     """For messages."""
     _remedy: str
-    """What the model reads beside what was wrong."""
+    """Text that the model reads beside what was wrong."""
     _described = "TOOLS"
-    """What stands around the descriptions of tools."""
+    """Text around the descriptions of tools."""
 
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
         """Read one generation; a leading `<think>` block is skipped."""
@@ -129,12 +129,12 @@ class PlainDialect(Dialect):
             return malformed(str(error), self._remedy)
 
     def _body(self, text: str) -> str:
-        """What is read of a generation."""
+        """Part of a generation that is read."""
         return without_thought(text)
 
     @abstractmethod
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
-        """What the body of a generation is.
+        """Parse the body of a generation.
 
         Raises:
             CallSyntaxError: it is neither a call nor an answer; the policy reads why.
@@ -240,7 +240,7 @@ def nested(call: ToolCall) -> Iterator[ToolCall]:
 
 
 def has_nested(call: ToolCall) -> bool:
-    """Whether an argument of the call is itself a call."""
+    """True if an argument of the call is itself a call."""
     return any(True for _ in _calls_in(call.arguments.values()))
 
 

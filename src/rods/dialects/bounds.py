@@ -1,4 +1,4 @@
-"""What calls may hold, whatever dialect they are written in.
+"""Bounds of calls, whatever dialect they are written in.
 
 Owns the one bound of depth, size and values for all calls that a model writes. Beyond it calls are
 malformed: a deeper or larger value would end a tool, a judge or the file of a trajectory instead of
@@ -24,12 +24,12 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def calls_fault(calls: Iterable[ToolCall]) -> str:
-    """What lies beyond the bound in some calls, or an empty text."""
+    """Name the bound that some calls exceed, or return an empty text."""
     return value_fault(list(calls), depth=-1)
 
 
 def value_fault(value: object, depth: int = 0, shape: bool = False) -> str:
-    """What lies beyond the bound in JSON with nested calls, or an empty text.
+    """Name the bound that JSON with nested calls exceeds, or return an empty text.
 
     `depth` is that of the value itself. `shape`: look at depth and size alone.
     """

@@ -72,7 +72,7 @@ class InlineDialect:
         return Parsed(ParseVerdict.CALLS, (call,))
 
     def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
-        """What the policy reads of a result; `count` gives the tokens of a text."""
+        """Text of a result that the policy reads; `count` gives the tokens of a text."""
         return result.content.strip()
 
     def insert(self, shown: str) -> str:

@@ -286,7 +286,7 @@ class Llama(PlainDialect):
         return check_calls(calls, offered)
 
     def _inside(self, body: str) -> str | None:
-        """What should be calls; None: the text is an answer."""
+        """Part of a text that should be calls; None: the text is an answer."""
         tag = None if _OBJECT.match(unfence(body)) else next_tag(body, self._tag)
         while tag and quoted(body, *tag.span()):
             tag = next_tag(body, self._tag, tag.end())
@@ -308,7 +308,7 @@ class Reasoned(PlainDialect):
 
     feedback_role: Role = "user"
     _tags = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
-    """What a text cannot hold."""
+    """Tags that a text cannot hold."""
     _arguments: str
     """Key of a call's arguments."""
     _answer: str

@@ -14,19 +14,19 @@ from functools import cache
 
 _THINK = re.compile(r"\A\s*<think>")
 PYTHON = r"(?:i?python|py)\d*(?:\.\d+)*"
-"""What fences call Python, such as `Python3` and `python3.11`."""
+"""Names of Python in fences, such as `Python3` and `python3.11`."""
 ITEM = r"(?:[-*+>•–]|\(?\w{1,2}[.)])[ \t]*"  # noqa: RUF001
 """The mark of an item of a list."""
 ATTRIBUTES = (
     r"(?:[ \t]+(?:\{[ \t]*[.#\w][^{}\n]*\}|[\w-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`=]+)))*[ \t\r]*"
 )
-"""What may follow the language of a fence on its line: `{cmd=true}`, `title="a b"`."""
+"""Text that may follow the language of a fence on its line: `{cmd=true}`, `title="a b"`."""
 FENCE = rf"(`{{3,}}|~{{3,}})[ \t]*(?:\{{[ \t]*\.?[A-Za-z][^{{}}\n]*\}}|[\w.+-]*){ATTRIBUTES}"
 """The whole opening of a fence of any language."""
 _FENCE = re.compile(rf"{FENCE}(?=[\n\[{{<])")
 _WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<…/]|-\w|'s |\{(?:\.\.\.|…)\}")
 _PAIRS = ("**", "__", "~~", "||", "[]", "{}", "<>", "«»", "‘’", "„“", "””", "「」")  # noqa: RUF001
-"""What stands on both sides of a tag that is named."""
+"""Characters on both sides of a tag that is named."""
 _NAMES = re.compile(
     r"(?:\b(?:the|an?|no|and|or|of|with|without|by|between)|\btags?(?: (?:is|are|was|called))?)"
     r"\W{0,3}\Z",
@@ -41,7 +41,7 @@ _NAMED = re.compile(
 _HELD = re.compile(rf"\s*(?:{FENCE}\s*)?(?!\{{(?:\.\.\.|…)\}})[{{\[<]")
 _JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\{?(?:\.\.\.|…)\}?)?\s*")
 _LISTED = re.compile(rf"\s*(?:and|or|to|/|,|\n[ \t]*{ITEM})\s*")
-"""What joins a tag and its closing one where both are named, and where no call is meant."""
+"""Words between a tag and its closing one where both are named, and where no call is meant."""
 _WINDOW = 200
 """Characters of a line before and after a tag that are looked at."""
 
@@ -84,7 +84,7 @@ def next_tag(text: str, tag: str, at: int = 0) -> re.Match[str] | None:
 
 
 def closes(tag: re.Match[str]) -> bool:
-    """Whether a tag is a closing one."""
+    """True if a tag is a closing one."""
     return tag[0].startswith("</")
 
 
@@ -126,7 +126,7 @@ def _holds(found: re.Match[str], tag: str) -> bool:
 
 
 def quoted(text: str, start: int, end: int) -> bool:
-    """Whether a part of a text stands in quotation marks or backticks that it does not hold."""
+    """True if a part of a text stands in quotation marks or backticks that it does not hold."""
     before = _line_before(text, start)
     after = text[end : end + _WINDOW].partition("\n")[0]
     if before[-1:] == after[:1] == "'" or ("“" in before.rpartition("”")[2] and "”" in after):

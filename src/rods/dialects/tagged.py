@@ -35,7 +35,7 @@ _CONSTANTS: Mapping[str, bool | float | None] = {
     "True": True, "False": False, "None": None, "NaN": math.nan, "Infinity": math.inf,
     "-Infinity": -math.inf,
 }  # fmt: skip
-"""What Python and JSON write for values that JSON does not have."""
+"""Spellings of Python and JSON for values that JSON does not have."""
 
 
 class Xml(PlainDialect):
@@ -98,7 +98,7 @@ def _read(body: str, at: int) -> tuple[list[ToolCall], int]:
 
 
 def _unclosed(value: str) -> bool:
-    """Whether a parameter that begins on a line of the value is not closed in it."""
+    """True if a parameter that begins on a line of the value is not closed in it."""
     opened = 0
     for tag in _INNER.finditer(value):
         opened += -1 if tag[1] and opened else not tag[1]
