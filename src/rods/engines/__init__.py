@@ -30,7 +30,7 @@ ENGINES = Registry(
 
 
 def engine_factory(name: str) -> Any:
-    """What makes an engine of `EngineOptions`; raises `ConfigError`."""
+    """Factory of an engine from `EngineOptions`; raises `ConfigError`."""
     return takes("engine.name", name, ENGINES.find(name), "engine options")
 
 

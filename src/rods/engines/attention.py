@@ -29,11 +29,11 @@ class AttentionPass(NamedTuple):
     weight: Tensor
     """Log-sum-exp of the scores, float32, shape (batch, heads, queries)."""
     rest: tuple[Any, ...]
-    """What the kernel's backward pass asks for besides."""
+    """Further outputs of the kernel for its backward pass."""
 
 
 def flashes(query: Tensor) -> bool:
-    """Whether torch has a flash kernel for such queries, as autocast would have them."""
+    """True if torch has a flash kernel for such queries, as autocast would have them."""
     if query.shape[-1] > _WIDEST:
         return False
     return query.device.type == "cpu" or (query.is_cuda and numbers_of(query) is not torch.float32)

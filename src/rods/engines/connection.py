@@ -35,7 +35,7 @@ ADVICE = {
     429: "Lower rollout.concurrency.",
     **dict.fromkeys((400, 413, 422), _LONG),
 }
-"""What to do about a status of HTTP."""
+"""Advice by HTTP status."""
 
 
 class _TooLateError(BaseException):
@@ -86,7 +86,7 @@ class Connection:
         self._api.organization = self._api.project = None  # nor that service's account
 
     async def models(self) -> list[Mapping[str, Any]]:
-        """What the server says of each model, such as `id`; `PolicyError` if it lists none."""
+        """The server's description of each model, such as `id`; `PolicyError` if it lists none."""
         answer = await self._answer(self._api.get("/models", cast_to=object))
         rows = _list(answer, "data")
         if not rows:
@@ -134,7 +134,7 @@ class Connection:
         await self._api.close()
 
     async def _answer(self, request: Awaitable[object], route: str = "") -> object:
-        """What a request brings; or what went wrong, and what to do."""
+        """Send a request and return its answer; or state what went wrong, and what to do."""
         try:
             return await request
         except _TooLateError as error:

@@ -33,7 +33,7 @@ half and in full precision."""
 _KINDS = {"full_attention", "sliding_attention"}
 """Layers whose masks are known here."""
 _NAMES = ("past_key_values", "cache")
-"""What models call their cache: before transformers 5.24, and since."""
+"""Names of a model's cache: before transformers 5.24, and since."""
 _GROWING_ROPE = {"dynamic", "longrope"}
 """Rotary embeddings that depend on the longest row of a batch."""
 
@@ -76,7 +76,7 @@ def _why_single(model: nn.Module) -> str:
 
 
 class _Live(Backend):
-    """What both ways have in common: a model that is called with a cache."""
+    """Base of both ways: a model that is called with a cache."""
 
     copied = False
 
@@ -146,7 +146,7 @@ class _Cache(Cache):
         self.make = make
         self.rows = self.places = torch.empty(0)
         self.whole = False
-        """Whether the rows are the first ones, which are sliced and not copied."""
+        """True if the rows are the first ones, which are sliced and not copied."""
 
 
 class BatchedCache(_Live):

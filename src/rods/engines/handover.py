@@ -1,4 +1,4 @@
-"""How a server gets new weights: LoRA adapters, or all weights as a file.
+"""New weights for a server: LoRA adapters, or all weights as a file.
 
 Owns the files, in a folder of its own that the server must see too, and the routes of each way. It
 samples nothing. Generations that begin after `send` are sampled from what it handed over; where the

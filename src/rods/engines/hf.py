@@ -139,7 +139,7 @@ class HFSession:
         self._policy, self._seed, self._state = policy, seed, "open"
         self._scheduler = policy.scheduler
         self._goes_on = False
-        """Whether the next generation needs no new ids: the last one ended before it was done."""
+        """True if the next generation needs no new ids: the last one ended before it was done."""
         self._context = self._scheduler.open(Noise(seed), shared_prompt)
 
     async def generate(

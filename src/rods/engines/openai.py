@@ -76,7 +76,7 @@ class OpenAIEngine(Engine):
 
     @property
     def model(self) -> str:
-        """What the server calls the current policy."""
+        """The server's name of the current policy."""
         return (self._handover.model if self._handover else "") or self._model
 
     @property
@@ -195,9 +195,9 @@ class OpenAISession:
         self._ids: list[int] = []
         self._open = True
         self._goes_on = False
-        """Whether the last generation can be gone on with without new ids."""
+        """True if the last generation can be continued without new ids."""
         self._broken_off: list[int] = []
-        """What was sampled of a generation that the server broke off."""
+        """Tokens of a generation that the server broke off."""
         self._running: asyncio.Task[Mapping[str, Any]] | None = None
 
     async def generate(

@@ -1,4 +1,4 @@
-"""What an engine is made of: the one argument of every factory in `rods.engines.ENGINES`.
+"""Options of an engine: the one argument of every factory in `rods.engines.ENGINES`.
 
 EngineOptions(config, template, model, "cpu", half=False, cache=2**30, share=True)
 """
@@ -14,7 +14,7 @@ from rods.rollout.template import ChatTemplate
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What an engine is made from: settings, template, model, device and memory."""
+    """Options of an engine: settings, template, model, device and memory."""
 
     config: RunConfig
     template: ChatTemplate
@@ -24,8 +24,8 @@ class EngineOptions:
     device: str
     """Where this process computes: `cpu` or `cuda:0`."""
     half: bool
-    """Whether arithmetic is bfloat16."""
+    """True if arithmetic is bfloat16."""
     cache: int | None
     """Bytes that a cache in this process may grow to; None: as many as all rows take."""
     share: bool
-    """Whether the trainer's own weights may be read: no update runs while it samples."""
+    """True if the trainer's own weights may be read: no update runs while it samples."""

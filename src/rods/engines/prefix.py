@@ -65,7 +65,7 @@ class PrefixStore:
         self._users[slot] -= 1
 
     def plan(self, slots: Sequence[int | None]) -> PrefixPlan | None:
-        """How to compute one step for rows with these slots; None if no row has one."""
+        """Plan of one step for rows with these slots; None if no row has one."""
         groups: dict[int, list[int]] = {}
         for row, slot in enumerate(slots):
             if slot is not None:

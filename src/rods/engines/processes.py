@@ -55,7 +55,7 @@ _NUMBERS = itertools.count(1)
 
 
 def processes_of(rollout: RolloutSettings) -> int:
-    """How many: one a core that may be used, and none without work."""
+    """Number of processes: one a core that may be used, and none without work."""
     return max(1, min(most_threads(), rollout.in_flight // ROWS))
 
 
@@ -238,7 +238,7 @@ class Replica:
 
     @property
     def running(self) -> bool:
-        """Whether it answers."""
+        """True if it answers."""
         return not self._reading.done()
 
     async def ask(self, number: int, content: bytes) -> Any:

@@ -36,7 +36,7 @@ class Context:
 
     @property
     def begins_shared(self) -> bool:
-        """Whether it really starts with the shared prompt, and that is worth sharing."""
+        """True if it really starts with the shared prompt, and that is worth sharing."""
         count = len(self.shared)
         return count > 1 and tuple(self.ids[:count]) == self.shared
 
@@ -78,7 +78,7 @@ class Rows:
             context.row = row
 
     def _has_room(self, context: Context) -> bool:
-        """Whether memory allows one more row, as long as this context needs; makes it usable."""
+        """True if memory allows one more row, as long as this context needs; makes it usable."""
         owners = [owner for owner in self._owner if owner is not None]
         limit = self._backend.limit(_longest([*owners, context]))
         if len(owners) >= limit:
@@ -155,7 +155,7 @@ class Rows:
         return context.ids[self._backend.lengths[context.row] :]
 
     def is_leader(self, context: Context) -> bool:
-        """Whether it must compute a prompt of its group that no row holds."""
+        """True if it must compute a prompt of its group that no row holds."""
         fresh = context.row is not None and self._backend.lengths[context.row] == 0
         return fresh and context.begins_shared and not self._holders.get(context.shared)
 

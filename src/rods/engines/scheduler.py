@@ -75,7 +75,7 @@ class Scheduler:
         self._running: list[Sampling] = []
         self._driver: asyncio.Task[None] | None = None
         self._unfinished = False
-        """Whether a driver began and did not end as it should."""
+        """True if a driver began and did not end as it should."""
         self._pass = 0
 
     def open(self, noise: Noise, shared: Sequence[int]) -> Context:

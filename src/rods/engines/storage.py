@@ -37,7 +37,7 @@ class Backend(ABC):
     lengths: list[int]
     """Cached tokens of each row; read only."""
     copied: bool
-    """Whether it computes with a copy of the weights, so that the model may change meanwhile."""
+    """True if it computes with a copy of the weights, so that the model may change meanwhile."""
 
     @abstractmethod
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
@@ -125,7 +125,7 @@ class KeyValues:
 
     @property
     def bytes(self) -> int:
-        """What is allocated."""
+        """Allocated bytes."""
         return self.rows * self.capacity * self._token
 
     def release(self) -> None:

@@ -60,7 +60,7 @@ def unsupported(model: nn.Module) -> str | None:
 
 
 def packs(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether matrices are packed: one layout of oneDNN for all numbers of rows.
+    """True if matrices are packed: one layout of oneDNN for all numbers of rows.
 
     Torch's product packs a matrix again in every call, which for few rows is much of what it does
     (`benchmarks/decode_step.py`). A large model would pay for it with memory.
@@ -117,7 +117,7 @@ class Fused:
         merged = self._merges and any(hasattr(part, "base_layer") for part in parts)
         alike = all(p.weight.device == device and p.weight.dtype is dtype for p in self._parts)
         self.shared = share and alike and not merged
-        """Whether the layers' weights are rows of the matrix."""
+        """True if the layers' weights are rows of the matrix."""
         rows = [len(part.weight) for part in self._parts]
         self._slices = [slice(sum(rows[:i]), sum(rows[: i + 1])) for i in range(len(rows))]
         single = self.shared and len(self._parts) == 1
