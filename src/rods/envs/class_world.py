@@ -24,14 +24,14 @@ CLASSES, CONFIG = "classes", "initial_config"
 
 @dataclass(frozen=True, slots=True)
 class ToolClassWorld:
-    """What a world of hosted classes is made from."""
+    """Data of a world of hosted classes."""
 
     classes: tuple[str, ...]
     """Names of the classes; their methods are the tools."""
     initial_config: Mapping[str, Json]
-    """What objects of a class are set to at the start, by its name; a class may be missing."""
+    """Initial state of each class, by its name; a class may be missing."""
     more: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What an environment has added."""
+    """Additions of an environment."""
 
     @classmethod
     def of(cls, task: Task) -> ToolClassWorld:

@@ -87,7 +87,7 @@ class _Shown(Protocol):
 
 
 def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
-    """What would help after a failed call, or nothing: of the call itself, of what the world knows,
+    """Hint after a failed call, or nothing: of the call itself, of what the world knows,
     of where its values are. A tool that is not offered was not run: its name alone is looked at.
     """
     offered = {spec.name: spec for spec in world.offered()}
@@ -103,7 +103,7 @@ def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
 
 
 def call_hint(call: ToolCall, offered: Mapping[str, ToolSpec]) -> str:
-    """What is wrong with a call, nested ones included, by the descriptions of tools alone."""
+    """Fault of a call, nested ones included, by the descriptions of tools alone."""
     for one in nested(call):
         spec = offered.get(one.name)
         if spec is None:
@@ -136,7 +136,7 @@ def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:
 
 
 def has_type(value: object, kind: str) -> bool:
-    """Whether a value is of this type of JSON; any value is of a type that is not known."""
+    """True if a value is of this type of JSON; any value is of a type that is not known."""
     numeric = kind in ("integer", "number")
     return isinstance(value, _TYPES.get(kind, object)) and not (numeric and isinstance(value, bool))
 

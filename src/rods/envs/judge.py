@@ -37,7 +37,7 @@ class Machine(Protocol):
     """The live objects of one world."""
 
     version: dict[str, int]
-    """How often each class was called to change something: equal versions, equal state."""
+    """Number of changing calls to each class: equal versions, equal state."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Execute one call."""
@@ -52,23 +52,23 @@ class Machine(Protocol):
         ...
 
     def same(self, name: str, expected: State) -> bool:
-        """Whether every public attribute in `expected` has the same value here."""
+        """True if every public attribute in `expected` has the same value here."""
         ...
 
     def unchanged(self, name: str, expected: State) -> bool:
-        """Whether a class has exactly these public attributes and values."""
+        """True if a class has exactly these public attributes and values."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnReplay:
-    """What the ground truth of one turn gave."""
+    """Results of the ground truth of one turn."""
 
     results: tuple[ToolResult, ...]
     snapshot: Mapping[str, State]
     """Public state of every class after the turn; classes that did not change share an object."""
     needed: Mapping[str, int]
-    """How often each result must be among the agent's, by its key."""
+    """Number of times that each result must be among the agent's, by its key."""
 
 
 Key: TypeAlias = Callable[[str], str]
@@ -130,7 +130,7 @@ class PreparedTask(ABC):
     """A task made ready: its tools, and (on first use) its replay."""
 
     key: Key = staticmethod(by_value)
-    """How results are compared."""
+    """Key by which results are compared."""
 
     def __init__(self, task: Task, specs: Mapping[str, ToolSpec]):
         self.task, self.specs = task, specs
@@ -215,7 +215,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         return result
 
     def _refused(self, call: ToolCall) -> ToolResult | None:
-        """What the agent reads instead of a result; None: the call may be executed."""
+        """Text that the agent reads instead of a result; None: the call may be executed."""
         names = self._prepared.offer(self._turn)[1]
         return None if call.name in names else ToolResult(refusal(call.name, names), failed=True)
 
@@ -230,7 +230,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         return TurnVerdict(expects, self._calls, state, executed, official)
 
     def _right(self, turn: TurnReplay, right: bool) -> bool:
-        """Whether a turn is right by the benchmark's own rule, where an environment has one."""
+        """True if a turn is right by the benchmark's own rule, where an environment has one."""
         return right
 
     def snapshot(self) -> dict[str, object]:
@@ -253,7 +253,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
 
 
 def refusal(name: str, offered: Collection[str]) -> str:
-    """What an agent reads that called a tool which is not offered in this turn."""
+    """Message to an agent that called a tool which is not offered in this turn."""
     near = difflib.get_close_matches(name[:80], sorted(offered), n=3, cutoff=0.6)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"Error: there is no function '{name[:80]}' among those you can call now.{hint}"

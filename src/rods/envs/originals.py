@@ -49,7 +49,7 @@ def original_tasks(settings: EnvSettings, environment: Environment | None = None
 
 
 def brings_tasks(settings: EnvSettings, environment: Environment) -> bool:
-    """Whether there are original tasks: of the environment, or files that `env.tasks` names."""
+    """True if there are original tasks: of the environment, or files that `env.tasks` names."""
     return bool(settings.tasks) or bool(environment.tasks(settings.held_out))
 
 

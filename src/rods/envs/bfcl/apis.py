@@ -44,7 +44,7 @@ CALL_ERRORS = (
     TypeError,
     ValueError,
 )
-"""What a benchmark function may raise on a model's arguments: a failed call, never a crash."""
+"""Errors of a benchmark function on a model's arguments: a failed call, never a crash."""
 
 _STATELESS = frozenset({"MathAPI"})
 _PRECISE = frozenset({"logarithm", "square_root"})
@@ -77,7 +77,7 @@ _mpmath_lock = threading.RLock()
 
 
 class Function(NamedTuple):
-    """What is known of a function before it is called."""
+    """Facts about a function, known before it is called."""
 
     owner: str
     """Name of its class."""
@@ -86,7 +86,7 @@ class Function(NamedTuple):
     defaults: tuple[tuple[str, Any], ...]
     """Mutable defaults of the function, by parameter."""
     reads: bool
-    """Whether it leaves every public attribute as it is."""
+    """True if it leaves every public attribute as it is."""
 
 
 Packed: TypeAlias = tuple[Callable[[bytes], dict[str, Any]], bytes]
@@ -103,7 +103,7 @@ def _packed(attributes: dict[str, Any]) -> Packed:
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """How to open the API objects of one task, again and again, without sharing anything."""
+    """Recipe of the API objects of one task: each opening shares nothing with another."""
 
     types: Mapping[str, type[Any]]
     packed: Mapping[str, Packed]
@@ -198,7 +198,7 @@ class Apis:
         self._live: dict[str, Any] = {}
         self._defaults: dict[tuple[str, str], Any] = {}
         self.version: dict[str, int] = {}
-        """How often each class was called to change something: equal versions, equal state."""
+        """Number of changing calls to each class: equal versions, equal state."""
 
     def run(self, call: ToolCall, deep: bool | None = None) -> ToolResult:
         """Execute one call of a declared function and render its result as the benchmark does.
@@ -269,7 +269,7 @@ class Apis:
         return self._live.get(name)
 
     def same(self, name: str, expected: State) -> bool:
-        """Whether every public attribute in `expected` has the same value here."""
+        """True if every public attribute in `expected` has the same value here."""
         api = self._live.get(name)
         now = self.prototype.initial[name] if api is None else vars(api)
         try:
@@ -278,7 +278,7 @@ class Apis:
             return False
 
     def unchanged(self, name: str, expected: State) -> bool:
-        """Whether a class has exactly these public attributes and values."""
+        """True if a class has exactly these public attributes and values."""
         return self.live_state(name).keys() == expected.keys() and self.same(name, expected)
 
     def copy_state(self, name: str) -> State:
@@ -290,7 +290,7 @@ _DEEP = frozenset({ToolCall, list, dict})
 
 
 def is_deep(call: ToolCall) -> bool:
-    """Whether some argument is more than one plain value."""
+    """True if some argument is more than one plain value."""
     return not _DEEP.isdisjoint(map(type, call.arguments.values()))
 
 
@@ -344,7 +344,7 @@ _LONG = 200
 
 
 def _chunks() -> Callable[[Any, bool], Iterable[str]]:
-    """What `json.dumps` makes again for each of its calls, where Python has it in C."""
+    """Encoder that `json.dumps` makes again for each of its calls, where Python has it in C."""
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     plain = json.JSONEncoder(check_circular=False)
     if make is None:

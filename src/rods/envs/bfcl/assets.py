@@ -116,7 +116,7 @@ def obtain(wheel: str = "") -> Path:
 
 
 def ready() -> bool:
-    """Whether the benchmark is here already, so that nothing would be fetched."""
+    """True if the benchmark is here already, so that nothing would be fetched."""
     return _installed() is not None or (_target().exists() and _missing(_target()) is None)
 
 

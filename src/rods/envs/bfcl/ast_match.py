@@ -1,4 +1,4 @@
-"""Whether calls are among the accepted ones: the benchmark's match of single-turn calls.
+"""The benchmark's match of single-turn calls: are calls among the accepted ones?
 
 Owns the rules of values. A call names the function, gives every required parameter and none that
 is unknown; each value has the declared type (or that of an accepted value) and is among the
@@ -119,7 +119,7 @@ def _kind_of(accepted: Sequence[object]) -> type[Any] | None:
 
 
 def _items_fit(value: Sequence[object], inner: type, accepted: Sequence[object]) -> bool:
-    """Whether all items have the declared type, or that of the items of one accepted list."""
+    """True if all items have the declared type, or that of the items of one accepted list."""
     for one in accepted:
         if not isinstance(one, list):
             return True
@@ -134,7 +134,7 @@ def _object_among(value: object, accepted: Sequence[Any]) -> bool:
 
 
 def _object_fits(value: object, wanted: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether each key's value is among those that are accepted for it, and no key is missing."""
+    """True if each key's value is among those that are accepted for it, and no key is missing."""
     if not isinstance(value, dict):
         return False
     given: dict[str, Any] = value

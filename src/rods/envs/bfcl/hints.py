@@ -1,4 +1,4 @@
-"""What is known of failed calls of the benchmark's classes: which call or value would help.
+"""Hints after failed calls of the benchmark's classes: which call or value would help.
 
 Owns the use of the table of errors (`errors.toml`), the choices that documentation tells in words,
 and looking at the live tree of the file system. It changes nothing; a clause that names a function
@@ -36,7 +36,7 @@ _ERRORS: Mapping[str, Mapping[str, list[str]]] = tomllib.loads(
 
 
 def hint_of(call: ToolCall, result: str, apis: Apis, offered: Mapping[str, ToolSpec]) -> str:
-    """What would help after a failed call; nothing where that is not known."""
+    """Hint after a failed call; nothing where none is known."""
     function = apis.prototype.functions.get(call.name)
     api = None if function is None else apis.peek(function.owner)
     if function is None or api is None:
@@ -108,7 +108,7 @@ DEPTH, MOST = 20, 500
 
 
 def file_hint(call: ToolCall, api: Any, offered: Mapping[str, ToolSpec]) -> str:
-    """What would help after a failed call of the file system; nothing where that is not known."""
+    """Hint after a failed call of the file system; nothing where none is known."""
     tree = _Tree(api, offered)
     given = {name: call.arguments.get(name) for name in (*_NAMES, "destination")}
     names = {key: value for key, value in given.items() if isinstance(value, str)}
@@ -128,7 +128,7 @@ class _Tree:
         self._contents: Mapping[str, Any] = self._here.contents
 
     def about(self, function: str, key: str, name: str, spec: ToolSpec) -> str:
-        """What there is to say about one argument, or nothing."""
+        """Hint about one argument, or nothing."""
         bare = name.rstrip("/") if key == "folder" else name
         if bare == "..":
             return f"the current folder {self._here.name!r} is the root{self._look()}"
@@ -189,7 +189,7 @@ class _Tree:
         return f"in the current folder are {quoted(names, 5)}" if names else ""
 
     def _way(self, path: tuple[str, ...], folder: object) -> str:
-        """How to go there, one folder at a time."""
+        """The way to a folder, one folder at a time."""
         if "cd" not in self._offered or folder is self._here:
             return ""
         inside = islice(_walk(self._here, (), 0), MOST)

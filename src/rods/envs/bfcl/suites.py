@@ -66,7 +66,7 @@ class SingleTurn(SuiteRules):
         return unbounded(settings, steps_per_turn=1)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
-        """Whether the calls are the accepted ones; without any, whether it calls or does not."""
+        """Match the calls with the accepted ones; without any, calling or not calling counts."""
         if not trajectory.steps:
             return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         step = trajectory.steps[0]
@@ -218,7 +218,7 @@ class MultiTurn(SuiteRules):
         return unbounded(settings, steps_per_turn=STEPS)
 
     def dialect(self, dialect: Dialect) -> Dialect:
-        """What can be read is executed; what cannot ends the turn."""
+        """Execute what can be read; what cannot ends the turn."""
         return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:

@@ -175,7 +175,7 @@ class BfclWorld(JudgedWorld[PreparedWorld]):
         return ToolResult(refusal(unknown, names), failed=True)
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
-        """What would help after a failed call, by what is known of these classes."""
+        """Hint after a failed call, by what is known of these classes."""
         self._expect_turn("hint")
         offered = {spec.name: spec for spec in self.offered()}
         return hint_of(call, result.content, self._apis, offered)
@@ -196,7 +196,7 @@ class BfclWorld(JudgedWorld[PreparedWorld]):
 
 
 class _Shadow:
-    """What the benchmark's own executor would have made of the same calls.
+    """Results that the benchmark's own executor would have had for the same calls.
 
     It lets withheld functions be called. So once an agent tries one, the official verdict needs a
     second world in which that call was executed; nothing of it is ever shown.

@@ -80,7 +80,7 @@ def single_steps(
 
 
 def _given_back(task: Task, index: int) -> str:
-    """What a user says who only gives tools back."""
+    """Text of a user who only gives tools back."""
     before = set(task.turns[index - 1].withheld) if index else set[str]()
     back = sorted(before - set(task.turns[index].withheld))
     if not back:

@@ -41,7 +41,7 @@ COLUMNS = frozenset(
         "instruction", "input", "output", "prompt", "reward_model", *CARRYING,
     )
 )  # fmt: skip
-"""What is read of a Parquet file."""
+"""Columns that are read of a Parquet file."""
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 _RESULTS = ("observation", "tool", "function_response", "function")
 
@@ -55,7 +55,7 @@ class SingleStep(NamedTuple):
     """The last message, if it is the user's; blank where the dialogue ends with results."""
     calls: tuple[ToolCall, ...]
     response: bool
-    """Whether words are wanted."""
+    """True if words are wanted."""
 
 
 def read_row(value: object, where: str) -> tuple[list[SingleStep], list[str]]:

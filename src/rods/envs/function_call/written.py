@@ -1,4 +1,4 @@
-r"""What published data sets write in their own way: rlla (ToolRL), ToolACE, tables of parameters.
+r"""Spellings of published data sets: rlla (ToolRL), ToolACE, tables of parameters.
 
 Owns the reading of tools, dialogues, wanted calls, and types such as `List[int]` and `str,
 optional`. The thoughts of rlla's are placeholders and are left out. ToolACE's names may hold blanks
@@ -199,7 +199,7 @@ def schema_of(parameters: object) -> dict[str, Json]:
 
 
 def _is_schema(table: Mapping[str, object]) -> bool:
-    """Whether it is a schema; a table may have a parameter that is called `properties`."""
+    """True if it is a schema; a table may have a parameter that is called `properties`."""
     rows = table.get("properties")
     if not isinstance(rows, dict) or not isinstance(table.get("type", "object"), str):
         return False

@@ -166,14 +166,14 @@ class McpSession:
         return self._ask(request(types.CallToolRequest(params=params), types.CallToolResult))
 
     def call(self, name: str, arguments: Mapping[str, object]) -> ToolResult:
-        """What a tool gives; it failed where it raised or the server refused the request."""
+        """Result of a tool; it failed where it raised or the server refused the request."""
         try:
             return result_of(self._called(name, arguments))
         except Refusal as error:
             return ToolResult(f"Error: {error}", failed=True)
 
     def value(self, source: str) -> Json:
-        """What a tool without arguments or a resource shows; raises `EnvError` if it fails."""
+        """Content of a tool without arguments or a resource; raises `EnvError` if it fails."""
         try:
             if "://" in source:
                 parts = self._ask(self._client.read_resource(source)).contents

@@ -67,7 +67,7 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """What agents may call; raises `ConfigError` for a name that is not there or not clear."""
+        """Tools that agents may call; `ConfigError` for a name that is not there or not clear."""
         session = self.session({})
         from rods.envs.mcp.session import spec_of
 
@@ -124,7 +124,7 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
         _ = self.tools
 
     def make_ready(self, task: Task) -> PreparedServer:
-        """What the worlds of a task share; raises `TaskError` for a world of another form."""
+        """Data that the worlds of a task share; raises `TaskError` for a world of another form."""
         return PreparedServer(self, task)
 
     def open(self, task: Task) -> JudgedWorld[PreparedServer]:
@@ -263,7 +263,7 @@ class Server:
         return self._seen[1]
 
     def same(self, name: str, expected: State) -> bool:
-        """Whether the server shows this state."""
+        """True if the server shows this state."""
         return same_value(self.copy_state(name), expected)
 
     unchanged = same

@@ -139,7 +139,7 @@ class PythonToolEnvironment(QuestionEnvironment):
         return question_of(task)
 
     def wrong(self, question: Question) -> str | None:
-        """Whether its program prints its answer."""
+        """True if its program prints its answer."""
         if not question.program:
             return None
         done = self.execute(question.program, bare=True)
@@ -176,12 +176,12 @@ class PythonToolWorld(QuestionWorld):
         return self._ran
 
     def judge_answer(self, text: str) -> bool:
-        """Whether the last boxed (else tagged) answer outside of programs is the reference."""
+        """True if the last boxed (else tagged) answer outside of programs is the reference."""
         return judge_answer(self._task, without_calls(text)).correct
 
 
 def shown(done: Execution) -> ToolResult:
-    """What the policy reads: what was printed; of a failure, the end of the error."""
+    """Text that the policy reads: what was printed; of a failure, the end of the error."""
     if done.ok:
         return ToolResult(done.stdout)
     lines = [line.rstrip() for line in done.stderr.splitlines() if line.strip()][-ERROR_LINES:]

@@ -1,4 +1,4 @@
-"""What environments of questions share: generated questions, and those of published data sets.
+"""Base of environments of questions: generated ones, and those of published data sets.
 
 Owns how many questions of each side there are, how another one is found, the reading of files and
 the marks of `env.questions`; of worlds which calls are refused and the verdict on a turn. Never
@@ -58,15 +58,15 @@ class QuestionEnvironment(Environment):
         """A fresh world of a task that was looked at."""
 
     def wrong(self, question: Question) -> str | None:
-        """What is wrong with a question that was made again; None: nothing, or not known."""
+        """Fault of a question that was made again; None: nothing, or not known."""
         return None
 
     def generated(self, task: Task) -> bool:
-        """Whether the environment made the question; it can then be made again."""
+        """True if the environment made the question; it can then be made again."""
         return is_generated(task)
 
     def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out split, by its seed."""
+        """True if a generated question is of the held-out split, by its seed."""
         seed = task.world.get("seed")
         return self.generated(task) and isinstance(seed, int) and seed >= HELD_OUT
 
@@ -86,7 +86,7 @@ class QuestionEnvironment(Environment):
         return None
 
     def replay(self, task: Task) -> str | None:
-        """What is wrong with a generated question or its answer; None: nothing, or not known."""
+        """Fault of a generated question or its answer; None: nothing, or not known."""
         if not self.generated(task):
             return None
         try:
@@ -142,7 +142,7 @@ class QuestionWorld(TurnWorld, ABC):
 
     @abstractmethod
     def use(self, arguments: Mapping[str, Value]) -> ToolResult:
-        """What the tool gives for these arguments, which nobody has checked."""
+        """Result of the tool for these arguments, which nobody has checked."""
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The one tool, unless the turn withholds it."""

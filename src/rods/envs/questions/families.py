@@ -51,7 +51,7 @@ def steps(*expressions: str) -> tuple[str, ...]:
 
 
 def is_generated(task: Task) -> bool:
-    """Whether a task's world says which question it is."""
+    """True if a task's world says which question it is."""
     world = task.world
     numbers = (world.get("difficulty"), world.get("seed"))
     return isinstance(world.get("family"), str) and all(type(n) is int for n in numbers)
@@ -95,7 +95,7 @@ def _list(parts: list[str]) -> str:
 
 
 def shopping(difficulty: int, rng: random.Random) -> Question:
-    """What somebody pays; from difficulty 4 with a discount, at 5 the change."""
+    """Ask what somebody pays; from difficulty 4 with a discount, at 5 the change."""
     pairs = _pairs(difficulty, rng)
     name, goods = rng.choice(NAMES), rng.sample(GOODS, len(pairs))
     bought = [f"{a} {what} for {b} coins each" for what, (a, b) in zip(goods, pairs, strict=True)]
@@ -105,7 +105,7 @@ def shopping(difficulty: int, rng: random.Random) -> Question:
 
 
 def travel(difficulty: int, rng: random.Random) -> Question:
-    """How far something goes; from difficulty 4 it goes back a part, at 5 what is left."""
+    """Ask how far something goes; from difficulty 4 it goes back a part, at 5 what is left."""
     pairs = _pairs(difficulty, rng)
     ride = rng.choice(RIDES)
     legs = [f"{a} hours at {b} km per hour" for a, b in pairs]

@@ -44,7 +44,7 @@ COLUMNS = frozenset(
         "golden_answers", "answer", "final_answer", *COLUMNS_OF_OURS,
     )
 )  # fmt: skip
-"""What is read of a Parquet file."""
+"""Columns that are read of a Parquet file."""
 _ASKED = ("prompt", "question", "problem", "0")
 _note = functools.cache(logging.getLogger(__name__).warning)  # files are read more than once
 
@@ -64,7 +64,7 @@ FORMS = (
 
 
 class QuestionRow(NamedTuple):
-    """What a row asks."""
+    """Question of a row."""
 
     question: str
     answers: tuple[str, ...]

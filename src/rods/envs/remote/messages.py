@@ -1,4 +1,4 @@
-"""What a trajectory asks of a world that runs elsewhere, as JSON, and both ends of it.
+"""Messages between a trajectory and a world that runs elsewhere, as JSON, and both ends.
 
 Owns the form of actions and observations. It carries nothing: whoever has a way to send an action
 and get its observation makes a world of it (`RemoteWorld`), whoever has a world answers (`Hosted`).
@@ -139,7 +139,7 @@ class RemoteWorld:
         return ToolResult(str(found["content"]), bool(found["failed"]))
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
-        """What would help after a failed call, as the other side knows."""
+        """Hint after a failed call, as the other side knows."""
         action: Action = {"type": "hint", "call": call_to_json(call), "content": result.content}
         return str(self._send(action)["hint"])
 
@@ -148,7 +148,7 @@ class RemoteWorld:
         return self._ran
 
     def _judged(self, text: str) -> bool:
-        """What the world there says of an answer."""
+        """Reply of the world there to an answer."""
         return bool(self._send({"type": "judge_answer", "text": text})["correct"])
 
     def _ended(self) -> str:

@@ -41,7 +41,7 @@ STARTING = 2 * (os.cpu_count() or 1)
 """Processes of this machine that start at once: more would only slow each other down, until none is
 ready in time."""
 START_SECONDS = 120.0
-"""How long a process may take until its environment stands."""
+"""Seconds until the environment of a process must stand."""
 OPENINGS = 3
 """Processes that a world is opened in, one after the other, where they die before it is: as on a
 machine that is lost, on which others may yet be started."""
@@ -208,7 +208,7 @@ class _Process:
 
 
 class WorldRunner:
-    """What a process does: it runs one world after the other."""
+    """Main function of a process: it runs one world after the other."""
 
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
         """Make the environment, and warm it up."""

@@ -42,7 +42,7 @@ SPLITS = 4
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What the server takes."""
+    """Limits of what the server takes."""
 
     sessions: int = 1024
     """Worlds open at once; above it, HTTP 429."""
@@ -65,7 +65,7 @@ class _Session:
     answer: Observation = field(default_factory=dict[str, Any])
 
     async def do(self, work: Callable[[], Observation]) -> Observation:
-        """What work in the world gives; a failure is an answer, too."""
+        """Do work in the world and return the observation; a failure is an answer, too."""
         self.used = time.monotonic()
         try:
             return await self.owner(work)
@@ -76,7 +76,7 @@ class _Session:
 
 
 class _Routes:
-    """What each address answers, and the worlds that are open."""
+    """Answers by address, and the worlds that are open."""
 
     def __init__(self, environment: Environment, limits: ServerLimits) -> None:
         self._environment, self._limits = environment, limits

@@ -77,7 +77,7 @@ def outcomes(
     states: Sequence[Mapping[str, str] | None],
     seconds: float = SECONDS,
 ) -> list[Any]:
-    """What the calls give in each state, as texts; None for a state where they did not end well.
+    """Results of the calls in each state, as texts; None for a state where they did not end well.
 
     Args:
         states: texts of a repository by path; None: what lies in the working folder.

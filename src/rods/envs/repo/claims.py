@@ -41,7 +41,7 @@ class Withheld(NamedTuple):
     """By file and function: the claims without which the test did not run."""
 
     def proves(self, tests: Iterable[str]) -> bool:
-        """Whether one of these tests cannot pass without a value that is compared here."""
+        """True if one of these tests cannot pass without a value that is compared here."""
         return any(self.owed.get(test.partition("[")[0]) for test in tests)
 
 
@@ -134,7 +134,7 @@ _NONE = object()
 
 
 class _Near:
-    """What `pytest.approx` of a number equals."""
+    """The value that `pytest.approx` of a number equals."""
 
     def __init__(self, value: float) -> None:
         self.value = value

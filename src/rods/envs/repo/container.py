@@ -33,7 +33,7 @@ OUTPUT, MOST = 64 * 1024, 16 << 20
 """Characters of a command's output that are kept, from its end; bytes at which it is ended."""
 START_SECONDS, GRACE = 600.0, 30.0
 OVER = 124
-"""What `timeout` says of a command that took too long."""
+"""Exit status of `timeout` for a command that took too long."""
 EDIT = "\nimport json, sys\nprint(json.dumps(edit(json.load(sys.stdin))))\n"
 FIRST = "while :; do sleep 3600; done"
 """The first process of a container. It waits for orphans, and no signal from inside ends it, so

@@ -124,7 +124,7 @@ class RepoEnvironment(Environment):
             raise
 
     def judge(self, sources: Mapping[str, str], checks: Sequence[Check], patch: str) -> bool:
-        """Whether a patch applies to a repository and all checks then pass.
+        """True if a patch applies to a repository and all checks then pass.
 
         Raises:
             EnvError: the workplace was lost.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What may stand in a word's or a number's place."""
+    """Replacements of a word or a number."""
 
     compared: Mapping[str, Sequence[str]]
     counted: Mapping[str, Sequence[str]]

@@ -38,7 +38,7 @@ REPOSITORIES = ("agenda", "grid", "ledger", "parcel", "prose", "shelf")
 TRIED = 3
 """Bugs that are tried for each task that is wanted."""
 CHOICES, PARTS = 8, 50
-"""How many of them, and how many ways to part checks, are tried for one task."""
+"""Numbers of them, and of ways to part checks, that are tried for one task."""
 SECONDS = 0.3
 """Processor time for all checks of a repository."""
 LIMITS = ShellLimits(output=4 * MIB, seconds=120)
@@ -61,7 +61,7 @@ class Bug(NamedTuple):
     failing: frozenset[int]
     """Indices of the checks that fail."""
     got: tuple[str, ...]
-    """What the calls of all checks give."""
+    """Results of the calls of all checks."""
 
     @property
     def label(self) -> str:
@@ -83,7 +83,7 @@ class Planted(NamedTuple):
     """The package's files with the bugs."""
     repairs: tuple[ToolCall, ...]
     got: tuple[str, ...]
-    """What the calls of all checks give."""
+    """Results of the calls of all checks."""
     visible: tuple[int, ...]
     """The failing check that is shown of each bug."""
     hidden: set[int]
@@ -213,7 +213,7 @@ class _Planter:
 
 
 def _choices(bugs: Sequence[Bug], level: int) -> list[tuple[Bug, ...]]:
-    """What could be planted together."""
+    """Sets of bugs that could be planted together."""
     if level <= 3:
         return [(bug,) for bug in bugs]
     return [
@@ -300,7 +300,7 @@ def unit_tests(checks: Sequence[Check]) -> str:
 
 
 def _issue(whole: Repository, made: Planted, level: int) -> str:
-    """What the agent is asked."""
+    """Request to the agent."""
     parts: list[str] = []
     for index in made.visible:
         check, got = whole.checks[index], made.got[index]

@@ -1,4 +1,4 @@
-"""What runs calls inside a workplace; `checks.py` sends its text there.
+"""Runner of calls inside a workplace; `checks.py` sends its text there.
 
 Owns nothing outside: it knows no expected value, so whatever the code under test does to it, it
 cannot make it right. Standard input is JSON: `calls`, `states` (`files` of a folder of its own, or

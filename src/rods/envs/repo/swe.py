@@ -30,7 +30,7 @@ from rods.types import Json
 
 IMAGE = "xingyaoww/sweb.eval.x86_64."
 COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pass", "pass_to_pass")
-"""What is read of a row, without regard to case."""
+"""Columns that are read of a row, without regard to case."""
 APPLY_SECONDS, TEST_SECONDS = 600.0, 1200.0
 """Limits of applying a patch and of running the tests, as released."""
 _FILE = re.compile(r"^\+\+\+ b/(.+?)\t?$", re.MULTILINE)
@@ -109,7 +109,7 @@ def _asked(problem: str) -> str:
 def passes(
     world: Mapping[str, Json], patch: str, start: Callable[[], Container], believe: bool = False
 ) -> bool:
-    """Whether a patch applies to a fresh container and all named tests then pass.
+    """True if a patch applies to a fresh container and all named tests then pass.
 
     Raises:
         EnvError: the engine was lost, the image does not run the row's own tests, or (unless they

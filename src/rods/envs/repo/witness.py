@@ -1,4 +1,4 @@
-"""What runs tests inside a container; `swe.py` sends its text there.
+"""Runner of tests inside a container; `swe.py` sends its text there.
 
 Owns nothing outside: it reports which tests passed and which values they compared. The values that
 were expected are not here (`claims.py` took them out of the tests). Standard input is JSON: `mark`

@@ -165,7 +165,7 @@ class RepoWorld(TurnWorld):
         return TurnVerdict(True, self._calls, solved, solved, solved, answered=False)
 
     def _diff(self) -> str:
-        """What was changed since the start; nothing where the agent broke its own git."""
+        """Changes since the start; nothing where the agent broke its own git."""
         done = self._place.run(["bash", "-c", PATCH + self._base])
         return done.output if done.ok else ""
 
@@ -194,7 +194,7 @@ class Did(NamedTuple):
 
 
 def stuck(done: Sequence[Did]) -> bool:
-    """Whether the last calls go in circles, by the rule of the agent whose loop SkyRL-v0 uses: the
+    """True if the last calls go in circles, by the rule of the agent whose loop SkyRL-v0 uses: the
     same call with the same result four times in a row, the same call failing three times in a row,
     or two calls in turns three times.
     """

@@ -103,7 +103,7 @@ class Atlas:
     documents: tuple[Document, ...]
 
     def value(self, subject: str, relation: str) -> str:
-        """What a relation gives for a subject; raises `KeyError` if nothing."""
+        """Object of a relation for a subject; raises `KeyError` if there is none."""
         for province in self.provinces:
             if (subject, relation) in province.facts:
                 return province.facts[subject, relation]

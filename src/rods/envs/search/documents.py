@@ -44,7 +44,7 @@ class QueryRefused(EnvError):
 
 
 class Retriever(Protocol):
-    """What a search asks; used by many threads at once."""
+    """Source of documents for a search; used by many threads at once."""
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The best documents for a query, best first; none is a valid answer.

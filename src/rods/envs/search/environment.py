@@ -109,7 +109,7 @@ class SearchEnvironment(QuestionEnvironment):
         return question_of(task)
 
     def generated(self, task: Task) -> bool:
-        """Whether it names a family; what it says beside that must then be right."""
+        """True if it names a family; what it says beside that must then be right."""
         return task.world.get("family") is not None
 
     def calls_needed(self, task: Task) -> int | None:
@@ -117,7 +117,7 @@ class SearchEnvironment(QuestionEnvironment):
         return len(question_of(task).steps) if self.generated(task) else None
 
     def find(self, query: str) -> ToolResult:
-        """What the policy reads of one search; raises `EnvError` where the retriever failed."""
+        """Text of one search for the policy; raises `EnvError` where the retriever failed."""
         query = " ".join(query.split())
         if not query:
             return ToolResult("Error: the query is empty. Write the words to look for.", True)
@@ -170,5 +170,5 @@ class SearchWorld(QuestionWorld):
         return self._environment.find(query)
 
     def judge_answer(self, text: str) -> bool:
-        """Whether the last tagged answer is the reference, by exact match of plain words."""
+        """True if the last tagged answer is the reference, by exact match of plain words."""
         return judge_answer(self._task, text).correct

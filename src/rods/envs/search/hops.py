@@ -168,7 +168,7 @@ def _from(
 
 
 def chain_question(steps: tuple[Hop, ...], province: int) -> HopQuestion:
-    """What a chain asks."""
+    """Question of a chain."""
     subject = steps[0].subject
     for step in steps[:-1]:
         subject = BY_NAME[step.relation].noun.format(x=subject)

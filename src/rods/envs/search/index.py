@@ -201,7 +201,7 @@ def _build(corpus: Path, place: Path, shown: bool) -> None:
 
 
 def _stamp(corpus: Path) -> dict[str, int]:
-    """What changes when a file is written again."""
+    """Mark of a file that changes when it is written again."""
     stat = corpus.stat()
     return {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
@@ -219,7 +219,7 @@ def _find(corpus: Path) -> Path:
 
 
 def _card(place: Path) -> object:
-    """What a folder says of its corpus; None if it cannot be read."""
+    """Description of the corpus in a folder; None if it cannot be read."""
     try:
         return json.loads((place / CARD).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -16,7 +16,7 @@ class Awaiting:
         self._task: asyncio.Task[Any] | None = None
 
     def result(self, given: object) -> Any:
-        """What a method gave, awaited where it can be; what it leaves running is cancelled."""
+        """Result of a method, awaited where it can be; what it leaves running is cancelled."""
         if not inspect.isawaitable(given):
             return given
 

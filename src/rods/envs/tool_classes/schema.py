@@ -60,7 +60,7 @@ _FORMS = {
     "uuid": "must be a UUID",
     "json_invalid": "must be whole characters, without an unpaired surrogate",
 }
-"""What a text must be, by the first words of pydantic's name for the fault."""
+"""Expected form of a text, by the first words of pydantic's name for the fault."""
 _LISTS = (abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 _UNION: Any = Union
 _LITERAL: Any = Literal
@@ -82,7 +82,7 @@ class Tool:
     """Name of its class."""
     signature: inspect.Signature
     readers: Mapping[str, TypeAdapter[Any]]
-    """What makes a parameter's value from JSON, by its name."""
+    """Converter of a parameter's value from JSON, by its name."""
     awaited: bool
     """True: the method is `async def`."""
 
@@ -305,7 +305,7 @@ def _united(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
-    """What is wrong with a value by its schema, in a sentence; empty if nothing is."""
+    """Fault of a value by its schema, in a sentence; empty if there is none."""
     if value is None and allows_null(schema):
         return ""
     if "anyOf" in schema:
@@ -342,7 +342,7 @@ def _object_fault(value: Mapping[str, Value], schema: Mapping[str, Any], where: 
 
 
 def _unfit(error: ValidationError, name: str, value: Any) -> str:
-    """What pydantic found wrong with a value, in a sentence; of a union, with each of its forms."""
+    """Pydantic's fault of a value, in a sentence; of a union, with each of its forms."""
     found: list[str] = []
     for fault in error.errors(include_url=False):
         place, inner = name, value
@@ -362,7 +362,7 @@ class Doc(NamedTuple):
     """The parts of a docstring."""
 
     text: str
-    """What stands before the first section, in one paragraph a line."""
+    """Text before the first section, in one paragraph a line."""
     parameters: dict[str, str]
 
 

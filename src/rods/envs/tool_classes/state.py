@@ -68,7 +68,7 @@ Plain = TypeVar("Plain")
 _POINTER = struct.calcsize("P")
 
 OUTAGES = (EnvError, ConnectionError, TimeoutError)
-"""What a class raises when something outside it failed: the trajectory is invalid, not wrong. Not
+"""Raised by a class when something outside it failed: the trajectory is invalid, not wrong. Not
 MemoryError: an agent gets one by asking for too much."""
 
 
@@ -110,7 +110,7 @@ def make(kind: type[Any], config: Mapping[str, object], where: str) -> Any:
 
 
 def loads(kind: type) -> bool:
-    """Whether a class has a method `load(self, config)`, which takes an initial state."""
+    """True if a class has a method `load(self, config)`, which takes an initial state."""
     loader = getattr(kind, "load", None)
     return inspect.isfunction(loader) and [*inspect.signature(loader).parameters][1:] == ["config"]
 
@@ -202,7 +202,7 @@ class Record(dict[str, Any]):
     kind = ""
 
     def __eq__(self, other: object) -> bool:
-        """Whether class and attributes are equal; a mere dictionary has no class."""
+        """True if class and attributes are equal; a mere dictionary has no class."""
         same = not isinstance(other, Record) or other.kind == self.kind
         return same and dict.__eq__(self, other)
 
@@ -344,13 +344,13 @@ def package_of(value: object) -> str:
 
 
 def _installed(kind: type[object]) -> bool:
-    """Whether a class is a library's: nobody here chose what of it is private."""
+    """True if a class is a library's: nobody here chose what of it is private."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return file.startswith(_LIBRARIES)
 
 
 def hides(kind: type[object]) -> bool:
-    """Whether objects hold something in C: they are larger than their attributes."""
+    """True if objects hold something in C: they are larger than their attributes."""
     slots = sum(len(_slots(base)) for base in kind.__mro__)
     room = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return kind.__basicsize__ - object.__basicsize__ > room * _POINTER or kind.__itemsize__ > 0

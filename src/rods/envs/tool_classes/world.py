@@ -249,7 +249,7 @@ class Objects:
         return plain_state(self._live[name])
 
     def same(self, name: str, expected: State) -> bool:
-        """Whether a class has exactly these public attributes and values."""
+        """True if a class has exactly these public attributes and values."""
         if name not in self._live:
             return same_value(self._prepared.initial[name], expected)
         try:
