@@ -40,7 +40,7 @@ SHOWN = 5
 
 
 class TaskFault(StrEnum):
-    """What can be wrong with a task."""
+    """Kinds of faults of a task."""
 
     UNREACHABLE = "unreachable"
     """The world cannot be opened, a ground-truth call fails or is not offered, the ground truth
@@ -106,12 +106,12 @@ Finding: TypeAlias = tuple[TaskFault, int, str]
 
 
 class _Replayed(NamedTuple):
-    """What one turn of a replay showed."""
+    """Observations of one turn of a replay."""
 
     offered: tuple[ToolSpec, ...]
     results: list[ToolResult]
     keys: list[tuple[str, bool]]
-    """What equal results have in common: their key, and whether they failed."""
+    """Key of each result, which equal ones share, and whether it failed."""
     verdict: TurnVerdict
     snapshot: object
 
@@ -384,7 +384,7 @@ class _Seen:
         self._words.update(_NUMERALS[word] for word in words if word in _NUMERALS)
 
     def holds(self, value: Json) -> bool:
-        """Whether at least half of the value's words were read; every word, for a single one."""
+        """True if at least half of the value's words were read; every word, for a single one."""
         text = str(value).lower().replace(",", "")
         words = [_canonical(word) for word in _WORD.findall(text)]
         return 2 * sum(word in self._words for word in words) >= len(words)

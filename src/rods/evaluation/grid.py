@@ -51,7 +51,7 @@ class GridRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What is to be run and compared."""
+    """Runs of an experiment, and their comparison."""
 
     name: str
     recipe: str

@@ -1,4 +1,4 @@
-"""What a suite is: a published benchmark's tasks, their rollouts, and what counts as right.
+"""Definition of a suite: a published benchmark's tasks, their rollouts, and what is right.
 
 Owns the protocol and the rollout settings that all suites share. A suite stands in the folder of
 its environment; the table of their names is `rods.suites.SUITES`. Its score is worked out from a
@@ -25,7 +25,7 @@ CALLS = 100_000
 
 
 class RuleOutcome(NamedTuple):
-    """What the suite's rules say of one trajectory."""
+    """Verdict of the suite's rules on one trajectory."""
 
     right: bool
     why: str = ""
@@ -44,7 +44,7 @@ class SuiteRules(Protocol):
     pooled: frozenset[str] = frozenset()
     """Averages in which each task weighs the same, whatever its category."""
     trials: bool = False
-    """Whether the suite quotes pass^k, the chance that k trials of a task are all right."""
+    """True if the suite quotes pass^k, the chance that k trials of a task are all right."""
 
     def tasks(self) -> Sequence[Task]:
         """All tasks, in the suite's order; `provenance.origin` is the suite's own name of one.
@@ -71,7 +71,7 @@ class SuiteRules(Protocol):
         return unbounded(settings)
 
     def dialect(self, dialect: Dialect) -> Dialect:
-        """How what the policy writes is read under the suite's rules."""
+        """Dialect that reads what the policy writes, under the suite's rules."""
         return dialect
 
 

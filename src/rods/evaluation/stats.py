@@ -34,12 +34,12 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the whole interval lies on one side of zero; never for one without width."""
+        """True if the whole interval lies on one side of zero; never for one without width."""
         return not self.is_flat and (self.low > 0 or self.high < 0)
 
     @property
     def is_flat(self) -> bool:
-        """Whether all values are alike but for rounding, so that nothing shows their spread."""
+        """True if all values are alike but for rounding, so that nothing shows their spread."""
         return self.half_width < 1e-9
 
     @property

@@ -57,11 +57,11 @@ class SuiteRow:
     why: tuple[str, ...]
     """Why each is wrong; empty where it is right."""
     process: tuple[float, ...]
-    """How far each came, where the suite measures it."""
+    """Progress of each trajectory, where the suite measures it."""
     cut: tuple[str, ...]
     """Budgets that ended a trajectory, each once for every trajectory."""
     failures: tuple[str, ...]
-    """What went wrong with infrastructure; such a trajectory counts in no accuracy."""
+    """Failure of infrastructure; such a trajectory counts in no accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, rollouts: bool = Tr
 
 
 class Kept:
-    """What was rolled out so far: kept at once, resumed, and one Parquet file at the end.
+    """Trajectories of a suite: kept at once, resumed, and one Parquet file at the end.
 
     Until the last rollout a file beside it has the settings, then a trajectory a line. A kill at
     any moment leaves what was there; a line that it tore is owed again.
@@ -170,7 +170,7 @@ class Kept:
 
 
 def _settings_of(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
-    """What decides how a conversation goes, by dotted keys, as JSON reads it again.
+    """Settings that decide how a conversation goes, by dotted keys, as JSON reads them again.
 
     Where servers are and how many conversations are in flight may differ: a server that went away
     comes back elsewhere.

@@ -33,7 +33,7 @@ CALL = ToolCall("list_files", {"folder": "docs"})
 
 
 class ToolUse(NamedTuple):
-    """Whether tools can be used, and a sentence or two that say so."""
+    """Verdict whether tools can be used, and a sentence or two that say so."""
 
     usable: bool
     text: str
@@ -60,16 +60,16 @@ class TemplateReport:
     """Conversations that were compared whole."""
     findings: tuple[TemplateDiff, ...]
     tools: ToolUse
-    """Whether the model can be used with tools, in words."""
+    """Verdict whether the model can be used with tools, in words."""
 
     @property
     def ok(self) -> bool:
-        """Whether turns can be joined and tools be used."""
+        """True if turns can be joined and tools be used."""
         return self.joined and self.tools.usable
 
     @property
     def joined(self) -> bool:
-        """Whether at least one conversation was compared and no boundary differs."""
+        """True if at least one conversation was compared and no boundary differs."""
         return self.compared > 0 and not any(
             f.kind in ("boundary", "unjoined") for f in self.findings
         )
@@ -97,7 +97,7 @@ class TemplateReport:
 
 
 class _Written(NamedTuple):
-    """What the assistant said: its text, and whether it was cut before its end-of-turn token."""
+    """The assistant's text, and whether it was cut before its end-of-turn token."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -110,7 +110,7 @@ class _Case(NamedTuple):
     parts: Sequence[tuple[Message, ...] | _Written]
     """Messages of the environment and what the assistant said, in turn."""
     works: bool
-    """Whether calls, results or feedback are in it."""
+    """True if calls, results or feedback are in it."""
 
 
 def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
@@ -143,7 +143,7 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
 
 
 def _fault(cases: Sequence[_Case], findings: Sequence[TemplateDiff]) -> str:
-    """What is wrong with the conversations that have results; empty: nothing."""
+    """Fault of the conversations that have results; empty: none."""
     working = {case.name for case in cases if case.works}
     mine = [f for f in findings if f.conversation in working]
     for finding in mine:
@@ -300,7 +300,7 @@ def _cases(dialect: Dialect, tools_shown: bool) -> list[_Case]:
 
 
 def _tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
-    """Whether a dialect can be used with tools under a chat template, and what to do if not.
+    """Check whether a dialect can be used with tools under a chat template, and what to do if not.
 
     Args:
         name: of a structured dialect.
@@ -333,7 +333,7 @@ def _tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
 
 
 def _own_call(template: ChatTemplate) -> str:
-    """How the template writes a call, with any thought; empty where it refuses or omits calls."""
+    """The template's form of a call, with any thought; empty where it refuses or omits calls."""
     user, answer = Message("user", "u"), Message("assistant", "", (CALL,))
     tools = (LIST,) if template.renders_tools else ()
     try:
@@ -347,7 +347,7 @@ def _own_call(template: ChatTemplate) -> str:
 
 
 def _reads(dialect: Dialect, text: str) -> bool:
-    """Whether a dialect reads the text as the one call."""
+    """True if a dialect reads the text as the one call."""
     parsed = dialect.parse(text, {LIST.name: LIST}, truncated=False)
     return parsed.verdict is ParseVerdict.CALLS and parsed.calls == (CALL,)
 

@@ -103,7 +103,7 @@ def part_metrics(scores: Sequence[Score]) -> dict[str, Json]:
 
 
 def ending_metrics(trajectories: Sequence[Trajectory]) -> dict[str, Json]:
-    """How last turns ended, as shares, where worlds end turns by themselves; else empty.
+    """Endings of last turns, as shares, where worlds end turns by themselves; else empty.
 
     `ended_finish` and `ended_stuck` as the world says; `ended_by_limit`: neither the world nor the
     policy ended it.
