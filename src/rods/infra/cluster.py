@@ -67,7 +67,7 @@ class Cluster:
         return self._ray.put(value)
 
     def get(self, answer: object, seconds: float | None = None) -> Any:
-        """What a call gives or raises; raises `ActorLost` where its actor is gone or gives none."""
+        """Result of a call, or its error; `ActorLost` where its actor is gone or gives none."""
         errors: Any = self._ray.exceptions
         try:
             return self._ray.get(answer, timeout=seconds)
@@ -83,7 +83,7 @@ class Cluster:
         self._ray.kill(actor, no_restart=True)
 
     def _room(self) -> str:
-        """What an actor that does not start may be waiting for."""
+        """Reasons why an actor may not start."""
         all_of_it, free = self._ray.cluster_resources(), self._ray.available_resources()
         nodes = sum(bool(node["Alive"]) for node in self._ray.nodes())
         return (

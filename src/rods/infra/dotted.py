@@ -117,7 +117,7 @@ def shown(value: object) -> str:
 
 
 def within(key: str, names: Collection[str]) -> bool:
-    """Whether a key is one of these names, or of a section among them."""
+    """True if a key is one of these names, or of a section among them."""
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 

@@ -220,7 +220,7 @@ def pyarrow() -> tuple[Any, Any]:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table, by the name's ending or, whatever its name, by how it begins."""
+    """True if a file is a table, by the name's ending or, whatever its name, by how it begins."""
     if path.suffix in TABLES or not path.is_file():
         return path.suffix in TABLES
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What stands in front of every service that we start: who may ask, and in what form.
+"""Guard in front of every service that we start: who may ask, and in what form.
 
 Owns the checks of a request before an application sees it: `Host` and `Origin` (a web page that is
 open in a browser on this machine can send requests to loopback, too), the token, the content type,

@@ -35,7 +35,7 @@ def _counts(path: Path) -> dict[str, int]:
 
 
 def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
-    """What there is to say; `command`: by default this process's. Folders are cut from it."""
+    """Versions, machine and `command`, by default this process's. Folders are cut from it."""
     words = sys.argv if command is None else command
     # Absolute paths state where a machine keeps things; their last part is enough.
     shown = [re.sub(r"(?s)(?<![^=])[/~].*", lambda m: Path(m[0]).name, word) for word in words]

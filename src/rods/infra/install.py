@@ -1,4 +1,4 @@
-"""What to type to get what is missing.
+"""Command lines that install what is missing.
 
 Owns name and version of the distribution (`rods` in the public index is somebody else's package),
 its extras, and the line that installs one. It imports nothing that may be missing.
@@ -21,7 +21,7 @@ _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 
 
 def in_checkout() -> bool:
-    """Whether this code stands in a checkout and not among installed packages."""
+    """True if this code stands in a checkout and not among installed packages."""
     return (ROOT / "pyproject.toml").is_file()
 
 

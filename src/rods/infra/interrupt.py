@@ -49,7 +49,7 @@ def unless_ctrl_c(error: BaseException) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception says; nothing where its own code for that fails."""
+    """Message of an exception; nothing where its own code for that fails."""
     try:
         key = isinstance(error, KeyError) and error.args
         return str.__str__(str(key[0] if key else error))
@@ -64,7 +64,7 @@ def shown(error: BaseException) -> str:
 
 
 def _signalled(at: TracebackType | None) -> bool:
-    """Whether the signal's handler raised an exception, not a `raise` in other code.
+    """True if the signal's handler raised an exception, not a `raise` in other code.
 
     Python runs handlers in the main thread. The usual one is no Python code, so that the exception
     begins at an instruction that is no `raise`.

@@ -17,7 +17,7 @@ from rods.infra.text import require_whole
 
 Kind = TypeVar("Kind")
 NAMES: dict[object, str] = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
-"""What kinds of JSON are called in messages."""
+"""Names of JSON's kinds in messages."""
 
 
 def file_rows(

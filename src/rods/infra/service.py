@@ -41,9 +41,9 @@ class ServiceFailure(Exception):
     def __init__(self, message: str, again: bool) -> None:
         super().__init__(message)
         self.again = again
-        """Whether asking again may help."""
+        """True if asking again may help."""
         self.attempts = 1
-        """How often it was asked."""
+        """Number of requests."""
         self.refused = False
         """True: the service answers another request, so this one is at fault."""
 
@@ -95,7 +95,7 @@ class Service:
     def ask(
         self, body: object, understand: Callable[[object], T], plain: object = None
     ) -> tuple[T, int]:
-        """What the answer means, and how often the service was asked for it.
+        """Return the meaning of the answer, and the number of requests for it.
 
         Args:
             understand: Reads an answer; raises `ServiceFailure` for one of no use.

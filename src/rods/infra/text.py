@@ -53,7 +53,7 @@ def json_text(value: object, allow_nan: bool = True) -> str:
 
 
 def by_value(text: str) -> str:
-    """What texts of equal JSON have in common: order of keys and `1.0` for `1` do not count.
+    """Key that texts of equal JSON share: order of keys and `1.0` for `1` do not count.
 
     True is not 1, and "1" is not 1. Text that is no JSON, or names a key twice, is itself.
     """
@@ -74,7 +74,7 @@ def by_value(text: str) -> str:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether plain values are equal as in `by_value`: unlike with `==`, True is not 1."""
+    """True if plain values are equal as in `by_value`: unlike with `==`, True is not 1."""
     if one != other:
         return False
     if isinstance(one, Mapping):
@@ -132,7 +132,7 @@ def size_of(value: object) -> int:
 
 
 def has_numbers_of_json(value: object) -> bool:
-    """Whether JSON can say every number in a value: finite ones that are not too long."""
+    """True if JSON can say every number in a value: finite ones that are not too long."""
     numbers = (one for level in levels(value) for one in level if isinstance(one, int | float))
     return all(n.bit_length() <= MAX_BITS if isinstance(n, int) else isfinite(n) for n in numbers)
 
