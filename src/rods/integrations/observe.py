@@ -92,7 +92,7 @@ def write(path: Path, observed: Sequence[Observed]) -> None:
 
 
 class SeedChoice(NamedTuple):
-    """What the logged rewards say."""
+    """Choice of seeds by the logged rewards."""
 
     seeds: list[Task]
     """Chosen, most urgent first."""

@@ -34,13 +34,13 @@ from rods.types import Message
 
 
 class Text(Action):
-    """What the policy wrote."""
+    """Text of the policy."""
 
     text: str
 
 
 class NewMessages(Observation):
-    """What comes back to it."""
+    """Reply to the policy."""
 
     messages: list[dict[str, str]]
     """With `role` and `content`; the first time the whole opening, tools included."""
@@ -165,11 +165,11 @@ class _Worlds(OpenEnvironment):
         return list(self._splits())
 
     def num_tasks(self, split: str) -> int:
-        """How many a side has."""
+        """Number of tasks of a split."""
         return len(self._splits().get(split, ()))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """What may be told of one."""
+        """Public facts of one task."""
         task = self._find(split, index)
         return {"id": task.id, "index": index, "category": task.category}
 

@@ -174,6 +174,6 @@ class TextEpisode:
 
 
 def later_turn(dialect: Dialect, user: str, new: Sequence[ToolSpec]) -> str:
-    """What the policy reads at the start of a later turn, in which these tools are new."""
+    """Prompt at the start of a later turn, in which these tools are new."""
     more = f"{MORE_TOOLS}\n{dialect.describe(new)}" if new else ""
     return "\n\n".join(part for part in (user, more) if part.strip())

@@ -33,7 +33,7 @@ __all__ = ["RodsEnv", "RodsTask", "RodsTaskset", "TaskRow", "TasksConfig"]
 
 
 class TaskRow(_vf.TaskData):
-    """What travels: a row of `rods convert --format verifiers`."""
+    """Data that travels: a row of `rods convert --format verifiers`."""
 
     task: str
     """Ours, as JSON. No part of a prompt."""

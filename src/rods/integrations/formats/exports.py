@@ -45,7 +45,7 @@ FORMATS = ("jsonl", "datasets", "verl", "trl", "verifiers")
 
 
 def _own(environment: Environment) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
-    """What writes tasks in the environment's own formats, by name."""
+    """Writers of tasks in the environment's own formats, by name."""
     exporting = ability(environment, Exporting)
     return exporting.exporters() if exporting else {}
 
@@ -212,7 +212,7 @@ def verl_row(
 def _prompt_messages(
     task: Task, environment: Environment, dialect: str
 ) -> tuple[list[dict[str, str]], list[str]]:
-    """What the policy reads before its first step, and at each later turn, as in our rollouts."""
+    """Prompt before the first step, and at each later turn, as in our rollouts."""
     speech = structured(dialect)
     tools = list(all_tools(environment, task).values())
     offered = [[s for s in tools if s.name not in turn.withheld] for turn in task.turns]

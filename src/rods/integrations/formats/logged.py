@@ -34,7 +34,7 @@ TASK_KEYS = ("task_id", "id", "uid", "origin")
 PROMPT_KEYS = ("input", "prompt")
 """Columns whose content names the task where nothing else does."""
 PROMPT = "prompt:"
-"""How a task is called that a prompt alone names."""
+"""Name of a task that a prompt alone identifies."""
 REWARD_KEYS = ("reward", "score", "progress", "rewards")
 """Columns that may hold the reward, or a list of them: those of a group."""
 _OWN = frozenset(("verdicts", "n_turns", "failure"))
@@ -58,7 +58,7 @@ class Logged(NamedTuple):
 
 
 class LogFormat(NamedTuple):
-    """How a log is read."""
+    """Form of a log."""
 
     task_key: str = ""
     """Column of the task's id or origin; empty: found by `TASK_KEYS`, then `PROMPT_KEYS`."""
@@ -116,7 +116,7 @@ def groups_of(rewards: Sequence[Logged], key: Callable[[Logged], str]) -> dict[s
 
 
 def signals_of(rows: Sequence[Logged], settings: BoundarySettings) -> list[float | None]:
-    """What the boundary reads of each row: by `binary` only the reward of a success counts."""
+    """Values of each row for the boundary: by `binary` only the reward of a success counts."""
     if settings.signal == "binary":
         return [None if r.reward is None else float(r.reward >= 1 - EDGE) for r in rows]
     return [row.reward for row in rows]

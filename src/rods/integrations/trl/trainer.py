@@ -50,7 +50,7 @@ LIVE = "rods"
 
 
 def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | None]:
-    """What the recipe's reward gave; None where infrastructure failed. For TRL's log alone."""
+    """Reward of the recipe; None where infrastructure failed. For TRL's log alone."""
     return list(reward)
 
 
@@ -83,7 +83,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         require_theirs(others)
         self._run = run
         self.rows: list[HostRow] = []
-        """What this process has of the batch that was rolled out last."""
+        """Rows that this process has of the batch that was rolled out last."""
         self._over = False
         groups = args.generation_batch_size // args.num_generations
         super().__init__(
@@ -132,7 +132,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         return self._as_ours(output)
 
     def _by_first(self, work: Callable[[], T]) -> T:
-        """What the first process makes, in all of them."""
+        """Result of the first process, in all of them."""
         made: list[Any] = [work() if self.accelerator.is_main_process else None]
         if self.accelerator.num_processes > 1:
             broadcast_object_list(made)
@@ -193,13 +193,13 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
 
     @property
     def finished(self) -> bool:
-        """Whether the last batch of the last stage is trained on."""
+        """True if the last batch of the last stage is trained on."""
         every = self.args.steps_per_generation * self.num_iterations
         return self._over and self._step % every == 0
 
 
 def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, ChatTemplate]:
-    """What rolls out beside a trainer, with a copy of the weights, and the template of its model.
+    """Engine that rolls out beside a trainer, with a copy of the weights, and its model's template.
 
     Raises:
         ConfigError: nothing can be learned from it.
@@ -224,7 +224,7 @@ def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
 
 
 def _rolled_out(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
-    """What was rolled out already, as TRL's rollout function gives it."""
+    """Rollouts so far, as TRL's rollout function gives them."""
     rows = trainer.rows
     return {
         "prompt_ids": [row.prompt for row in rows],

@@ -40,11 +40,11 @@ except ImportError as error:
 _AgentLoopBase: Any = _loops.AgentLoopBase
 
 BROKEN_OFF = ("abort", "aborted")
-"""How verl's servers call a generation that a weight update broke off."""
+"""The servers' word for a generation that a weight update broke off."""
 
 
 class TokenOutput(Protocol):
-    """What verl's servers answer: its class of this name."""
+    """Answer of verl's servers: its class of this name."""
 
     token_ids: Sequence[int]
     log_probs: Sequence[float] | None
@@ -91,7 +91,7 @@ class CurriculumAgentLoop(_AgentLoopBase):
 
 
 def output_of(trajectory: Trajectory, filler: int = 0) -> Any:
-    """What verl takes of a trajectory, valid or not; `filler` as `host_row` has it.
+    """Row of a trajectory for verl, valid or not; `filler` as `host_row` has it.
 
     Its reward is written when the driver has judged it.
     """
@@ -120,7 +120,7 @@ def _output(row: HostRow, of: Sequence[int], extra: Mapping[str, str], turns: in
 
 
 class _Seat:
-    """What all trajectories that one worker rolls out share."""
+    """State that all trajectories of one worker share."""
 
     def __init__(self, settings: str, source: str, tokenizer: Any, workers: int) -> None:
         self._config = parse_config(json.loads(settings), "rods.settings")
@@ -194,7 +194,7 @@ class ServerSession:
         self._policy, self._seed = policy, seed
         self._ids: list[int] = []
         self._generation: list[int] = []
-        """What was sampled of a generation that was broken off."""
+        """Tokens of a generation that was broken off."""
         self._open, self._goes_on = True, False
 
     async def generate(

@@ -1,4 +1,4 @@
-"""What of a recipe verl cannot take over, and overrides that contradict the recipe.
+"""Checks for verl: what of a recipe it cannot take over, and overrides that contradict it.
 
 Owns the refusals, and what `rollout.schedule` becomes; the table of names is in `config.py`.
 
@@ -31,7 +31,7 @@ HELD = (
     "actor_rollout_ref.rollout.agent.default_agent_loop", "trainer.test_freq",
     "trainer.val_before_train",
 )  # fmt: skip
-"""What our half of the work counts on: no override changes it."""
+"""Keys on which our half of the work counts: no override changes them."""
 OURS = {
     "algorithm.filter_groups.enable": False,
     "trainer.use_v1": True,

@@ -48,7 +48,7 @@ class CurriculumDataset(Dataset[dict[str, Any]]):
 
     @property
     def run(self) -> HostedRun:
-        """What tasks are drawn from."""
+        """Source of tasks."""
         if self._run is None:
             raise TrainError("this data set has no run: only `rods verl` can train on it.")
         return self._run

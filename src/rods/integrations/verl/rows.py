@@ -38,7 +38,7 @@ ATTEMPTS = 3
 
 
 def ticket_of(drawn: Drawn) -> str:
-    """What a draw is known by: no epoch draws a task twice."""
+    """Key of a draw: no epoch draws a task twice."""
     return f"{drawn.epoch}:{drawn.task.id}"
 
 

@@ -27,7 +27,7 @@ from rods.trainers.hosted import HostedRun
 Hosted = Callable[[RunConfig, bool], AbstractContextManager[HostedRun]]
 """Makes what a host drives of a run: `rods.assemble.library.hosted`."""
 KINDS = {"cuda": "GPU", "npu": "NPU"}
-"""What Ray calls verl's devices."""
+"""Ray's names of verl's devices."""
 LATEST = "latest_checkpointed_iteration.txt"
 """verl's file with the number of its last checkpoint."""
 WITH_VALUES = "AutoModelForCausalLMWithValueHead"

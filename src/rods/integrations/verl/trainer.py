@@ -58,7 +58,7 @@ class CurriculumTrainer(_PPOTrainer):
     def __init__(self, run: HostedRun, config: Any) -> None:
         self._run = run
         self._rows: dict[str, HostRow] = {}
-        """What the update trains on, by key; of the last step."""
+        """Rows on which the update trains, by key; of the last step."""
         self._keys: Sequence[str] = ()
         self._learns = True
         self._flight = Flight()
@@ -73,7 +73,7 @@ class CurriculumTrainer(_PPOTrainer):
 
     @property
     def _waits(self) -> bool:
-        """Whether a step waits for all that it drew."""
+        """True if a step waits for all that it drew."""
         return self.trainer_mode == SYNC
 
     def _load_checkpoint(self) -> None:
@@ -183,7 +183,7 @@ class CurriculumTrainer(_PPOTrainer):
         return self._kept(batch, rewards)
 
     def _rolled_out(self, batch: KVBatchMeta) -> dict[str, list[tuple[str, Trajectory]]]:
-        """What came back of all that is out, with verl's keys, by ticket in the order of the draws;
+        """Results of all that is out, with verl's keys, by ticket in the order of the draws;
         members in their order.
         """
         data = _queue.kv_batch_get(
@@ -232,7 +232,7 @@ class CurriculumTrainer(_PPOTrainer):
 
     @property
     def _ours(self) -> bool:
-        """Whether the advantages are the recipe's."""
+        """True if the advantages are the recipe's."""
         return self.config.algorithm.adv_estimator == ESTIMATOR
 
     # -- the update -------------------------------------------------------------------------
