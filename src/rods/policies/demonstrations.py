@@ -66,7 +66,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class ProgramPlan:
-    """What is demonstrated."""
+    """Plan of the demonstrations."""
 
     dialects: Sequence[str] = PRETRAINED
     families: Sequence[str] = tuple(FAMILIES)
@@ -74,7 +74,7 @@ class ProgramPlan:
     """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""
     mixture: Mixture = Mixture()
     held_out: bool = False
-    """Whether questions of the held-out split are asked."""
+    """True if questions of the held-out split are asked."""
 
 
 class Demonstration(NamedTuple):
@@ -86,7 +86,7 @@ class Demonstration(NamedTuple):
     difficulty: int = 0
     """Difficulty of a question that programs answer."""
     known: bool = True
-    """Whether a search has shown the answer."""
+    """True if a search has shown the answer."""
 
     @property
     def text(self) -> str:
@@ -126,7 +126,7 @@ def choose_programs(question: Question, mixture: Mixture, rng: random.Random) ->
 
 
 def _inner(program: str) -> str:
-    """What the last line prints."""
+    """Expression that the last line prints."""
     return program.rstrip().rpartition("\n")[2].removeprefix("print(").removesuffix(")")
 
 

@@ -31,7 +31,7 @@ MIXTURE = Mixture(one=0.25, several=0.30, failing=0.15, useless=0.10)
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What is demonstrated."""
+    """Plan of the demonstrations."""
 
     hops: Sequence[int] = tuple(range(1, MOST_HOPS + 1))
     """Each as often as it stands here."""
@@ -55,7 +55,7 @@ class SearchQuestions:
         return f"{FAMILY}-{hops}-{place}", make_question(hops, place)
 
     def find(self, query: str) -> str:
-        """What the policy reads of a search."""
+        """Text that the policy reads of a search."""
         return self._environment.find(query).content
 
 
