@@ -59,7 +59,7 @@ def math_form(text: str) -> float:
 
 
 def _ordered(tags: Sequence[tuple[bool, str]]) -> bool:
-    """Whether every tag is closed by its own before the next one opens, the answer last."""
+    """True if every tag is closed by its own before the next one opens, the answer last."""
     opened, closed = tags[::2], tags[1::2]
     names = [name for _, name in opened]
     if [(False, name) for name in names] != [*opened]:

@@ -27,14 +27,14 @@ from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict, StopReason
 
 RAISED = "Error during execution:"
-"""How a result begins that the released code counts as an error; one that is a dictionary with an
+"""Beginning of a result that the released code counts as an error; one that is a dictionary with an
 `error` counts as success there."""
 _WHOLE = (StopReason.DONE, StopReason.TURNS)
 _MALFORMED = (ParseVerdict.MALFORMED, ParseVerdict.TRUNCATED)
 
 
 class Code(IntEnum):
-    """What one generation was."""
+    """Kind of one generation."""
 
     FORMAT = -3
     ERROR = -2
@@ -101,7 +101,7 @@ def envtuning_format(task: Task, trajectory: Trajectory) -> Score:
 
 
 def _parts(found: Sequence[Code]) -> dict[str, float]:
-    """What the released code logs, by its names."""
+    """Metrics of the released code, by its names."""
     ran, raised = found.count(Code.RAN), found.count(Code.ERROR)
     closed = [code for code in found if code in (Code.FAILED, Code.SOLVED)]
     return {

@@ -74,7 +74,7 @@ class OtcGrpo:
         return worth(right, tool, self.alpha, self.additive)
 
     def state_dict(self) -> dict[str, Json]:
-        """What must survive a restart: the minima."""
+        """State that must survive a restart: the minima."""
         return {"fewest": {**self.fewest}}
 
     def load_state_dict(self, state: Mapping[str, Json]) -> None:

@@ -47,12 +47,12 @@ _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
 class ParsedResponse(NamedTuple):
-    """What a response says."""
+    """Parts of a response."""
 
     thought: bool
     """Both think tags stand in it."""
     calls: Any
-    """What the block holds as JSON, calls in a list; None: nothing that can be read."""
+    """The block as JSON, calls in a list; None: nothing that can be read."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ToolN1Reward(SingleStepReward):
         return Score(value, {**parts, "correct": float(exact)})
 
     def value(self, reply: ParsedResponse, names: bool, exact: bool) -> float:
-        """What it is worth.
+        """Value of a response.
 
         Args:
             reply: what the response says.
@@ -92,7 +92,7 @@ class ToolN1Names(ToolN1Reward):
 
 
 def read_reply(text: str) -> ParsedResponse:
-    """What a response says, read as the released code does."""
+    """Parse a response as the released code does."""
     thought = "<think>" in text and "</think>" in text
     block = _last_block(text)
     if block is None:
@@ -104,7 +104,7 @@ def read_reply(text: str) -> ParsedResponse:
 
 
 def _last_block(text: str) -> str | None:
-    """What stands in the last block, each read from the end of the one before; None: no block."""
+    """Text of the last block, each read from the end of the one before; None: no block."""
     found, start = None, text.find(_OPEN)
     while start >= 0 and (end := text.find(_CLOSE, start)) >= 0:
         found = text[start + len(_OPEN) : end]
@@ -120,7 +120,7 @@ def _loads(text: str) -> Any:
 
 
 def _as_read(response: Step | None) -> ParsedResponse:
-    """What the dialect read: an answer calls nothing."""
+    """Calls that the dialect read: an answer calls nothing."""
     if response is None or response.verdict not in (*READ, ParseVerdict.ANSWER):
         return ParsedResponse(False, None)
     calls = [as_json(call, "arguments") for call in response.calls]
@@ -128,7 +128,7 @@ def _as_read(response: Step | None) -> ParsedResponse:
 
 
 def agreement(calls: object, truth: Sequence[Mapping[str, object]]) -> tuple[bool, bool]:
-    """Whether the names are the wanted ones, and whether everything is."""
+    """Compare calls with the wanted ones: by their names, and wholly."""
     if not isinstance(calls, list):
         return False, False
     given: list[Any] = calls

@@ -33,7 +33,7 @@ class ToolRlDialect(Reasoned):
     )
 
     def system_prompt(self) -> str:
-        """What each part of the output is."""
+        """Explain each part of the output."""
         return (
             "You help a user over several turns, by calling tools and by answering.\n\n"
             "**Each turn**\n"

@@ -72,7 +72,7 @@ _WORDS = "<response>.*?</response>"
 
 
 class Range(NamedTuple):
-    """What a part may be worth."""
+    """Range of a part."""
 
     low: float
     high: float
@@ -145,7 +145,7 @@ class ToolRlReward(SingleStepReward):
 
 
 def ranges(scale: Scale, step: int) -> Ranges:
-    """What format and correctness may be worth at a step, counted from 1."""
+    """Largest format and correctness at a step, counted from 1."""
     form, calls = Range(0.0, 1.0), Range(-3.0, 3.0)
     if scale == "equal":
         calls = Range(-1.0, 1.0)
@@ -160,7 +160,7 @@ def ranges(scale: Scale, step: int) -> Ranges:
 
 
 def has_shape(text: str, calls: bool, words: bool) -> bool:
-    """Whether a whole response is a thought, then calls and words exactly where they are wanted."""
+    """True if a whole response is a thought, then calls and words exactly where they are wanted."""
     pieces = [_THINK, *([_CALLS] if calls else []), *([_WORDS] if words else [])]
     tags = [*(["tool_call"] if calls else []), *(["response"] if words else [])]
     once = all(text.count(f"<{tag}>") == 1 == text.count(f"</{tag}>") for tag in tags)
@@ -168,7 +168,7 @@ def has_shape(text: str, calls: bool, words: bool) -> bool:
 
 
 def read_lines(text: str) -> list[Any] | None:
-    """What stands in the first `<tool_call>`, a JSON value a line; None if it is not that."""
+    """Text of the first `<tool_call>`, a JSON value a line; None if it is not that."""
     if "<tool_call>" not in text or "</tool_call>" not in text:
         return None
     body = text.split("<tool_call>")[1].split("</tool_call>")[0].strip()
@@ -239,7 +239,7 @@ def _most(truth: Sequence[Mapping[str, Any]], grain: Grain) -> float:
 
 
 def _exact(wanted: Wanted, read: list[object] | None) -> bool:
-    """Whether the calls are those that are wanted, in any order."""
+    """True if the calls are those that are wanted, in any order."""
     left: list[object] = [as_json(call, "parameters") for call in wanted.calls]
     for call in read or ():
         if call not in left:

@@ -24,7 +24,7 @@ class TorlReward:
     """+1 if the last box is right, else -1."""
 
     finished: bool = False
-    """Whether an answer that a limit of tokens cut is wrong; ours."""
+    """True if an answer that a limit of tokens cut is wrong; ours."""
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:
         """The score of one response."""

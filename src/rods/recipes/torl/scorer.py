@@ -32,7 +32,7 @@ _TOKEN = re.compile(r"\\[{}]|[{}]")
 
 
 def torl_box(response: str) -> str | None:
-    """What the last box holds that closes; boxes within a box are part of it."""
+    """Text of the last box that closes; boxes within a box are part of it."""
     found, at = None, response.find(BOX)
     while at >= 0:
         start = at + len(BOX)
@@ -63,7 +63,7 @@ def _closes(text: str, start: int, escapes: bool) -> int | None:
 
 @lru_cache(maxsize=4096)
 def torl_verdict(answer: str, reference: str) -> Verdict:
-    """Whether ToRL takes an answer: equal but for case, or so after normalizing by math-verify.
+    """True if ToRL takes an answer: equal but for case, or so after normalizing by math-verify.
 
     Raises:
         PrerequisiteError: math-verify has to be asked, and is not installed.

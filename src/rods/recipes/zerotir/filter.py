@@ -173,7 +173,7 @@ def sample_fault(trajectory: Trajectory, score: Score, unlikely: bool = False) -
 
 
 def blocks_match(trajectory: Trajectory) -> bool:
-    """Whether there are as many openings of programs as programs, and as many outputs.
+    """True if there are as many openings of programs as programs, and as many outputs.
 
     An output is a result that the environment gave, or an output fence that the policy wrote on
     its own. A program that was never run with a made-up output therefore matches, as it does in the

@@ -34,7 +34,7 @@ def zerotir(task: Task, trajectory: Trajectory) -> Score:
 
 
 def is_formed(text: str) -> bool:
-    """Whether a response without its code is well formed.
+    """True if a response without its code is well formed.
 
     Wanted: exactly one `<answer>` pair with a box in it, and every think tag closed. One `</think>`
     more than `<think>` is fine, because the template may have opened it.
