@@ -64,14 +64,14 @@ from rods.types import (
 )
 
 ABORTS = 16
-"""How often one generation may be broken off and gone on with."""
+"""Number of times that one generation may be broken off and continued."""
 MORE_TOOLS = "More functions are available now:"
 """Introduces tools that a later turn offers."""
 
 
 @dataclass(frozen=True)
 class RolloutContext:
-    """What all trajectories of a step share."""
+    """State that all trajectories of a step share."""
 
     environment: Environment
     policy: Policy
@@ -85,7 +85,7 @@ class RolloutContext:
     lockstep: Lockstep | None = None
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
     wrapper: Wrapper | None = None
-    """What each world is wrapped in; None: nothing."""
+    """Wrapper of each world; None: nothing."""
     stages: StagePlaces | None = None
     """Bounds of starting, rolling out and judging; None: none."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
@@ -126,7 +126,7 @@ class Episode:
 
     @property
     def _rendered(self) -> bool:
-        """Whether the chat template shows the tools."""
+        """True if the chat template shows the tools."""
         return self._context.template.renders_tools and not self._dialect.shows_tools
 
     async def run(self) -> Trajectory:
@@ -237,7 +237,7 @@ class Episode:
         return StopReason.STEPS if rule and rule.gives_up else None
 
     async def _replied(self, world: World, parsed: Parsed) -> bool:
-        """Whether somebody replies to an answer, so that the turn goes on."""
+        """True if somebody replies to an answer, so that the turn goes on."""
         simulator = ability(world, UserSimulator)
         if simulator is None:
             return False

@@ -88,7 +88,7 @@ class InlineEpisode(Episode):
         return (*self._fences.stops(self._text()), *ends)
 
     def _ends(self, completion: Completion) -> bool:
-        """Whether what stopped the generation ends the answer."""
+        """True if what stopped the generation ends the answer."""
         ends = self._settings.stop
         text = self._context.template.decode(completion.ids) if ends else ""
         return any(end in text for end in ends)
@@ -111,7 +111,7 @@ class InlineEpisode(Episode):
         return shown, stop
 
     def _shown(self, result: ToolResult) -> str:
-        """What the policy reads of a result; shortening is counted."""
+        """Text that the policy reads of a result; shortening is counted."""
         template = self._context.template
         clean = ToolResult(template.neutral(result.content), result.failed)
         shown = self._fences.shorten(clean, lambda text: len(template.encode(text)))

@@ -87,7 +87,7 @@ class _Thread:
 
 
 def _contained(method: Callable[[], T]) -> T:
-    """What a world gives; its code may end itself, but not the program."""
+    """Call a world; its code may end itself, but not the program."""
     try:
         return method()
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
@@ -132,7 +132,7 @@ class Owner:
         """Seconds that ended calls took."""
 
     async def __call__(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a call gives.
+        """Result of a call.
 
         Raises:
             EnvError: the call took longer than one may.
@@ -181,7 +181,7 @@ class Owner:
     async def _ended(
         self, call: Future[T], seconds: float, unwanted: Callable[[Future[T]], None] | None = None
     ) -> T:
-        """What a call gives; raises Late, and leaves it alone, where it takes longer."""
+        """Result of a call; raises Late, and leaves it alone, where it takes longer."""
         done = asyncio.wrap_future(call)
         try:
             # `asyncio.timeout` would cancel a call that ended while the engine held the loop.

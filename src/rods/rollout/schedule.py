@@ -67,7 +67,7 @@ class ScoredGroup(NamedTuple):
     group: Group
     scores: Sequence[Score]
     trains: bool
-    """Whether it passes the filter."""
+    """True if it passes the filter."""
 
 
 class Unused(NamedTuple):
@@ -196,7 +196,7 @@ class Schedule:
 
     @property
     def beside(self) -> bool:
-        """Whether groups are rolled out while an update runs."""
+        """True if groups are rolled out while an update runs."""
         return self._plan.staleness > 0
 
     # -- begin ------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Schedule:
 
     @property
     def _full(self) -> bool:
-        """Whether the batch is whole: enough pass or no more may come, and no group must join."""
+        """True if the batch is whole: enough pass or no more may come, and no group must join."""
         plan = self._plan
         if not self._taken or (self._out and self._out[0].begun + plan.staleness <= self._formed):
             return False
@@ -293,7 +293,7 @@ class Schedule:
 
     @property
     def ready(self) -> bool:
-        """Whether a batch can be taken, or none will come."""
+        """True if a batch can be taken, or none will come."""
         over = 0 < self._plan.last <= self._formed
         return bool(self._ready) or over or (self._dry and not (self._out or self._taken))
 

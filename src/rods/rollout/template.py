@@ -73,7 +73,7 @@ class ChatTemplate:
 
     @cached_property
     def renders_tools(self) -> bool:
-        """Whether the template shows tools; if not, describe them in the system message."""
+        """True if the template shows tools; if not, describe them in the system message."""
         probe = ToolSpec(_MARK, _MARK, {"type": "object", "properties": {}})
         user = Message("user", "u")
         for start in ([Message("system", "s"), user], [user]):
@@ -217,7 +217,7 @@ class ChatTemplate:
 
     @cached_property
     def _tools_matter(self) -> bool:
-        """Whether what follows an assistant's message depends on whether tools are shown."""
+        """True if the text after an assistant's message depends on whether tools are shown."""
         probe = ToolSpec("probe", "", {"type": "object", "properties": {}})
 
         def following(role: Role, tools: Sequence[ToolSpec]) -> list[int]:
@@ -229,7 +229,7 @@ class ChatTemplate:
         return any(following(role, ()) != following(role, (probe,)) for role in ("tool", "user"))
 
     def written(self, message: Message, tools: Sequence[ToolSpec] = ()) -> str:
-        """What the assistant writes to say a message, its calls in the words of the template.
+        """The assistant's text of a message, its calls in the words of the template.
 
         Raises:
             PolicyError: the template refuses calls, or does not show them where the assistant
@@ -259,7 +259,7 @@ class ChatTemplate:
 
     @cached_property
     def _first_ids(self) -> list[int]:
-        """What the tokenizer's post-processor puts before a text; what it appends is left out."""
+        """Ids that the tokenizer's post-processor puts before a text; those behind are left out."""
         plain = self.encode("a")
         whole = list(self.tokenizer.encode("a", add_special_tokens=True))
         starts = range(len(whole) - len(plain) + 1)
