@@ -35,7 +35,7 @@ WORDS: dict[Limit, str] = {
 
 @dataclass(slots=True)
 class Dialogue:
-    """What is known so far of an execution."""
+    """State of an execution so far."""
 
     child: ForkedChild
     limits: SandboxLimits

@@ -21,7 +21,7 @@ FILE = 1 << 20
 
 
 class Edited(NamedTuple):
-    """What the agent reads."""
+    """Text that the agent reads."""
 
     text: str
     failed: bool

@@ -1,4 +1,4 @@
-"""What one execution may use and what came of it; the same words for a local and a remote sandbox.
+"""Limits and result of one execution; the same words for a local and a remote sandbox.
 
 Owns `SandboxLimits`, `Execution` and what is closed at the end of a `with`. It runs nothing.
 
@@ -49,7 +49,7 @@ class Closing(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one execution may use."""
+    """Limits of one execution."""
 
     seconds: float = 10.0
     """Wall-clock seconds, counted from the moment the locks are on."""
@@ -97,7 +97,7 @@ class Execution:
 
     @property
     def ok(self) -> bool:
-        """Whether the program ended without an error."""
+        """True if the program ended without an error."""
         return self.status == "ok"
 
     def checked(self) -> Self:

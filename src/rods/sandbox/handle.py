@@ -35,7 +35,7 @@ from rods.sandbox.lockdown import PLACE
 from rods.sandbox.scratch import remove_tree
 
 Wrap = Literal["auto", "on", "off"]
-"""Whether bubblewrap goes around the zygote: where it works, always, never."""
+"""Use of bubblewrap around the zygote: where it works, always, never."""
 
 START_SECONDS, SEND_SECONDS, END_SECONDS = 120.0, 10.0, 10.0
 SOURCE = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ class ForkedChild(Closing):
     status: int
     ended: int
     gone: bool = False
-    """Whether the process is known to have ended."""
+    """True if the process is known to have ended."""
     closed: bool = False
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class LockedProcess(Closing):
     """
 
     cannot: ClassVar[str]
-    """What it means that a lock is missing, with a place for which one."""
+    """Consequence of a missing lock, with a place for which one."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class LockedProcess(Closing):
             raise
         self.ready = ready
         self.sized: bool = ready["sized"]
-        """Whether the kernel bounds its folders; else the process looks at them."""
+        """True if the kernel bounds its folders; else the process looks at them."""
         if not self.sized and not self.wrapper:
             self.root = str(ready["root"])
 
@@ -253,7 +253,7 @@ class ZygoteHandle(LockedProcess):
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self.process.poll() is None
 
     def fork(self) -> ForkedChild:

@@ -38,16 +38,16 @@ from rods.sandbox.scratch import Boxes, unnamed
 
 HEADER = struct.Struct("<Q")
 TOOLS = ("/usr/bin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core", "/usr/share/git-core")
-"""What commands may run and read besides the interpreter."""
+"""Folders that commands may run and read besides the interpreter."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 LOOK_SECONDS = 0.1
-"""How often it looks at what a command holds."""
+"""Seconds between two looks at what a command holds."""
 USERS = (1 << 20, 1 << 30)
 """Where root takes a user from that nobody else is."""
 
 
 class KeeperConfig(TypedDict):
-    """What `Shell` says at the start."""
+    """Configuration that `Shell` sends at the start."""
 
     source: str
     """Folder of RODS itself, which no command may read."""
@@ -305,7 +305,7 @@ ENVIRONMENT = {
     "GIT_COMMITTER_EMAIL": "agent@example.org", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
     "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1",
 }  # fmt: skip
-"""What commands get; commits of the same files have the same names."""
+"""Environment variables of commands; commits of the same files have the same names."""
 
 
 def _write_result(arguments: dict[str, object]) -> None:
@@ -317,7 +317,7 @@ def _write_result(arguments: dict[str, object]) -> None:
 
 
 def _is_scoped() -> bool:
-    """Whether our signals cannot leave: not even the one who started us can be reached."""
+    """True if our signals cannot leave: not even the one who started us can be reached."""
     try:
         os.kill(os.getppid(), 0)
     except PermissionError:

@@ -55,7 +55,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _checked(result: int, what: str = "") -> int:
-    """What a call gave; raises `OSError` where that says that it failed."""
+    """Result of a call; raises `OSError` where that says that it failed."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}{os.strerror(code)}")
@@ -78,7 +78,7 @@ def landlock_version() -> int:
 
 
 def missing() -> list[str]:
-    """What this machine lacks to lock a process, one sentence each; empty if nothing."""
+    """Reasons why this machine cannot lock a process, one sentence each; empty if there is none."""
     if not sys.platform.startswith("linux"):
         return [f"the sandbox needs Linux; this is {sys.platform}"]
     if syscalls.machine() is None:
@@ -100,7 +100,7 @@ def missing() -> list[str]:
 
 
 def could(action: Callable[[], None]) -> bool:
-    """Whether something can be done, tried in a child: for what cannot be undone."""
+    """True if something can be done, tried in a child: for what cannot be undone."""
     trial = os.fork()
     if trial == 0:
         try:

@@ -1,4 +1,4 @@
-"""What can be seen of a command while it runs: what it writes, whom it started, what they hold.
+"""Observation of a command while it runs: what it writes, whom it started, what they hold.
 
 Owns reading that. Never ends anything, and knows no limit but that of a text; standard library
 only, since `keeper` runs by itself.
@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 
 GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
-"""What /proc says of a process that has just ended."""
+"""State in /proc of a process that has just ended."""
 PIPE, OTHER = 16 * os.sysconf("SC_PAGE_SIZE"), 32 << 10
 """Bytes of a full pipe; bytes that count for an epoll, eventfd and the like."""
 MAPPING = 4
@@ -22,7 +22,7 @@ MAPPING = 4
 
 
 class Output:
-    """What a command writes, up to a bound."""
+    """Output of a command, up to a bound."""
 
     def __init__(self, descriptor: int, most: int) -> None:
         os.set_blocking(descriptor, False)
@@ -32,12 +32,12 @@ class Output:
 
     @property
     def full(self) -> bool:
-        """Whether it wrote more than the bound."""
+        """True if it wrote more than the bound."""
         return self._size > self._most
 
     @property
     def text(self) -> str:
-        """What was read, cut at the bound."""
+        """Bytes that were read, cut at the bound."""
         return b"".join(self._parts)[: self._most].decode(errors="replace")
 
     def take(self) -> bool:

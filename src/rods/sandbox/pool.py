@@ -75,7 +75,7 @@ class SandboxPool(Closing):
         self.size = size or os.cpu_count() or 1
         self.limits = limits or SandboxLimits()
         self.restarts = 0
-        """How often a broken zygote was replaced."""
+        """Number of broken zygotes that were replaced."""
         self._wrap: Wrap = wrap
         self._python = python or sys.executable
         more = {"preload": list(preload), "seed": seed, "size": self.size}

@@ -1,4 +1,4 @@
-"""What a program may read: the interpreter's library, and packages that were loaded before it.
+"""Files that a program may read: the interpreter's library, and packages loaded before it.
 
 Owns the list of paths and the loading. It never locks anything; `lockdown` does. Standard library
 only: the zygote lives on it.
@@ -28,7 +28,7 @@ WARM = {
     "numpy": "import numpy as n; n.linalg.solve(n.eye(2), n.ones(2)); n.random.seed(0)",
     "sympy": "import sympy as s; x = s.Symbol('x'); s.solve(x**2 - 1, x); s.simplify(x + x)",
 }
-"""What a package loads only when it is first used."""
+"""Modules that a package loads only when it is first used."""
 
 
 def libraries() -> list[str]:
@@ -93,12 +93,12 @@ def coarse(readable: list[str]) -> list[str]:
 
 
 def lies_in(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of the folders or below one."""
+    """True if a path is one of the folders or below one."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def anyone_may_read(path: str) -> bool:
-    """Whether a user without rights can reach a folder."""
+    """True if a user without rights can reach a folder."""
     while os.stat(path).st_mode & 0o005 == 0o005:
         if path == "/":
             return True

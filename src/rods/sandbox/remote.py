@@ -19,7 +19,7 @@ from rods.infra.text import whole_text
 from rods.sandbox.execution import MIB, Execution, Limit, SandboxLimits, last_line
 
 GRACE_SECONDS = 40.0
-"""How long an answer may take beyond what the program may."""
+"""Seconds that an answer may take beyond what the program may."""
 
 
 class RemoteSandbox:
@@ -66,7 +66,7 @@ class RemoteSandbox:
             )
 
     def _understand(self, found: object) -> Execution:
-        """What the service's answer means for the program."""
+        """Execution of the program by the service's answer."""
         if not isinstance(found, dict):
             kind = type(found).__name__
             raise ServiceFailure(f"{self._service.where} answered {kind}, expected object", True)

@@ -187,7 +187,7 @@ def held(pid: int, root: str, file: int) -> int:
 
 
 def can_look() -> bool:
-    """Whether /proc shows us what a child of ours holds open."""
+    """True if /proc shows us what a child of ours holds open."""
     child = os.fork()
     if child == 0:
         try:

@@ -38,7 +38,7 @@ _wrapping = functools.cache(wrapping)
 
 @dataclass(frozen=True, slots=True)
 class ShellLimits:
-    """What one command, and all that it starts, may use."""
+    """Limits of one command, and of all that it starts."""
 
     seconds: float = 30.0
     """Wall-clock seconds."""
@@ -65,7 +65,7 @@ class ShellLimits:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """What came of a command."""
+    """Result of a command."""
 
     output: str
     """Standard output and error as they came; the workplace's own path is shown as `.`."""
@@ -76,7 +76,7 @@ class ShellResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself and well."""
+        """True if it ended by itself and well."""
         return self.code == 0 and not self.limit
 
 
@@ -124,7 +124,7 @@ class Shell(LockedProcess):
             raise EnvError(f"a workplace's keeper did not start: {error}") from error
         kind = "sized" if self.sized else "watched"
         self.isolation = f"{'bubblewrap, ' if self.wrapper else ''}{kind} folder"
-        """How it is locked in, in words."""
+        """The locks, in words."""
 
     def _ready(self) -> dict[str, Any]:
         return self._receive(START_SECONDS)

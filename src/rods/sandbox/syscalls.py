@@ -52,7 +52,7 @@ clone 56 220|clone3 435 435|wait4 61 260|recvmsg 47 212|pidfd_open 434 434
 pidfd_send_signal 424 424|prctl 157 167|chmod 90 53|landlock_create_ruleset 444 444
 landlock_add_rule 445 445|landlock_restrict_self 446 446
 """
-"""What the zygote needs besides, to fork, lock, reap and empty; its children lose it."""
+"""Calls that the zygote needs besides, to fork, lock, reap and empty; its children lose them."""
 OF_A_SHELL = """
 execve 59 221|execveat 322 281|fork 57 -|vfork 58 -|wait4 61 260|waitid 247 95|kill 62 129
 tgkill 234 131|setpgid 109 154|setsid 112 157|link 86 -|linkat 265 37|truncate 76 45
@@ -60,7 +60,7 @@ getxattr 191 8|lgetxattr 192 9|fgetxattr 193 10|listxattr 194 11|llistxattr 195 
 flistxattr 196 13|capget 125 90|pidfd_open 434 434|recvmsg 47 212
 landlock_create_ruleset 444 444|landlock_add_rule 445 445|landlock_restrict_self 446 446
 """
-"""What commands need besides the table: to start programs, wait for them and end them (Landlock
+"""Calls that commands need besides: to start programs, wait for them and end them (Landlock
 bounds whom), and links."""
 MODES_AND_TIMES = (
     (90, -1), (91, 52), (268, 53), (452, 452),
@@ -201,7 +201,7 @@ def for_shell() -> bytes:
 
 
 def for_command() -> bytes:
-    """What a command loses on top of that: rules of Landlock and more filters are memory that no
+    """Filter of a command on top of that: rules of Landlock and more filters are memory that no
     limit counts."""
     at = _column()
     own = numbers(at, OF_THE_ZYGOTE)
@@ -239,7 +239,7 @@ def _filter(at: int, guards: list[tuple[int, list[bytes]]], plain: list[int]) ->
 
 
 def for_program() -> bytes:
-    """What a program loses on top of that; `ANYONE` in it must become the program's process.
+    """Filter of a program on top of that; `ANYONE` in it must become the program's process.
 
     The kernel translates a filter whenever it is put on, so the long one is put on only once.
     """

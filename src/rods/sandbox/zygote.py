@@ -35,15 +35,15 @@ from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
 from rods.sandbox.scratch import Boxes, can_look
 
 ENDED = struct.Struct("<idd?")
-"""What the exit pipe gets: wait status, user and system seconds, whether it was `full`."""
+"""Message to the exit pipe: wait status, user and system seconds, whether it was `full`."""
 LOCKED, FAILED = b"L", b"F"
 """First byte of the status pipe: the locks are on, or (with a reason) they are not."""
 LOOK_SECONDS = 0.05
-"""How often folders are looked at that no file system of their own holds."""
+"""Seconds between two looks at folders that no file system of their own holds."""
 
 
 class ZygoteConfig(TypedDict):
-    """What the pool says at the start."""
+    """Configuration that the pool sends at the start."""
 
     preload: list[str]
     parent: str
@@ -71,7 +71,7 @@ class ForkedProcess:
     ended: int
     """Where its end is reported."""
     full: bool = False
-    """Whether it held more files than it may, and was ended for that."""
+    """True if it held more files than it may, and was ended for that."""
 
 
 def address_space() -> int:
