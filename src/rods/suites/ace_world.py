@@ -30,7 +30,7 @@ from rods.types import ToolCall, ToolResult, ToolSpec
 FINISH = "finish conversation"
 """This text ends the conversation, but not in the first two messages."""
 ALONE = "Please do not ask me any questions, use the known conditions to solve the problem"
-"""What the suite answers to words in a task without a user."""
+"""The suite's answer to words in a task without a user."""
 SAVED: Mapping[str, Sequence[str]] = {
     "BaseApi": ("wifi", "logged_in"),
     "MessageApi": ("inbox",),
@@ -38,7 +38,7 @@ SAVED: Mapping[str, Sequence[str]] = {
     "FoodPlatform": ("users", "logged_in_users", "orders"),
     "Travel": ("users", "reservations"),
 }
-"""What of each class is compared at the end."""
+"""Attributes of each class that are compared at the end."""
 _FILES = {
     "BaseApi": "phone_platform.base_api",
     "MessageApi": "phone_platform.message",
@@ -49,7 +49,7 @@ _FILES = {
 CONCURRENCY = 256
 """Conversations that run at once by default."""
 Talk = Callable[[Sequence[Mapping[str, str]]], str]
-"""What the user says next, of the conversation as chat messages; raises `EnvError`."""
+"""Next text of the user, of the conversation as chat messages; raises `EnvError`."""
 PLAIN = ({"role": "user", "content": "Say hello."},)
 """A question that every model answers."""
 
@@ -68,7 +68,7 @@ class Speaker:
         self._chat: ChatClient | None = None
 
     def __bool__(self) -> bool:
-        """Whether there is one."""
+        """True if there is one."""
         return bool(self._server.url)
 
     def says(self, messages: Sequence[Mapping[str, str]]) -> str:
@@ -95,7 +95,7 @@ class Speaker:
             raise kind(f"acebench-agent: the user simulator does not answer: {problem}") from None
 
     def _answers(self, chat: ChatClient) -> bool:
-        """Whether a plain question is answered."""
+        """True if a plain question is answered."""
         try:
             chat.ask("user", PLAIN, seed=0)
         except WriterError:
@@ -128,7 +128,7 @@ class AceWorld(TurnWorld):
         super().__init__(task)
         self._host, self._talk = host, talk
         self._messages: list[Mapping[str, str]] = []
-        """What the user and the agent said, as the user simulator is shown it."""
+        """Texts of the user and the agent, as the user simulator is shown them."""
         self._specs = tools_of(task)
         self._refs: dict[str, ObjectRef] = {}
         self._methods: dict[str, frozenset[str]] = {}
@@ -172,7 +172,7 @@ class AceWorld(TurnWorld):
         return self._next()
 
     def reply(self, text: str) -> str | None:
-        """What is said after an answer; None: the conversation is over."""
+        """Reply to an answer; None: the conversation is over."""
         first = not (self._replies or self._calls)
         self._replies += 1
         if FINISH in text and not first:
@@ -200,7 +200,7 @@ class AceWorld(TurnWorld):
         return TurnVerdict(True, self._calls, right, right, right)
 
     def fault(self) -> str:
-        """What is wrong with the state, in a few words; empty: nothing."""
+        """Fault of the state, in a few words; empty: none."""
         if not self._calls:
             return "nothing was called"
         truth = cast("list[Mapping[str, Mapping[str, Any]]]", self._task.world["truth"])
@@ -230,7 +230,7 @@ def _failed(done: CallResult) -> bool:
 def _differs(
     wanted: Mapping[str, Mapping[str, object]], state: Mapping[str, Mapping[str, object]]
 ) -> bool:
-    """Whether a class's attributes are not the wanted ones.
+    """True if a class's attributes are not the wanted ones.
 
     Every compared attribute must be wanted; of an object the wanted keys are compared alone.
     """

@@ -38,7 +38,7 @@ GREETINGS = {
     "en": "Is there anything you need help with today?",
     "zh": "\u4eca\u5929\u6709\u4ec0\u4e48\u9700\u8981\u5e2e\u52a9\u7684\u5417\uff1f",
 }
-"""What the user simulator is asked first."""
+"""First question to the user simulator."""
 STEPWISE = (
     "Work step by step with the functions; nobody answers questions. When all is done, say "
     f'"{FINISH}".'
@@ -103,7 +103,7 @@ class AceBenchAgent(SuiteRules):
         return unbounded(settings, steps_per_turn=STEPS)
 
     def dialect(self, dialect: Dialect) -> Dialect:
-        """What can be read is executed; all else is said to the user."""
+        """Execute what can be read; all else is said to the user."""
         return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:

@@ -117,7 +117,7 @@ class ApiBank(SuiteRules):
         return unbounded(settings, steps_per_turn=1)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
-        """Whether the one call is right by its class's own check."""
+        """True if the one call is right by its class's own check."""
         if not trajectory.steps:
             return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         step, wanted = trajectory.steps[0], _wanted(task)
@@ -223,7 +223,7 @@ class _Row(NamedTuple):
 
 
 def _json(path: Path) -> Any:
-    """What one file holds."""
+    """Return the content of a file."""
     try:
         return json.loads(text_of(path, "a database", TaskError))
     except ValueError as error:

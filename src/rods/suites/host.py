@@ -30,9 +30,9 @@ from rods.errors import EnvError
 from rods.infra.interrupt import shown
 
 SECONDS = 60.0
-"""How long one question may take; the classes of these suites take milliseconds."""
+"""Seconds that one question may take; the classes of these suites take milliseconds."""
 START_SECONDS = 120.0
-"""How long the first import may take."""
+"""Seconds that the first import may take."""
 
 
 class ObjectRef(NamedTuple):
@@ -42,7 +42,7 @@ class ObjectRef(NamedTuple):
 
 
 class CallResult(NamedTuple):
-    """What a call gave."""
+    """Result of a call."""
 
     ref: ObjectRef
     value: Any
@@ -52,7 +52,7 @@ class CallResult(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """What a package of the folder holds."""
+    """Classes of a package of the folder."""
 
     classes: Mapping[str, Mapping[str, Any]]
     """By name: `module`, and the class attributes that were asked for, as plain JSON."""

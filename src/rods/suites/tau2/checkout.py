@@ -70,7 +70,7 @@ def call(number: int, name: str, arguments: Mapping[str, object]) -> list[Any]:
 
 
 def opens(number: int, server: Mapping[str, str]) -> list[Any]:
-    """What the user says to the greeting, and whether that ends the conversation."""
+    """The user's reply to the greeting, and whether that ends the conversation."""
     world = _worlds[number]
     model, options = _model(server, _of("config").DEFAULT_LLM_ARGS_USER)
     world.user = _of("user.user_simulator").UserSimulator(
@@ -81,7 +81,7 @@ def opens(number: int, server: Mapping[str, str]) -> list[Any]:
 
 
 def replies(number: int, text: str) -> list[Any] | None:
-    """What the user says, and whether that ends the conversation; None: the text is at fault."""
+    """The user's reply, and whether that ends the conversation; None: the text is at fault."""
     world, messages = _worlds[number], _of("data_model.message")
     message = messages.AssistantMessage(role="assistant", content=text)
     plain = [messages.UserMessage(role="user", content="Say hello.")]
@@ -126,7 +126,7 @@ def score(
 
 
 def _holds(messages: list[object], asserted: Sequence[str], judge: Mapping[str, str]) -> bool:
-    """Whether the package's judge finds all assertions met."""
+    """Ask the package's judge whether all assertions are met."""
     home = _of("evaluator.evaluator_nl_assertions")
     model, options = _model(judge, _of("config").DEFAULT_LLM_NL_ASSERTIONS_ARGS)
     home.DEFAULT_LLM_NL_ASSERTIONS, home.DEFAULT_LLM_NL_ASSERTIONS_ARGS = model, options
@@ -141,7 +141,7 @@ def _holds(messages: list[object], asserted: Sequence[str], judge: Mapping[str, 
 
 
 def _unless_at_fault(ask: Callable[[], object], plain: Callable[[], object]) -> Any:
-    """What a model answers; None where it fails, but not on a plain question."""
+    """Answer of a model; None where it fails, but not on a plain question."""
     refused = importlib.import_module("openai").OpenAIError
     try:
         return ask()

@@ -39,7 +39,7 @@ from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, Json, StopReason, ToolCall, ToolResult, ToolSpec
 
 SECONDS = 1800.0
-"""How long an answer may take: models are asked again after a failure."""
+"""Seconds that an answer may take: models are asked again after a failure."""
 SOCKET = "socket"
 
 
@@ -180,7 +180,7 @@ class Tau2(SuiteRules):
         return unbounded(settings, steps_per_turn=self._worlds.domain["messages"] // 2 - 1)
 
     def dialect(self, dialect: Dialect) -> Dialect:
-        """What can be read is executed; all else is said to the user."""
+        """Execute what can be read; all else is said to the user."""
         return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
@@ -203,7 +203,7 @@ class Tau2(SuiteRules):
         return executing(structured(self._written))
 
     def _answer(self, step: Step) -> str:
-        """What the user reads of a generation that is not a call."""
+        """Text that the user reads of a generation that is not a call."""
         offered, cut = self._worlds.specs, step.finish is FinishReason.LENGTH
         return self._dialect.parse(step.text, {one.name: one for one in offered}, cut).answer
 
@@ -261,7 +261,7 @@ class Tau2Environment(Environment):
 
     @cached_property
     def domain(self) -> Mapping[str, Any]:
-        """What `checkout.domain` says; raises PrerequisiteError where the package cannot run."""
+        """Return `checkout.domain`; raises PrerequisiteError where the package cannot run."""
         try:
             return self.checkout.ask("domain", self._domain)
         except EnvError as error:
@@ -326,7 +326,7 @@ class Tau2World(TurnWorld):
         return reply
 
     def reply(self, text: str) -> str | None:
-        """What the user says to an answer; None: the conversation is over."""
+        """The user's reply to an answer; None: the conversation is over."""
         reply, over = (self._ask("replies", text) if text.strip() else None) or ("", True)
         return None if over else reply
 
