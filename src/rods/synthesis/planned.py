@@ -30,7 +30,7 @@ class Producer(NamedTuple):
     place: str = ""
     """Where the value stands in a list that it showed (`first`); empty: it showed one value."""
     only: bool = True
-    """Whether nothing else was called of its kind: else only words that point back fit."""
+    """True if nothing else was called of its kind: else only words that point back fit."""
 
 
 class CallRequest(NamedTuple):

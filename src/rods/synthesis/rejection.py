@@ -53,7 +53,7 @@ class Rejection:
     reason: str
     """An `ErrorClass` or the name of a gate: what statistics are counted by."""
     detail: str = ""
-    """What happened, for people (turn, call, value)."""
+    """Description of the fault, for people (turn, call, value)."""
     recipe: str = ""
     """Recipe that made the candidate, where there was one."""
     tool: str = ""

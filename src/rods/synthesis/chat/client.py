@@ -238,7 +238,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         return self._served
 
     def _read(self, raw: Any, read: Callable[[Any], T]) -> T:
-        """What `read` finds in a response, which may be anything."""
+        """Return what `read` finds in a response, which may be anything."""
         self._last_answer = time.monotonic()
         try:
             return read(raw.parse())

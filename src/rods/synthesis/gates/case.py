@@ -37,7 +37,7 @@ class Language:
     """
 
     clauses: Mapping[str, Sequence[str]] = {}
-    """How people ask for tools, with a `{slot}` for each value, by tool."""
+    """Phrases by which people ask for tools, with a `{slot}` for each value, by tool."""
     verbs: frozenset[str] = frozenset()
     """Words with which people begin an order in this environment."""
     text: str = ""
@@ -211,7 +211,7 @@ class Case:
     pool: Neighbors | None = None
     """All seeds, to be repeated by no variant."""
     usage: TextCounts = NO_USAGE
-    """How people speak of the tools."""
+    """Words that people use for the tools."""
     usual: Callable[[str], frozenset[str]] = lambda _: frozenset()
     """Fields of a tool's results that are no failure of it (`usual_failures`)."""
 

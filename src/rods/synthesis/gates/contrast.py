@@ -26,7 +26,7 @@ OFTEN = 4
 CUSTOM = 10
 """Messages about any tools that must say a unit, for each that says another one."""
 FITS = 2
-"""How often a word must have stood beside its neighbors before another one counts as wrong."""
+"""Occurrences of a word beside its neighbors from which another one there counts as wrong."""
 _WORDS = re.compile(r"[a-z]+|[$€£%]")
 _LISTED = re.compile(r"[\"'`](\w+)[\"'`]")
 
@@ -128,7 +128,7 @@ class _Message:
 
     @functools.cached_property
     def _verbs(self) -> frozenset[str]:
-        """What the tools do, in a word each."""
+        """Actions of the tools, in a word each."""
         return frozenset(verb_of(self._specs[name]) for name in self._tools)
 
     def _asks(self, word: str, sure: bool) -> bool:

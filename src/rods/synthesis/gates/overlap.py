@@ -66,7 +66,7 @@ class Neighbors:
         self._prints: list[Prints] = []
         self._calls: set[str] = set()
         self.texts: set[str] = set()
-        """What users say in them, word for word."""
+        """Messages of users in them, word for word."""
         self._places: dict[tuple[str, ...], list[int]] = {}
         for mine in (*map(prints, tasks), *known):
             self.add(mine)
@@ -108,7 +108,7 @@ class Corpus:
         held_calls = {mine.calls for _, mine in theirs if mine.count >= MIN_CALLS}
         self._calls = held_calls - {mine.calls for _, mine in ours}
         self.texts = {mine.text for _, mine in theirs}
-        """What users say in held-out tasks, word for word."""
+        """Messages of users in held-out tasks, word for word."""
         self.scenarios = {scenario for scenario, _ in theirs} - {scenario for scenario, _ in ours}
         """Scenarios that stand in the held-out split alone."""
 

@@ -67,7 +67,7 @@ _REFUSED = re.compile(
 _GOOD = re.compile(
     rf"{_NOT} (?:\w+ )?(?:forget|hesitate|miss|fail|overlook|worry|mind|neglect)", re.I
 )
-"""What is negated and still wants it done."""
+"""Negated words that still want it done."""
 _BEGINS = re.compile(
     r"(?:^|[.!?:;,\n-] *|\b(?:and|then|but|so|also|to|now|next|first|just|therefore|\w+ly) )"
     r"(?=(\w+))",
@@ -196,7 +196,7 @@ def _counts(calls: Sequence[ToolCall], number: int) -> bool:
 MARGIN = 12.0
 """By how much two messages must fit better when they change places, in nats."""
 SAID = 3.0
-"""What a value that only one of two turns takes is worth, in nats."""
+"""Weight of a value that only one of two turns takes, in nats."""
 
 
 def messages_stand_at_their_calls(case: Case) -> str | None:

@@ -20,7 +20,7 @@ from rods.synthesis.structure.trace import Leaf, Path, Scalar, leaves
 from rods.synthesis.structure.words import word_lists
 
 NEAR = 1e-4
-"""How near computed numbers must come."""
+"""Tolerance of computed numbers."""
 Pair: TypeAlias = tuple[Scalar, Scalar]
 """A value of the human task, and the variant's in its place."""
 
@@ -223,7 +223,7 @@ def uncourteous(text: str, model: str) -> str:
 
 
 Words = Callable[[Sequence[str], Sequence[str]], bool]
-"""Whether some words, which are no values of the turn's calls, may stand in the place of others."""
+"""True if some words, which are no values of the turn's calls, may stand in the place of others."""
 
 
 def likeness(old: str, new: str, alike: Mapping[str, set[str]]) -> float:

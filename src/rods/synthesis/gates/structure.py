@@ -25,7 +25,7 @@ MAX_STRING = 200
 MAX_LIST = 5
 """Longest list argument (unless the seed has a longer one)."""
 SLACK = 1.25
-"""How much longer than its seed's a string beyond the limit may be (other words, same text)."""
+"""Largest ratio of a string beyond the limit to its seed's (other words, same text)."""
 
 
 def names_its_ancestors(case: Case) -> str | None:
@@ -221,7 +221,7 @@ def profile_is_near(case: Case) -> str | None:
 
 
 DOCUMENTED = 1
-"""How far one may look for an argument that no ancestor has: into visible documentation."""
+"""Level up to which an argument that no ancestor has is looked for: visible documentation."""
 _FOUND = {
     Source.DOCUMENTATION: "stands only in the tool's description",
     Source.CONFIGURATION: "stands only in the initial state, which nothing has shown",

@@ -20,9 +20,9 @@ from rods.task import Task, Turn
 from rods.types import ToolCall
 
 VALUE, NUMBER, EDGE = "\0", "#", "."
-"""What stands for a value or a quoted text, a number, the end of a sentence or of a clause."""
+"""Stand-ins for a value or a quoted text, a number, the end of a sentence or of a clause."""
 COMMON = 160
-"""How often a word may stand in the messages and still say something of its neighbors."""
+"""Largest count of a word in the messages that still says something of its neighbors."""
 NAMED = 0.5
 """Share of the messages that say a word of their tool's name, at least."""
 RARE = 0.01
@@ -90,7 +90,7 @@ class _Fit(NamedTuple):
     stems: frozenset[str]
     """Stems of their names."""
     words: dict[str, float]
-    """How much likelier a word is in these messages, in nats."""
+    """Log-likelihood ratio of a word in these messages, in nats."""
 
 
 class TextCounts:

@@ -43,7 +43,7 @@ class JudgeAnswer(NamedTuple):
     """None: all five criteria hold."""
     problem: str = ""
     repairable: bool = False
-    """Whether other words can fix it."""
+    """True if other words can fix it."""
 
 
 def judge(
@@ -99,7 +99,7 @@ MEANINGS: Mapping[str, str] = {
     ErrorClass.FUNC_SAMPLE_FAILED: "functions were planned that may not or cannot be used",
     ErrorClass.VM_EXEC_FAILED: "a function call failed when it was executed",
 }
-"""What the classes mean that a patch may answer."""
+"""Meanings of the classes that a patch may answer."""
 HINTS: Mapping[str, str] = {
     ErrorClass.PARAM_GEN_FAILED: "plan functions for which this world has values",
     ErrorClass.DECOMPOSE_FAILED: "keep the number of turns and of calls in each turn",

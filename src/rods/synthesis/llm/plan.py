@@ -21,7 +21,7 @@ PARSES = 3
 """Requests until a plan can be parsed."""
 UNPARSED = "no answer could be parsed"
 QUOTE = 200  # characters of such an answer that are shown
-"""What is wrong where nothing was planned at all: no other world could fix that."""
+"""Fault where nothing was planned at all: no other world could fix that."""
 MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 

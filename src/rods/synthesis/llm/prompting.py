@@ -111,11 +111,11 @@ class Pointer(NamedTuple):
     message: int
     """The message that asked for that call, counted from 1."""
     result: str
-    """What it gave, cut to its beginning."""
+    """Result of a call, cut to its beginning."""
     where: str
     """The value's place in the result: `order id`, `second name`."""
     call: str = ""
-    """What the call does, in a sentence."""
+    """Effect of the call, in a sentence."""
     words: tuple[str, ...] = ()
     """References that a planner chose: `that order`."""
 

@@ -34,7 +34,7 @@ class ActorAnswer(NamedTuple):
 
     outcome: RequestOutcome
     spent: Mapping[str, Mapping[str, float]]
-    """What it has asked a server for since its answer before, by stage."""
+    """Usage of a server since the answer before, by stage."""
     life: str
     """Another one after Ray has started the actor again."""
 

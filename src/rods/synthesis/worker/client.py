@@ -34,7 +34,7 @@ from rods.task import Task
 from rods.types import Json
 
 RESTARTS = 3
-"""How often a worker that died is started again, nothing made between, before it is an error."""
+"""Number of starts of a worker that died, nothing made between, before it is an error."""
 _log = logging.getLogger(__name__)
 
 

@@ -28,7 +28,7 @@ class Suspension(NamedTuple):
 
     reason: str
     pauses: int = 0
-    """How often in a row, this time included; 0: the worker is gone, it is not tried again."""
+    """Number of times in a row, this one included; 0: the worker is gone, it is not tried again."""
     seconds: float = 0.0
     fatal: bool = False
     """The address, key or model is wrong, and no answer ever came."""
@@ -41,7 +41,7 @@ class Patience:
         self.failures = 0
         """Attempts that failed since the last one that did not."""
         self.suspensions = 0
-        """How often it was suspended since then."""
+        """Number of suspensions since then."""
 
     def take(self, outcome: RequestOutcome) -> str:
         """Count one outcome; the reason why the writer has to be suspended, or nothing."""

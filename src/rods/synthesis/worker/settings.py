@@ -44,14 +44,14 @@ class WorkerSettings:
     pipeline: str = ""
     """`module:attribute` of what makes a `Pipeline` of settings, environment and tasks."""
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What the environment's factory is called with, by name."""
+    """Arguments of the environment's factory, by name."""
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
     ray: RaySettings = field(default_factory=RaySettings)
     rng_seed: int = 0
     max_waiting: int = 2000
     """The worker pauses while so many accepted variants wait to be taken."""
     niceness: int = 10
-    """How far the worker's priority is lowered."""
+    """Increment of the worker's niceness, which lowers its priority."""
 
     @classmethod
     def of(
