@@ -138,7 +138,7 @@ class LeanAdamW(torch.optim.Optimizer):
         self._offload = offload
         self._all = [p for group in self.param_groups for p in group["params"]]
         self.held: list[Any] = [Held(p) if p.dtype is torch.bfloat16 else p for p in self._all]
-        """What has each parameter's gradient as `grad`: itself, or its float32 sum."""
+        """Holders of each parameter's gradient as `grad`: itself, or its float32 sum."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients."""

@@ -83,7 +83,7 @@ def advantages(kind: str, rewards: Rewards, tokens: Counts = ()) -> list[list[fl
 
 
 def zero_variance(rewards: Sequence[float | None]) -> bool:
-    """Whether the valid rewards of one group are all equal (or fewer than two)."""
+    """True if the valid rewards of one group are all equal (or fewer than two)."""
     return is_flat(np.array([r for r in rewards if r is not None], dtype=np.float64))
 
 
@@ -99,7 +99,7 @@ def _weights(rewards: Rewards, tokens: Counts) -> Array:
 
 
 def is_flat(values: Array) -> bool:
-    """Whether all values are equal, or fewer than two: then there is nothing to compare."""
+    """True if all values are equal, or fewer than two: then there is nothing to compare."""
     return values.size < 2 or float(np.ptp(values)) <= EQUAL
 
 

@@ -42,7 +42,7 @@ class ModelWeights:
     model: nn.Module
     """A transformers model, or the peft model around one."""
     adapters: bool = False
-    """Whether it is a peft model, of which `save` writes the adapters alone."""
+    """True if it is a peft model, of which `save` writes the adapters alone."""
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Name and tensor of each weight, adapters added in; of tied ones the first."""

@@ -210,7 +210,7 @@ def _rewards(scores: Sequence[Score]) -> list[float | None]:
 def _informative(
     kind: str, advantages: Sequence[float | None], credit: Sequence[Floats | None]
 ) -> bool:
-    """Whether a group teaches anything."""
+    """True if a group teaches anything."""
     if any(c is not None for c in credit):
         return any(c is not None and bool(c.any()) for c in credit)
     return any(a if kind != "gae" else a is not None for a in advantages)

@@ -132,7 +132,7 @@ def token_credits(
 
 
 def _turn_parts(trajectory: Trajectory, score: Score) -> list[Part]:
-    """What each turn that was begun and those after it earned together."""
+    """Return of each begun turn: what it and the turns after it earned together."""
     if len(score.turns) != trajectory.n_turns:
         raise TrainError(
             f"task {trajectory.task_id}: the reward gives values of {len(score.turns)} turns, the "
@@ -175,7 +175,7 @@ def step_returns(task: Task, trajectory: Trajectory, gamma: float = GAMMA) -> li
 
 
 def agreement(made: ToolCall, wanted: ToolCall) -> Fraction:
-    """How much a call is the wanted one, in [0, 1]; 0 if it is of another tool.
+    """Agreement of a call with the wanted one, in [0, 1]; 0 if it is of another tool.
 
     (1 + J + C) / (2 + n): J is the Jaccard index of the arguments' names (1 where there are none),
     C how many of the n wanted arguments have the wanted value. Values are equal as in Python: 1,
@@ -191,7 +191,7 @@ def agreement(made: ToolCall, wanted: ToolCall) -> Fraction:
 
 
 def call_rewards(made: Sequence[ToolCall], wanted: Sequence[ToolCall]) -> list[float]:
-    """What each made call is worth: its agreement with the wanted call that it stands for, else 0.
+    """Worth of each made call: its agreement with the wanted call that it stands for, else 0.
 
     A wanted call is stood for once, so that a second call of the same earns nothing. Of all
     matchings the one with the largest sum counts; of equal ones that which gives the first call

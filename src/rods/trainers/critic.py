@@ -76,7 +76,7 @@ class Critic:
 
     @property
     def warming(self) -> bool:
-        """Whether the next update is for the critic alone."""
+        """True if the next update is for the critic alone."""
         return self.updates < self.settings.gae.critic_warmup
 
     def judge(self, samples: Sequence[Sample]) -> list[Sample]:

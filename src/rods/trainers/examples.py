@@ -40,7 +40,7 @@ ROLES = ("system", "user", "assistant", "tool")
 
 @dataclass(frozen=True)
 class Examples:
-    """What was read."""
+    """Examples that were read."""
 
     samples: list[Sample]
     rows: int
@@ -116,7 +116,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_run(file: Path) -> bool:
-    """Whether a file holds trajectories; otherwise it holds demonstrations."""
+    """True if a file holds trajectories; otherwise it holds demonstrations."""
     rows = table_rows(file, "examples", StoreError, ("steps",)) if is_table(file) else iter(())
     return "steps" in next(rows, ("", {}))[1]
 
@@ -233,7 +233,7 @@ def _encode_messages(
 
 
 def _sampled(text: str, opened: str) -> str:
-    """What is left to write of an assistant's text where the prompt has opened it."""
+    """Rest of an assistant's text where the prompt has opened it."""
     if not opened:
         return text
     begun = opened.rstrip()

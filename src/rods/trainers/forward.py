@@ -58,7 +58,7 @@ def token_scores(
 
 
 def token_outputs(model: PreTrainedModel, micro: Microbatch, name: str) -> Tensor:
-    """What a model, or its decoder, gives where the next token was sampled; see `token_scores`.
+    """Output of a model, or its decoder, where the next token was sampled; see `token_scores`.
 
     One row of its output `name`, which is `logits` or `last_hidden_state`, for each.
     """

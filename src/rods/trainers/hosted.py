@@ -58,9 +58,9 @@ class Drawn(NamedTuple):
     epoch: int
     """The epoch that drew it."""
     visit: int
-    """How often the same policy version tried it before: other noise."""
+    """Number of earlier tries of the same policy version: other noise."""
     hinted: bool
-    """Whether failed calls are answered with hints."""
+    """True if failed calls are answered with hints."""
 
 
 class HostedRun:
@@ -139,7 +139,7 @@ class HostedRun:
 
     @property
     def opened(self) -> bool:
-        """Whether this process has the curriculum."""
+        """True if this process has the curriculum."""
         return self._curriculum is not None
 
     @property
@@ -151,7 +151,7 @@ class HostedRun:
 
     @property
     def over(self) -> bool:
-        """Whether every task of all stages was drawn."""
+        """True if every task of all stages was drawn."""
         return self.curriculum.last and self.curriculum.drawn_out
 
     def draw(self, n: int, version: int) -> list[Drawn]:
@@ -217,7 +217,7 @@ class HostedRun:
 
     @property
     def begun(self) -> bool:
-        """Whether there is an engine."""
+        """True if there is an engine."""
         return self._rolling is not None
 
     def roll_out(self, drawn: Sequence[Drawn], weights: Weights, version: int) -> list[Group]:
@@ -245,7 +245,7 @@ class HostedRun:
         return self._loop.run(rolled_out())
 
     def figures(self, batch: Batch, **more: float) -> dict[str, float]:
-        """What a host logs of an update; where the curriculum is, its metrics too."""
+        """Metrics of an update for a host's log; where the curriculum is, its metrics too."""
         shares = {
             "informative": batch.informative / max(1, batch.groups),
             "invalid": batch.invalid / max(1, batch.trajectories),

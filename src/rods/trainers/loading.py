@@ -209,7 +209,7 @@ def pick_device(settings: ModelSettings) -> torch.device:
 
 
 def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
-    """Whether arithmetic on this device is bfloat16; `auto`: where that is faster."""
+    """True if arithmetic on this device is bfloat16; `auto`: where that is faster."""
     if settings.dtype != "auto":
         return settings.dtype == "bfloat16"
     if device.type == "cuda":
@@ -218,7 +218,7 @@ def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
 
 
 def cpu_halves(width: int) -> bool:
-    """Whether `auto` is bfloat16 on this CPU, for models with a hidden state of this width."""
+    """True if `auto` is bfloat16 on this CPU, for models with a hidden state of this width."""
     return width >= WIDE and bfloat16_pays(width)
 
 

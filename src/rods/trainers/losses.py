@@ -28,7 +28,7 @@ CLAMP = 20.0
 
 @dataclass(frozen=True, slots=True)
 class LossInputs:
-    """What is known of each sampled token before the forward pass; all of shape (N,)."""
+    """Inputs of the loss that are known before the forward pass, by sampled token; shape (N,)."""
 
     rollout_logprobs: Tensor
     """NaN where the token was not sampled: its ratio is 1."""
@@ -42,7 +42,7 @@ class LossInputs:
     old_logprobs: Tensor | None = None
     """None: they are not known, or are those of this forward pass (`first_step`)."""
     first_step: bool = False
-    """Whether no optimizer step of this update was made yet: then `logprobs` are the old ones."""
+    """True if no optimizer step of this update was made yet: then `logprobs` are the old ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one update did: sums while it runs, a report when it is over.
+"""Report of one update: sums while it runs, a report when it is over.
 
 Owns the numbers of an update and their names in the log. It never changes a weight.
 
@@ -25,7 +25,7 @@ from rods.trainers.samples import Floats
 
 @dataclass(frozen=True, slots=True)
 class LocalUpdateReport:
-    """What one update did. Means are over sampled tokens unless a field says otherwise."""
+    """Metrics of one update. Means are over sampled tokens unless a field says otherwise."""
 
     step: int
     """Updates asked for before this one, skipped ones included."""
@@ -84,7 +84,7 @@ class LocalUpdateReport:
     positions: int = 0
     """Positions computed for them: fewer where prefixes are shared, more where rows are padded."""
     critic: Mapping[str, float | None] | None = None
-    """What it did to the critic, by the log's names (`Critic.report`); under `gae` alone."""
+    """Metrics of the critic, by the log's names (`Critic.report`); under `gae` alone."""
 
     def metrics(self) -> dict[str, float | int | str | None]:
         """All fields in one flat row, for the log: those of the critic, counts by reason too."""
@@ -104,7 +104,7 @@ class UpdateSums:
     sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By name; 0 where nothing was added."""
     counts: Counter[str] = field(default_factory=Counter[str])
-    """What was counted, by the report's names."""
+    """Counts, by the report's names."""
     ratio_max: float = 0.0
     gaps: list[Floats] = field(default_factory=list["Floats"])
     """old_logprobs - rollout_logprobs of the tokens that were compared."""

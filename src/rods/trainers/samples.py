@@ -29,13 +29,13 @@ ABOVE_ZERO = 1e-4
 
 
 class Estimates(NamedTuple):
-    """What a critic made of one trajectory, by sampled token; all of shape (`sampled`,)."""
+    """Estimates of a critic for one trajectory, by sampled token; all of shape (`sampled`,)."""
 
     advantages: Floats
     returns: Floats
-    """What the critic should have said."""
+    """Targets of the critic."""
     values: Floats
-    """What it said before the update."""
+    """Predictions before the update."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -207,7 +207,7 @@ def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> 
 
 
 def loss_tokens(trajectory: Trajectory, mask_env_tokens: bool = True) -> int:
-    """How many tokens of a trajectory carry loss; see `to_sample`."""
+    """Number of tokens of a trajectory that carry loss; see `to_sample`."""
     spans = trajectory.spans
     first = next((i for i, span in enumerate(spans) if span.sampled), len(spans))
     return sum(len(s.ids) for s in spans[first:] if s.sampled or not mask_env_tokens)

@@ -54,7 +54,7 @@ PART = 4_096
 
 @dataclass(frozen=True)
 class SftSettings:
-    """How much is learnt, and how fast."""
+    """Amount and rate of learning."""
 
     epochs: int = 2
     """Passes over the examples."""
@@ -72,7 +72,7 @@ class SftSettings:
 
 
 class SftFigures(NamedTuple):
-    """What one update did."""
+    """Metrics of one update."""
 
     step: int
     """Updates done, this one included."""

@@ -97,7 +97,7 @@ def grow(sequences: Sequence[Ints], least: int = LEAST) -> Tree:
 
 
 def common_prefix(one: Ints, other: Ints) -> int:
-    """How many first tokens are equal."""
+    """Number of first tokens that are equal."""
     size = min(len(one), len(other))
     differ = np.flatnonzero(one[:size] != other[:size])
     return int(differ[0]) if len(differ) else size
@@ -114,7 +114,7 @@ class Microbatch:
     weights: tuple[float, ...]
     """Loss weight of a token of each sample; see `loss_weights`."""
     shared: bool = False
-    """Whether it is computed as a tree of common prefixes; else as right-padded rows."""
+    """True if it is computed as a tree of common prefixes; else as right-padded rows."""
 
     @cached_property
     def padded(self) -> Ints:
@@ -221,7 +221,7 @@ def pack(
 def by_sample(
     samples: Sequence[Sample], max_tokens: int, shared: bool, run: Callable[[Microbatch], Tensor]
 ) -> list[Floats]:
-    """What `run` gives for the sampled tokens of each sample, in micro-batches; see `pack`."""
+    """Results of `run` for the sampled tokens of each sample, in micro-batches; see `pack`."""
     found: dict[int, Floats] = {}
     for micro in pack(samples, max_tokens, None, shared):
         values = run(micro).cpu().numpy()
@@ -277,7 +277,7 @@ def fill(contexts: Sequence[Ints], max_tokens: int) -> list[list[int]]:
 
 
 def loss_weights(samples: Sequence[Sample], aggregation: str, longest: int = 0) -> list[float]:
-    """What each token of a sample weighs in the mean over a mini-batch.
+    """Weight of each token of a sample in the mean over a mini-batch.
 
     Args:
         aggregation: `token`: every sampled token alike. `sequence`: every trajectory alike, within

@@ -28,7 +28,7 @@ from rods.engines.attention import after, flashes, numbers_of
 from rods.trainers.batches.micro import Node
 
 NAME = "rods_tree"
-"""How transformers finds the attention; also the name of its argument."""
+"""Name of the attention in transformers; also that of its argument."""
 
 TYPES = ("llama", "qwen2", "qwen3")
 """Model types that are known to qualify."""
@@ -38,7 +38,7 @@ BLOCK = 128
 
 
 def supports_trees(model: PreTrainedModel) -> bool:
-    """Whether the model's attention can follow a tree: known type, no sliding window."""
+    """True if the model's attention can follow a tree: known type, no sliding window."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     return model.config.model_type in TYPES and kinds == {"full_attention"}
 
@@ -91,7 +91,7 @@ def _joined(parts: Sequence[Tensor], path: Sequence[int]) -> Tensor:
 
 
 def cpu_bfloat16(query: Tensor) -> bool:
-    """Whether attention of these queries is computed on a CPU in bfloat16, by autocast or type."""
+    """True if attention of these queries is computed on a CPU in bfloat16, by autocast or type."""
     return query.device.type == "cpu" and numbers_of(query) is torch.bfloat16
 
 

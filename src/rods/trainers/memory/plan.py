@@ -47,7 +47,7 @@ class MemoryPlan(NamedTuple):
     rows: int
     """Rows that a step could use at once."""
     beside: bool
-    """Whether the engine samples while updates run, so that both need their memory at once."""
+    """True if the engine samples while updates run, so that both need their memory at once."""
     server: float
     """Share of the device that a server takes; if it `sleeps`, in rollouts alone."""
     sleeps: bool
@@ -83,7 +83,7 @@ class MemoryPlan(NamedTuple):
 
 
 def updates_beside(config: RunConfig) -> bool:
-    """Whether updates run while the engine samples, so that it needs weights of its own."""
+    """True if updates run while the engine samples, so that it needs weights of its own."""
     return config.rollout.schedule == "pipelined" and config.rollout.pipeline.staleness > 0
 
 
@@ -199,7 +199,7 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
 
 
 def changes(config: RunConfig) -> list[tuple[str, str]]:
-    """What may be changed, as overrides with their price; what costs least comes first."""
+    """Possible changes, as overrides with their price; what costs least comes first."""
     local, vllm = config.train.local, config.engine.vllm
     served = config.engine.traits.started and not updates_beside(config)
     shorter = max(64, config.rollout.context_tokens // 2)

@@ -70,12 +70,12 @@ def shape_of(config: PretrainedConfig) -> Shape:
 
 
 class Device(NamedTuple):
-    """What a run is planned for, in bytes that it may hold."""
+    """Device that a run is planned for, in bytes that it may hold."""
 
     on_gpu: bool
     memory: int
     stated: bool
-    """Whether the settings say how much memory; else it is what was free."""
+    """True if the settings say how much memory; else it is what was free."""
     host: int = 1 << 62
     """Bytes of the host's memory, where the device is a GPU."""
     disk: int = 1 << 62
@@ -97,7 +97,7 @@ def device_of(config: RunConfig, here: bool = True) -> Device:
 
 
 def is_here(device: Device) -> bool:
-    """Whether a device is in this machine, so that its host and its disk are this one's."""
+    """True if a device is in this machine, so that its host and its disk are this one's."""
     return not device.on_gpu or torch.cuda.is_available()
 
 
