@@ -89,7 +89,7 @@ Evaluation: TypeAlias = Callable[
 """The held-out evaluation of a policy, which shows its progress: one row a task with progress,
 solved and official verdict, greedy and of each sample."""
 GroupFilter: TypeAlias = Callable[[Sequence[Score]], bool]
-"""Whether a group with these scores is trained on; without a filter, every group is."""
+"""True if a group with these scores is trained on; without a filter, every group is."""
 StepMetrics: TypeAlias = Callable[[Sequence[Group], Sequence[Sequence[Score]]], Mapping[str, Json]]
 """Metrics of a step's trajectories that only some environments have, by name."""
 

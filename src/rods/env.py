@@ -60,7 +60,7 @@ class TurnVerdict:
     ended: str = ""
     """Why the world ended the turn by itself (set by the rollout), such as `finish`, `stuck`."""
     correct: bool | None = None
-    """Whether the answer is right (set by the rollout); None: the world judges no answers."""
+    """True if the answer is right (set by the rollout); None: the world judges no answers."""
 
     @property
     def solved(self) -> bool:
