@@ -162,7 +162,7 @@ def test_a_suite_of_your_own_is_named_by_module_and_attribute(tmp_path: Path) ->
     assert make_suite("test_suites:Notes", load_config()).name == "notes"
     with pytest.raises(ConfigError, match="is not called with the configuration"):
         make_suite("test_suites:row", load_config())
-    with pytest.raises(ConfigError, match="has no 'averages', 'dialect', 'environment', 'name'"):
+    with pytest.raises(ConfigError, match=r"has no 'averages', .*'environment', .*'name'"):
         make_suite("test_suites:LessThanASuite", load_config())
 
 

@@ -43,6 +43,10 @@ class SuiteRules(Protocol):
     """Categories behind each average, by its name; the mean of their means, unless in `pooled`."""
     pooled: frozenset[str] = frozenset()
     """Averages in which each task weighs the same, whatever its category."""
+    steps: int = 0
+    """Steps of a turn under the suite's rules; 0: the user's setting."""
+    executes: bool = False
+    """True if every call that can be read is executed, and all else is an answer (`executing`)."""
     trials: bool = False
     """True if the suite quotes pass^k, the chance that k trials of a task are all right."""
 
@@ -68,11 +72,11 @@ class SuiteRules(Protocol):
 
     def rollout(self, settings: RolloutSettings) -> RolloutSettings:
         """The rollout settings under the suite's rules."""
-        return unbounded(settings)
+        return unbounded(settings, **({"steps_per_turn": self.steps} if self.steps else {}))
 
     def dialect(self, dialect: Dialect) -> Dialect:
         """Dialect that reads what the policy writes, under the suite's rules."""
-        return dialect
+        return executing(dialect) if self.executes else dialect
 
 
 def unbounded(settings: RolloutSettings, **rules: object) -> RolloutSettings:

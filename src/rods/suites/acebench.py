@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from rods.config import RolloutSettings, RunConfig
-from rods.dialects import Dialect
+from rods.config import RunConfig
 from rods.env import Environment
 from rods.errors import ConfigError, PrerequisiteError, TaskError
-from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
 from rods.suites.ace_world import FINISH, SAVED, AceWorld, Speaker
@@ -31,8 +29,6 @@ from rods.trajectory import Trajectory
 from rods.types import Json, StopReason, ToolCall
 
 NAME = "acebench-agent"
-STEPS = 20
-"""Generations: the suite allows 40 messages, every second one is the agent's."""
 KINDS, LANGUAGES = ("multi_step", "multi_turn"), ("en", "zh")
 GREETINGS = {
     "en": "Is there anything you need help with today?",
@@ -50,6 +46,8 @@ class AceBenchAgent(SuiteRules):
     """Agent tasks of both kinds in both languages."""
 
     name = NAME
+    steps = 20  # the suite allows 40 messages, every second one is the agent's
+    executes = True
     averages: Mapping[str, Sequence[str]] = {
         "English": ("multi_step_en", "multi_turn_en"),
         "Chinese": ("multi_step_zh", "multi_turn_zh"),
@@ -68,8 +66,8 @@ class AceBenchAgent(SuiteRules):
         self._worlds = AceEnvironment(Host(self._folder, NAME), self._user)
         self.environment = self._worlds
 
-    @cached_property
-    def _tasks(self) -> list[Task]:
+    def tasks(self) -> Sequence[Task]:
+        """All agent tasks whose files are there."""
         made: list[Task] = []
         for language in LANGUAGES:
             data = self._folder / "data_all" / f"data_{language}"
@@ -83,10 +81,6 @@ class AceBenchAgent(SuiteRules):
             )
         return made
 
-    def tasks(self) -> Sequence[Task]:
-        """All agent tasks whose files are there."""
-        return self._tasks
-
     def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse talks without a user simulator."""
         talks = sum("prompt" in task.world for task in tasks)
@@ -97,14 +91,6 @@ class AceBenchAgent(SuiteRules):
                 "--evaluation.suite.user.model NAME; the key in RODS_WRITER_KEY), or leave them "
                 'out: --evaluation.suite.categories \'["multi_step_en", "multi_step_zh"]\'.'
             )
-
-    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """Forty messages."""
-        return unbounded(settings, steps_per_turn=STEPS)
-
-    def dialect(self, dialect: Dialect) -> Dialect:
-        """Execute what can be read; all else is said to the user."""
-        return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The state after the calls, executed again in a fresh world, and how far they came."""

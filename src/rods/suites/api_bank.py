@@ -20,11 +20,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from rods.config import RolloutSettings, RunConfig
+from rods.config import RunConfig
 from rods.env import Environment, World
 from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import ConfigError, PrerequisiteError, TaskError
-from rods.evaluation.rules import RuleOutcome, SuiteRules, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
 from rods.suites.host import Catalog, Host, ObjectRef, RaisedError
@@ -51,7 +51,7 @@ _READ = (ParseVerdict.CALLS, ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)
 class ApiBank(SuiteRules):
     """Levels 1 and 2."""
 
-    name = NAME
+    name, steps = NAME, 1
     averages: Mapping[str, Sequence[str]] = {"both": tuple(LEVELS)}
     pooled = frozenset({"both"})
 
@@ -80,8 +80,8 @@ class ApiBank(SuiteRules):
                 f"{self._folder / 'apis'} cannot be imported: {error}."
             ) from error
 
-    @cached_property
-    def _tasks(self) -> list[Task]:
+    def tasks(self) -> Sequence[Task]:
+        """A task for each call of each dialogue."""
         made: list[Task] = []
         classes = self._catalog.classes
         for level, name in LEVELS.items():
@@ -92,10 +92,6 @@ class ApiBank(SuiteRules):
             for file in files:
                 made += read_dialogue(file, level, classes)
         return made
-
-    def tasks(self) -> Sequence[Task]:
-        """A task for each call of each dialogue."""
-        return self._tasks
 
     def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse tasks whose API cannot be imported here."""
@@ -111,10 +107,6 @@ class ApiBank(SuiteRules):
             f"imported: {names}. {why or 'There are no such classes.'} Install what is missing, or "
             f"leave them out: --evaluation.suite.omit '[{omit}]'."
         )
-
-    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """One generation."""
-        return unbounded(settings, steps_per_turn=1)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """True if the one call is right by its class's own check."""

@@ -16,8 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
-from rods.config import RolloutSettings, RunConfig
-from rods.dialects import Dialect
+from rods.config import RunConfig
 from rods.env import Environment, World
 from rods.envs.bfcl import BfclSettings, assets
 from rods.envs.bfcl.ast_match import Accepted, fault
@@ -25,7 +24,7 @@ from rods.envs.bfcl.tasks import json_schema, load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
 from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import TaskError
-from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.rows import field, json_lines
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
@@ -48,6 +47,7 @@ class SingleTurn(SuiteRules):
         "irrelevance, both": ("irrelevance", "live_irrelevance"),
     }
     pooled = frozenset({"live"})
+    steps = 1
 
     def __init__(self, config: RunConfig) -> None:
         """Read nothing yet; data is in `evaluation.suite.folder`, or the benchmark's package."""
@@ -60,10 +60,6 @@ class SingleTurn(SuiteRules):
     def tasks(self) -> Sequence[Task]:
         """All entries; of a folder those of the categories whose files are there."""
         return _tasks(self._folder, self._wheel)
-
-    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """One generation."""
-        return unbounded(settings, steps_per_turn=1)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """Match the calls with the accepted ones; without any, calling or not calling counts."""
@@ -202,6 +198,7 @@ class MultiTurn(SuiteRules):
     """
 
     name = "bfcl-multi-turn"
+    steps, executes = STEPS, True
     averages: Mapping[str, Sequence[str]] = {"overall": assets.CATEGORIES}
 
     def __init__(self, config: RunConfig) -> None:
@@ -212,14 +209,6 @@ class MultiTurn(SuiteRules):
     def tasks(self) -> Sequence[Task]:
         """The benchmark's 800."""
         return load_tasks(self._wheel)
-
-    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """Twenty steps a turn, and the one at which the harness gives up."""
-        return unbounded(settings, steps_per_turn=STEPS)
-
-    def dialect(self, dialect: Dialect) -> Dialect:
-        """Execute what can be read; what cannot ends the turn."""
-        return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The checker's verdict on the executed calls, replayed in a fresh world."""

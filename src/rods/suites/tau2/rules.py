@@ -134,7 +134,7 @@ class Tau2(SuiteRules):
     """Tasks of one domain of the released split `base`, by train and test."""
 
     domain: str
-    trials = True
+    executes = trials = True
 
     def __init__(self, config: RunConfig) -> None:
         """Read nothing yet; raises `ConfigError` where no folder is named."""
@@ -150,13 +150,9 @@ class Tau2(SuiteRules):
         self._worlds = Tau2Environment(self.name, self.domain, checkout, self._user)
         self.environment = self._worlds
 
-    @cached_property
-    def _tasks(self) -> list[Task]:
-        return read_tasks(self.name, self._worlds.domain)
-
     def tasks(self) -> Sequence[Task]:
         """All tasks of the split."""
-        return self._tasks
+        return read_tasks(self.name, self._worlds.domain)
 
     def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse where nobody simulates the user, or judges what has to be judged."""
@@ -178,10 +174,6 @@ class Tau2(SuiteRules):
         """The checkout's bound on messages: every second one is the agent's, and the last one ends
         a conversation, whatever it says."""
         return unbounded(settings, steps_per_turn=self._worlds.domain["messages"] // 2 - 1)
-
-    def dialect(self, dialect: Dialect) -> Dialect:
-        """Execute what can be read; all else is said to the user."""
-        return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The checkout's evaluation of a conversation that its user ended."""
