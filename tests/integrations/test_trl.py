@@ -34,6 +34,7 @@ from rods.trainers.hosted import Drawn
 from rods.trainers.loading import path_or_name
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
+from rods.types import FinishReason
 from served_policy import served
 from trl_cases import REFUSED, SMALL, STEPS, environment, small, visits, wait_for
 from worker_cases import ThreadProcess
@@ -209,6 +210,23 @@ def test_advantages_are_those_of_the_recipe(trained: Trained) -> None:
                 found = row[row != 0]
                 assert flat or value == values.mean() or len(found) == sample.sampled
                 assert all(torch.sign(found) == torch.sign(value - values.mean()))
+
+
+def test_a_cut_trajectory_is_trained_on_unless_trl_masks_it(tmp_path: Path) -> None:
+    """TRL zeroes its mask of completions; tokens without loss must not dilute the loss, either."""
+    words = ["rollout.tasks_per_step=4", "rollout.generated_tokens=120", "rollout.step_tokens=60"]
+    config = small("updates=1", "curriculum=static", *words)
+    for masks in (False, True):
+        out = train(tmp_path / f"{masks}", config, mask_truncated_completions=masks)
+        [batch] = out.batches
+        members = [t for group in batch.groups for t in group.trajectories]
+        cut = torch.tensor([t.steps[-1].finish is FinishReason.LENGTH for t in members])
+        assert cut.any() and not cut.all() and all(t.valid for t in members)
+        assert all(score.valid for row in batch.scores for score in row)
+        shown = batch.output["completion_mask"].any(1)
+        assert torch.equal(shown, ~cut if masks else torch.ones_like(cut))
+        loss = batch.output["completion_mask"] * batch.output["tool_mask"]
+        assert batch.output["num_items_in_batch"] == loss.sum() > 0
 
 
 def test_the_training_ends_with_the_last_task(tmp_path: Path) -> None:

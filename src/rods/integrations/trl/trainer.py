@@ -159,7 +159,9 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
     def _as_ours(self, output: dict[str, Tensor]) -> dict[str, Tensor]:
         """TRL's batch, with the masks and advantages of our samples."""
         like = output["completion_ids"]
-        output["tool_mask"] = trained = _padded([row.trained for row in self.rows], like).long()
+        trained = _padded([row.trained for row in self.rows], like).long()
+        # TRL divides by these tokens, so what `mask_truncated_completions` masks must not count.
+        output["tool_mask"] = trained = trained * output["completion_mask"]
         output["advantages"] = _padded([row.advantages for row in self.rows], like)
         output["num_items_in_batch"] = self.accelerator.gather(trained.sum()).sum()
         if self._run.config.train.correction.method == "none":
