@@ -23,6 +23,7 @@ import rods
 from places import ROOT, SOURCE
 from rods import errors
 from rods.config import load_config
+from rods.config.checks import HostTrainer
 from rods.curriculum.draws import Lease
 from rods.dialects import DIALECTS
 from rods.engines import ENGINES
@@ -37,6 +38,8 @@ from rods.evaluation.tool_metrics import step_metrics
 from rods.infra.checkpoints import LATEST, MARK
 from rods.infra.dotted import flat
 from rods.infra.files import LineLog
+from rods.integrations.trl.args import HOST as TRL
+from rods.integrations.verl.checks import HOST as VERL
 from rods.records import epoch_record, step_record
 from rods.reward import Score, score
 from rods.rewards import REWARDS
@@ -542,6 +545,33 @@ def source_of(package: str, file: str) -> str:
     if spec is None or spec.origin is None:
         pytest.skip(f"{package} is not installed")
     return (Path(spec.origin).parent / file).read_text(encoding="utf-8")
+
+
+REFUSED_BY_NEED = {
+    "critic": '`train.advantage = "gae"`', "kl in rewards": '`train.kl_in = "reward"`',
+    "kl in rewards of groups": '`train.kl_in = "reward"` without `gae`',
+    "loss of inserted tokens": "`train.mask_env_tokens = false`",
+    "perplexity": "`train.filtering.max_perplexity`", "further draws": "`train.filtering.redraw`",
+    "filter of a critic": '`train.filter` with `train.advantage = "gae"`',
+    "truncated weights": '`train.correction.method = "truncated"`',
+    "truncated weights in a nucleus": "`rollout.top_p` below 1",
+    "aggregation of gspo": '`train.loss = "gspo"` unless `train.aggregation',
+    "credit of gspo": '`train.credit` by turn or call with `train.loss = "gspo"`',
+    "pipeline": "`pipelined`", "synchronous turns": "synchronous",
+    "fixed weights": '`engine.weights = "fixed"`', "our engines": "`engine.name` other than",
+    "all weights for a server": '`engine.name = "vllm"` without `model.lora_rank`',
+    "limit of trajectories": "`trajectories`", "evaluation on the way": "`evaluation.every`",
+}  # fmt: skip
+"""First cells of the page on refusals."""
+
+
+@pytest.mark.parametrize("host", [TRL, VERL], ids=["trl", "verl"])
+def test_every_setting_that_a_host_lacks_is_on_the_page(host: HostTrainer) -> None:
+    of_trl, _, of_verl = page("host-refusals").partition("## What does `rods verl` refuse?")
+    shown = of_trl if host is TRL else of_verl
+    cells = re.findall(r"^\| (.+?) \|", shown, re.M)
+    for need in host.lacks:
+        assert any(REFUSED_BY_NEED[need] in cell for cell in cells), need
 
 
 @pytest.mark.hosts
