@@ -316,9 +316,10 @@ def _by_metric(found: Experiment, title: str, caption: str) -> Table:
 
 def _results(found: Experiment) -> Table:
     title = f"Held-out results of {found.name}, after training"
-    to = f" To {found.short}: minus {found.short}." * (len(found.arms) > 1)
+    each = "this arm" if found.several else "this run"
+    to = f" Minus {found.short}: {each} minus {found.short}, both after." * (len(found.arms) > 1)
     half = "\N{PLUS-MINUS SIGN}: half of the 95 % interval over scenarios, differences by task"
-    caption = f"Gain: after minus before.{to} {half}"
+    caption = f"Gain: after minus before training.{to} {half}"
     over = ", each task averaged over seeds. " if found.several else ". "
     table = _by_metric(found, title, caption + over + NONE)
     for part in (part for part in found.parts if not part.by):
@@ -328,7 +329,7 @@ def _results(found: Experiment) -> Table:
         tasks = f" ({_range(sizes)} tasks)" if sizes else ""
         table.add_row(Text(f"{part.title}{tasks}"), style="bold")
         for arm in found.arms:
-            lines = ["  gain", f"  to {found.short}"] if arm.ahead else ["  gain"]
+            lines = ["  gain", f"  minus {found.short}"] if arm.ahead else ["  gain"]
             texts = [_cell(arm.cell(part, metric), arm.ahead != "") for metric in found.metrics]
             first = Text("\n".join([arm.name, *lines]), no_wrap=True, overflow="ellipsis")
             table.add_row(first, *texts)
@@ -343,7 +344,7 @@ def _cell(cell: MetricCell, compared: bool) -> Text:
 
 
 def _seeds(found: Experiment) -> Table:
-    title = f"To {found.baseline} seed by seed: {found.parts[0].title}"
+    title = f"Arm minus {found.baseline}, seed by seed: {found.parts[0].title}"
     caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds; none: all alike."
     table = _by_metric(found, title, caption)
     for arm in found.repeated:
