@@ -318,7 +318,7 @@ def test_meters_of_tools_are_drawn(tmp_path: Path) -> None:
             row |= {"code_ratio": 0.5, "accuracy": 0.25, "execution_success_right": None}
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     figures = {f.title: f for f in tool_curves(load_run(path))}
-    assert figures["Answers and code"].chart is not None
+    assert figures["Answers and calls"].chart is not None
     assert figures["Execution success"].chart is None  # measured nowhere: said, not drawn as 0
 
 
@@ -385,7 +385,7 @@ def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
     run = load_run(tmp_path)
     assert boundary_without_variance(run) == (2, 1)
     figures = mechanism_figures(run)
-    assert "Of 2 judgements on the boundary 1 (50%) have no variance" in figures[0].caption
+    assert "Of 2 judgements on the boundary, 1 (50%) have no variance" in figures[0].caption
     note_lines(tmp_path, [json.dumps({**record, "step": 2, "synthesis": {"tried": 3}}) + "\n"])
     figures = mechanism_figures(load_run(tmp_path))
     assert figures[0].chart is None and "No variant was visited" in figures[0].caption
@@ -457,7 +457,9 @@ def test_the_viewer_aligns_messages_turns_and_spans(tmp_path: Path) -> None:
     )
     view: Any = trajectory_view(load_run(path), decode=lambda ids: f"{len(ids)} decoded")
     (group,) = view["groups"]
-    assert group["mean"] == 0.75 and view["note"] == "2 of 2 trajectories of 1 of 1 files."
+    assert (
+        group["mean"] == 0.75 and view["note"] == "Shown: 2 of 2 trajectories, from 1 of 1 files."
+    )
     first = group["members"][0]
     assert (first["progress"], first["solved"], group["members"][1]["solved"]) == (0.5, False, True)
     assert [m["turn"] for m in first["messages"]] == [None, 0, 0, 0, 0, 1, 1, 1, 1]
@@ -473,7 +475,7 @@ def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished
     spans = view["groups"][0]["members"][0]["spans"]
     assert spans[0]["text"] is None and spans[0]["n"] == 96
     assert spans[1]["text"].startswith("[cd(")
-    assert "64 of 96 trajectories of 2 of 2 files" in view["note"]
+    assert "64 of 96 trajectories, from 2 of 2 files" in view["note"]
     assert "No tokenizer was found" in view["note"]
 
 
@@ -505,14 +507,18 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     console.print(comparison.table())
     console.file.close()
     text = console.export_text()
-    assert f"{other.against.mean:+.3f}" in text and "to A" in text and "seeds" not in text
-    assert "Gain: after minus before. To A: minus A. ±" in " ".join(text.split())
+    assert f"{other.against.mean:+.3f}" in text and "  minus A" in text and "seeds" not in text
+    assert (
+        "Gain: after minus before training. Minus A: this run minus A, both after. ±"
+        in " ".join(text.split())
+    )
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
     page = read(comparison.write(tmp_path / "compare.html"))
     is_alone(page, (tmp_path / "compare.html").read_text(encoding="utf-8"))
     assert len(charts_of(page)) >= 8
     assert all(c.data[0].name == "A: static" for c in charts_of(page))
     words = " ".join(page.words)
+    assert "Minus A: the run minus A, both after training." in words
     assert "curriculum=static" in words and "120 tasks in common" in str(page.tags)
     assert "seeds" not in words
 

@@ -158,7 +158,9 @@ def _change_tile(label: str, cell: MetricCell) -> Tile:
     change = cell.difference
     if change is not None:
         means = " → ".join(f"{i.mean:.3f}" if i else "?" for i in (cell.before, cell.after))
-        return Tile(f"{change.mean:+.3f}", label, f"{interval(change)} from {means}")
+        reach = interval(change)
+        reach = reach[1:-1] if "no interval" in reach else f"95 % interval {reach}"
+        return Tile(f"{change.mean:+.3f}", label, f"{means}; {reach}")
     when, known = ("before", cell.before) if cell.before else ("after", cell.after)
     value = f"{known.mean:.3f}" if known else DASH
     return Tile(value, label, f"{when} training; no difference can be given")

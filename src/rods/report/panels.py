@@ -278,9 +278,9 @@ def _variance(run: RunData) -> Figure:
     boundary, without = boundary_without_variance(run)
     share = f" ({without / boundary:.0%})" if boundary else ""
     caption = (
-        f"Each of {len(run.judgements)} judgements; a dot grows with how many coincide. The curve "
-        f"is Popoviciu's bound r(1 - r) for rewards in [0, 1]. Of {boundary} judgements on the "
-        f"boundary {without}{share} have no variance: the mean progress says boundary, yet they "
+        f"A dot is one of {len(run.judgements)} judgements; where several coincide, it is larger. "
+        "Upwards: variance of progress in the group. Dashed: its upper bound, r(1 - r) for a mean "
+        f"of r. Of {boundary} judgements on the boundary, {without}{share} have no variance and so "
         "give no gradient."
     )
     legend = [(name, css) for name, dots, css in groups if dots]
@@ -345,7 +345,8 @@ def facts(run: RunData) -> list[Tile]:
     found: list[Tile] = []
     if shares := run.quarters("zero_variance"):
         size = max(1, len(run.steps) // 4)
-        when = f"first {size} and last {size} of {counted(len(run.steps), 'update')}"
+        each = f" {size}" * (size > 1)
+        when = f"first{each} and last{each} of {counted(len(run.steps), 'update')}"
         change = f"{shares[0]:.0%} \N{RIGHTWARDS ARROW} {shares[1]:.0%}"
         found.append(Tile(change, "groups without variance", when))
     if landing := landing_of(run):

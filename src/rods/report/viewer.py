@@ -23,7 +23,7 @@ from rods.report.heldout import category_words
 from rods.report.run_data import JudgedGroup, RunData
 from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import read_parquet
-from rods.types import Json, Message
+from rods.types import Json, Message, StopReason
 
 Decode: TypeAlias = Callable[[Sequence[int]], str]
 """Token ids to text, special tokens included."""
@@ -35,6 +35,8 @@ GROUPS_PER_FILE = 4
 MAX_MEMBERS = 16
 MAX_CHARS = 20_000
 """Characters of one text that a report shows."""
+LIMITS = {"generated": "generated tokens", "context": "context tokens"}
+"""Stop reasons whose value does not name the limit that was reached."""
 SHOWN_FIELDS = ("member", "solved", "official", "failure", "temperature", "n_turns")
 """Fields of a trajectory that the page shows as they are."""
 
@@ -65,7 +67,7 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
             judged = _judgement(judgements, members[0].task_id, path)
             views.append(_group_view(members, judged, path.name, decode))
     read = len(chosen) - len(faults)
-    note = f"{shown} of {stored} trajectories of {read} of {len(files)} files."
+    note = f"Shown: {shown} of {stored} trajectories, from {read} of {len(files)} files."
     note += "".join(faults)
     if decode is None:
         note += " No tokenizer was found, so environment tokens are shown by their number only."
@@ -115,6 +117,12 @@ def progress(trajectory: Trajectory) -> float:
     return solved / max(1, trajectory.n_turns)
 
 
+def stop_words(reason: str) -> str:
+    """A stop reason for people: `done`, or `limit of calls`."""
+    known = reason in [*StopReason] and reason not in (StopReason.DONE, StopReason.FAILURE)
+    return f"limit of {LIMITS.get(reason, reason)}" if known else reason
+
+
 def _judgement(
     judgements: Mapping[tuple[str, int], JudgedGroup], task_id: str, path: Path
 ) -> JudgedGroup | None:
@@ -144,7 +152,7 @@ def member_view(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json
     """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
     return {
         **{key: getattr(trajectory, key) for key in SHOWN_FIELDS},
-        "progress": progress(trajectory), "stop": trajectory.stop.value,
+        "progress": progress(trajectory), "stop": stop_words(trajectory.stop.value),
         "seconds": round(trajectory.seconds, 3), "cut": trajectory.cut_results,
         "turns": [{**asdict(v), "solved": v.solved} for v in trajectory.verdicts],
         "messages": _messages(trajectory.messages, trajectory.steps),

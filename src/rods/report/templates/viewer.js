@@ -93,10 +93,10 @@
     const g = data.groups[group], m = g.members[member];
     const sampled = m.spans.filter((s) => s.policy).reduce((n, s) => n + s.n, 0);
     const total = m.spans.reduce((n, s) => n + s.n, 0);
-    const members = make("div", "members", ...g.members.map((other, i) =>
-      button(i === member, () => { member = i; draw(); }, `#${other.member} · ${other.failure ? "invalid" : other.progress.toFixed(2)}`)));
+    const members = make("div", "members", make("small", "", "member: progress"), ...g.members.map((other, i) =>
+      button(i === member, () => { member = i; draw(); }, `${other.member}: ${other.failure ? "invalid" : other.progress.toFixed(2)}`)));
     const facts = make("div", "facts", fact("progress", m.progress.toFixed(3)), badge(m.solved, m.solved ? "solved" : "not solved"),
-      official ? badge(m.official, m.official ? "official verdict passes" : "official verdict fails") : "", fact("stopped:", m.stop), fact("policy tokens", sampled),
+      official ? badge(m.official, m.official ? "official verdict passes" : "official verdict fails") : "", fact("stop reason", m.stop), fact("policy tokens", sampled),
       fact("environment tokens", total - sampled), fact("seconds", m.seconds), fact("temperature", m.temperature));
     if (m.cut) facts.append(fact("shortened results", m.cut));
     if (m.failure) facts.append(badge(false, `invalid: ${m.failure}`));
