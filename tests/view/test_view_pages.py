@@ -30,6 +30,7 @@ from rods.infra.listen import YOUNG
 from rods.view.server import CONNECTIONS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+LONG = "other-run-with-a-long-name-of-many-words-seed-1"
 STARTS = [sys.executable, "-m", "rods.cli.main", "view"]
 
 
@@ -43,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(run: Path) -> Iterator[str]:
     """The printed address of a service that shows the run and a copy of it."""
-    other = shutil.copytree(run, run.parent / "other")
+    other = shutil.copytree(run, run.parent / LONG)
     with serving([*STARTS, str(run), str(other)]) as address:
         yield address
 
@@ -139,7 +140,7 @@ def test_an_address_of_what_does_not_exist_says_so(address: str, place: str, tex
         shown = unescape(unescape(web.get(f"/{place}").text)).replace("\\", "")
     assert text in shown
     if "no run" in text:
-        assert all(f"?run={name}" in shown for name in ("shown", "other")), "runs are offered"
+        assert all(f"?run={name}" in shown for name in ("shown", LONG)), "runs are offered"
 
 
 @pytest.mark.slow
@@ -201,6 +202,9 @@ def test_pages_in_a_browser(page: Any) -> None:
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (int(re.findall(r"\d+", ground)[0]) < 100) == dark
     assert page.locator("main table tbody tr").count() == 2, "two runs"
+    names = page.locator("main table td a").all()
+    lines = {name.evaluate("name => name.getClientRects().length") for name in names}
+    assert lines == {1}, "a name is not broken at its hyphens"
     # Filter, by the keyboard: the address follows, and alone it restores the list.
     page.goto("/trajectories?run=shown")
     page.wait_for_selector("text=96 trajectories")

@@ -13,7 +13,7 @@ import pytest
 from report_runs import ATTACK, trajectory, write_run
 from rods.env import TurnVerdict
 from rods.errors import StoreError
-from rods.report.viewer import progress
+from rods.report.viewer import progress, stop_words
 from rods.synthesis.worker.queue import SCHEMA
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
@@ -22,6 +22,7 @@ from rods.types import StopReason
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 
+from rods.view.charts import boundary_map, courses
 from rods.view.frame import _jinja, link
 from rods.view.index import TrajectoryFilter, TrajectoryIndex
 from rods.view.pages import token_spans
@@ -170,7 +171,29 @@ def test_candidates_and_tasks_of_a_run(tmp_path: Path) -> None:
     assert accepted.variant == variant and accepted.seed == seed.id
     assert view.name_of(seed.id) == "multi_turn_base_1"
     assert view.name_of(variant.id).startswith("multi_turn_base_1")
+    assert shown.count("<h3>Seed task, an original task</h3>") == 2
+    again = [accepted._replace(seed=variant.id)]  # a variant may itself be a seed task
+    assert "Seed task, itself a variant" in page.render(**values, rows=again, total=1, link=link)
     view.close()
+
+
+def test_the_map_has_the_words_of_its_axis_and_whole_updates(tmp_path: Path) -> None:
+    view = RunView(write_run(tmp_path / "run", steps=4), "run")
+    chart = boundary_map(view, courses(view.data)).chart
+    view.close()
+    assert chart is not None
+    axis = chart["layout"]["xaxis"]
+    assert axis["title"]["text"] == "update" and axis["dtick"] == 1
+    hovers = [trace["hovertemplate"] for trace in chart["data"] if "hovertemplate" in trace]
+    assert hovers and all("update %{x}, mean progress" in text for text in hovers)
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_stop_reasons_name_the_limit(reason: StopReason) -> None:
+    ended = reason in (StopReason.DONE, StopReason.FAILURE)
+    assert (stop_words(reason.value) == reason.value) == ended
+    assert stop_words("of another version") == "of another version"
+    assert stop_words("generated") == "limit of generated tokens"
 
 
 def test_a_run_grows(tmp_path: Path) -> None:

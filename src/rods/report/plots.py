@@ -120,7 +120,7 @@ def histogram(
         traces.append(trace | {"customdata": names, "hovertemplate": "%{y} in %{customdata}"})
     at, text = marker
     layout: Plot = {
-        "xaxis": _x_axis(axes, edges) | {"range": [edges[0], edges[-1]]},
+        "xaxis": x_axis(axes, edges) | {"range": [edges[0], edges[-1]]},
         "yaxis": {"tickformat": ",d"},
         "barmode": "stack", "bargap": 0.1, "margin": {"t": 20},
         "shapes": [_band(band), _upright(at, "var(--ink)", "dash")],
@@ -247,16 +247,15 @@ def _rows(trace: Plot, names: Sequence[str], axis: Plot) -> Plot:
 
 def _layout(axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> Plot:
     """Both axes; y from 0 where that costs little room."""
-    x_axis = _x_axis(axes, xs)
     if axes.y_range:
-        return {"xaxis": x_axis, "yaxis": {"range": [*axes.y_range]}}
+        return {"xaxis": x_axis(axes, xs), "yaxis": {"range": [*axes.y_range]}}
     known = [y for y in ys if math.isfinite(y)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     mode = "tozero" if 0 <= low <= 0.6 * high else "normal"
-    return {"xaxis": x_axis, "yaxis": {"rangemode": mode}}
+    return {"xaxis": x_axis(axes, xs), "yaxis": {"rangemode": mode}}
 
 
-def _x_axis(axes: Axes, xs: Sequence[float]) -> Plot:
+def x_axis(axes: Axes, xs: Sequence[float]) -> Plot:
     """The label, and whole ticks where x counts few things."""
     label = str(escape(axes.x_label))
     axis: Plot = {"title": {"text": label}, "unifiedhovertitle": {"text": f"{label} %{{x}}"}}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rods.report.heldout import held_out_curve
 from rods.report.panels import Figure, boundary_band, colors_of, overlay, step_series
-from rods.report.plots import Axes, Plot, Series, color
+from rods.report.plots import Axes, Plot, Series, color, x_axis
 from rods.report.run_data import Made, RunData
 from rods.view.runs import RunView
 
@@ -19,9 +19,13 @@ STEPS, SHARES = Axes("update"), Axes("update", (0.0, 1.0))
 LINES = 400
 """Tasks whose course is drawn as a line; of more, only points are drawn."""
 CURVES = {
-    "reward_mean": ("Reward", "Mean reward of the trajectories of an update.", STEPS),
-    "zero_variance": ("Groups without variance", "Share with equal rewards in the group.", SHARES),
-    "trajectories_per_s": ("Speed", "Trajectories sampled in a second.", STEPS),
+    "reward_mean": ("Reward", "Mean reward of an update's trajectories.", STEPS),
+    "zero_variance": (
+        "Groups without variance",
+        "Share of groups whose rewards are all equal.",
+        SHARES,
+    ),
+    "trajectories_per_s": ("Speed", "Trajectories per second of rollouts.", STEPS),
 }
 
 
@@ -43,13 +47,13 @@ def overview(runs: Sequence[RunView]) -> list[Figure]:
     held_out = [
         drawn(title, caption, sampled, partial(_held_out, of))
         for of, title, caption in (
-            ("original", "Held-out score", "Sampled progress on held-out original tasks."),
-            ("variant", "Held-out variants", "Sampled progress on held-out variants."),
+            ("original", "Held-out original tasks", "Mean progress of sampled trajectories."),
+            ("variant", "Held-out variants", "Mean progress of sampled trajectories."),
         )
         if of == "original" or any(_held_out(of, run.data) for run in runs)
     ]
-    pool = drawn("Pool size", "Tasks that can be drawn, at each epoch's start.", STEPS, _pool)
-    made = drawn("Synthesis yield", "Accepted share of all candidates so far.", SHARES, _yield)
+    pool = drawn("Pool size", "Tasks that can be drawn at the start of each epoch.", STEPS, _pool)
+    made = drawn("Synthesis yield", "Accepted share of all candidates until then.", SHARES, _yield)
     return [reward, *held_out, pool, variance, made, speed]
 
 
@@ -113,7 +117,7 @@ def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
     band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high}
     look = {"fillcolor": "var(--band)", "line": {"width": 0}, "layer": "below"}
     layout: Plot = {
-        "xaxis": {"title": {"text": "update"}},
+        "xaxis": x_axis(STEPS, [x for course in found.values() for x, _ in course.points]),
         "yaxis": {"title": {"text": "mean progress"}, "range": [-0.03, 1.03]},
         "shapes": [{**band, **look}],
     }
@@ -140,7 +144,7 @@ def _trace(name: str, css: str, mine: Sequence[TaskCourse], lines: bool) -> Plot
         "x": xs, "y": ys, "customdata": ids,
         "line": {"color": color(css), "width": 0.8},
         "marker": {"color": color(css), "size": 6, "opacity": 0.75},
-        "hovertemplate": "%{customdata}<br>step %{x}, mean progress %{y:.2f}<extra></extra>",
+        "hovertemplate": "%{customdata}<br>update %{x}, mean progress %{y:.2f}<extra></extra>",
     }  # fmt: skip
 
 

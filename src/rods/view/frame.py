@@ -20,6 +20,7 @@ from nicegui import ui
 from rods.report.build import TEMPLATES as REPORT
 from rods.report.heldout import category_words
 from rods.report.panels import Figure, words
+from rods.report.viewer import stop_words
 from rods.synthesis.rejection import reason_words
 from rods.view.runs import RunView
 
@@ -55,7 +56,12 @@ def link(path: str, **query: object) -> str:
 _jinja = Environment(
     loader=FileSystemLoader(OWN), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
-_jinja.filters |= {"category": category_words, "words": words, "reason": reason_words}
+_jinja.filters |= {
+    "category": category_words,
+    "words": words,
+    "reason": reason_words,
+    "stop": stop_words,
+}
 
 
 def html(template: str, **values: object) -> None:

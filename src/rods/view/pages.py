@@ -19,7 +19,7 @@ from nicegui import events, ui
 
 from rods.errors import RodsError
 from rods.report.heldout import category_words
-from rods.report.viewer import Decode, member_view
+from rods.report.viewer import Decode, member_view, stop_words
 from rods.synthesis.gates.keeper import gates_for
 from rods.trajectory import Trajectory
 from rods.types import Json, StopReason
@@ -152,7 +152,7 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
         html("rows", run=run, found=found, page=at + 1, pages=pages, links=links)
 
     await to_thread(run.refresh)
-    stops = {"": "any"} | {stop.value: stop.value for stop in StopReason}
+    stops = {"": "any"} | {stop.value: stop_words(stop.value) for stop in StopReason}
 
     def change(**values: Any) -> Callable[[], Awaitable[None]]:
         async def changed() -> None:
@@ -168,7 +168,7 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
 
     fields: dict[str, Any] = {}
     with ui.element("search").classes("filters card"):
-        fields["text"] = ui.input("text", value=wanted.text).props("type=search")
+        fields["text"] = ui.input("text of a message", value=wanted.text).props("type=search")
         for name, label in (("category", "category"), ("tool", "tool called")):
             known = await to_thread(run.index.values, name)
             say = category_words if name == "category" else str
@@ -177,7 +177,7 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
         options = stops if wanted.stop in stops else stops | {wanted.stop: wanted.stop}
         fields["stop"] = ui.select(options, label="stop reason", value=wanted.stop)
         fields["step"] = ui.input("update", value=wanted.step).props("inputmode=numeric")
-        for name, label in (("low", "progress from"), ("high", "to")):
+        for name, label in (("low", "progress from"), ("high", "progress to")):
             fields[name] = ui.number(label, value=getattr(wanted, name), min=0, max=1, step=0.1)
         fields["task"] = ui.input("task id", value=wanted.task)
     for field in fields.values():

@@ -96,7 +96,7 @@ def add_seed_page(file: SeedFile) -> None:
                 html("seed", task=task, **file.shown(task))
                 _controls(file, task, cards.refresh)
 
-    ui.page("/", title="rods view seeds")(show)
+    ui.page("/", title="rods view seed tasks")(show)
 
 
 def _controls(file: SeedFile, task: Task, done: Callable[[], object]) -> None:
