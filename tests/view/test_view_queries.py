@@ -7,13 +7,15 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from report_runs import ATTACK, trajectory, write_run
 from rods.env import TurnVerdict
 from rods.errors import StoreError
-from rods.report.viewer import progress, stop_words
+from rods.report.run_data import load_run
+from rods.report.viewer import progress, stop_words, trajectory_view
 from rods.synthesis.worker.queue import SCHEMA
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
@@ -84,6 +86,28 @@ def test_groups_and_siblings(index: TrajectoryIndex) -> None:
     assert index.groups("b") == [(2, 0, 2, 0.5)]
     with pytest.raises(StoreError):
         index.read(2, 99)
+
+
+def test_two_groups_of_a_task_in_one_update_stay_apart(tmp_path: Path) -> None:
+    """An update that ends an epoch and begins the next may draw a task twice."""
+    run = write_run(tmp_path / "run", steps=1)
+    (run / "trajectories").mkdir()
+    rows = [*members("a", 1, [0, 2]), *members("b", 1, [1, 1]), *members("a", 1, [2, 2])]
+    write_parquet(run / "trajectories" / "step-000001.parquet", rows)
+    index = TrajectoryIndex(run / "trajectories")
+    index.refresh()
+    assert index.groups("a") == [(1, 0, 2, 0.5), (1, 4, 2, 1.0)]
+    assert [[r.number for r in index.siblings(1, n)] for n in (1, 4)] == [[0, 1], [4, 5]]
+    index.close()
+    judged = [
+        {"task_id": task, "rbar": mean, "variance": 0.0, "region": region}
+        for task, mean, region in (("a", 0.5, "boundary"), ("b", 0.5, "hard"), ("a", 1, "mastered"))
+    ]
+    with (run / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        log.write(json.dumps({"kind": "step", "step": 1, "judgements": judged}) + "\n")
+    shown: Any = trajectory_view(load_run(run))["groups"]
+    found = sorted((g["task"], g["mean"], g["region"], len(g["members"])) for g in shown)
+    assert found == [("a", 0.5, "boundary", 2), ("a", 1.0, "mastered", 2), ("b", 0.5, "hard", 2)]
 
 
 def test_a_page_beyond_the_last_shows_the_first(index: TrajectoryIndex) -> None:

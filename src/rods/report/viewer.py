@@ -10,9 +10,10 @@ page sets them as text, never as markup.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain, groupby
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -50,7 +51,9 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     if not files:
         return {"groups": [], "note": "No trajectories are stored in this run."}
     chosen = _spread(files)
-    judgements = {(judged.task_id, step): judged for step, judged in run.judgements}
+    judgements: dict[tuple[str, int], list[JudgedGroup]] = defaultdict(list)
+    for step, judged in run.judgements:
+        judgements[judged.task_id, step].append(judged)
     views: list[Json] = []
     faults: list[str] = []
     stored = shown = 0
@@ -61,10 +64,10 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
             faults.append(f" {path.name} was left out: {error}")
             continue
         stored += sum(len(group) for group in groups)
-        for group in sorted(groups, key=_differing_first)[:GROUPS_PER_FILE]:
+        pairs = [(group, _judgement(judgements, group[0].task_id, path)) for group in groups]
+        for group, judged in sorted(pairs, key=_differing_first)[:GROUPS_PER_FILE]:
             members = group[:MAX_MEMBERS]
             shown += len(members)
-            judged = _judgement(judgements, members[0].task_id, path)
             views.append(_group_view(members, judged, path.name, decode))
     read = len(chosen) - len(faults)
     note = f"Shown: {shown} of {stored} trajectories, from {read} of {len(files)} files."
@@ -101,13 +104,19 @@ def decoder_for(run: RunData) -> Decode | None:
 
 
 def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
-    ordered = sorted(trajectories, key=attrgetter("policy_version", "task_id", "member"))
-    by_task = groupby(ordered, attrgetter("policy_version", "task_id"))
-    return [list(members) for _, members in by_task]
+    """Whole groups in the order of the file; an update may have several of one task."""
+    groups: dict[tuple[int, str, int], list[Trajectory]] = defaultdict(list)
+    seen = Counter[tuple[int, str, int]]()
+    for one in trajectories:
+        name = one.policy_version, one.task_id
+        groups[*name, seen[*name, one.member]].append(one)
+        seen[*name, one.member] += 1
+    return [sorted(members, key=attrgetter("member")) for members in groups.values()]
 
 
-def _differing_first(group: Sequence[Trajectory]) -> tuple[int, str]:
+def _differing_first(pair: tuple[Sequence[Trajectory], JudgedGroup | None]) -> tuple[int, str]:
     """Sort key: groups of most different results first, then by task id."""
+    group, _ = pair
     return -len({progress(member) for member in group}), group[0].task_id
 
 
@@ -124,13 +133,13 @@ def stop_words(reason: str) -> str:
 
 
 def _judgement(
-    judgements: Mapping[tuple[str, int], JudgedGroup], task_id: str, path: Path
+    judgements: Mapping[tuple[str, int], list[JudgedGroup]], task_id: str, path: Path
 ) -> JudgedGroup | None:
-    """The judgement of this task at the step in the file's name, or the task's first one."""
+    """The next judgement of this task at the step in the file's name, or the task's first one."""
     step = path.stem.rpartition("-")[2]
-    if step.isdecimal() and (task_id, int(step)) in judgements:
-        return judgements[task_id, int(step)]
-    return next((judged for (task, _), judged in judgements.items() if task == task_id), None)
+    if step.isdecimal() and (found := judgements.get((task_id, int(step)))):
+        return found.pop(0) if len(found) > 1 else found[0]
+    return next((found[0] for (task, _), found in judgements.items() if task == task_id), None)
 
 
 def _group_view(

@@ -56,6 +56,9 @@ _TEXT = """lower(messages) AS text,
 _SELECT = {"rows": _ROW, "texts": f"{_ROW}, {_TEXT}"}
 _FILES = "FROM read_parquet($paths, filename = true, file_row_number = true)"
 _COLUMNS = "step, number, task_id, member, version, stop, failure, tokens, progress"
+# An update may have several groups of one task; each has every member once.
+_VISIT = """row_number() OVER
+    (PARTITION BY step, task_id, version, member ORDER BY number) AS visit"""
 _TYPED = """step INTEGER, number BIGINT, task_id VARCHAR, member INTEGER, version BIGINT,
     stop VARCHAR, failure VARCHAR, tokens BIGINT, progress FLOAT"""
 _TABLES = f"""CREATE TABLE rows ({_TYPED});
@@ -206,9 +209,9 @@ class TrajectoryIndex:
     def siblings(self, step: int, number: int) -> list[IndexRow]:
         """The group of a trajectory, itself included; empty where there is no such trajectory."""
         found = self._run(
-            f"SELECT {_COLUMNS} FROM rows WHERE step = $step AND (task_id, version) IN (SELECT "
-            "(task_id, version) FROM rows WHERE step = $step AND number = $number) "
-            "ORDER BY member, number",
+            f"WITH marked AS (SELECT *, {_VISIT} FROM rows WHERE step = $step) "
+            f"SELECT {_COLUMNS} FROM marked WHERE (task_id, version, visit) IN (SELECT "
+            "(task_id, version, visit) FROM marked WHERE number = $number) ORDER BY member",
             {"step": step, "number": number},
         )
         return [IndexRow(*row) for row in found.fetchall()]
@@ -216,8 +219,9 @@ class TrajectoryIndex:
     def groups(self, task: str) -> list[tuple[int, int, int, float]]:
         """Groups of a task: step, row of the first member, number of members, mean progress."""
         return self._run(
-            "SELECT step, min(number), count(*), avg(progress) FROM rows WHERE task_id = $task "
-            "GROUP BY step, version ORDER BY step",
+            f"WITH marked AS (SELECT *, {_VISIT} FROM rows WHERE task_id = $task) "
+            "SELECT step, min(number), count(*), avg(progress) FROM marked "
+            "GROUP BY step, version, visit ORDER BY step, min(number)",
             {"task": task},
         ).fetchall()
 
