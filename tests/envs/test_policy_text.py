@@ -388,8 +388,6 @@ def test_trl_reads_no_half_of_a_result() -> None:
 
 # -- services: what the policy wrote is at fault where they answer something else ------------------
 
-SANE = "water"
-
 
 def choosy(body: dict[str, Any], _: int) -> Reply:
     """A retriever that falls over at one word."""

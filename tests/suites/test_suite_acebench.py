@@ -68,7 +68,6 @@ ENTRY: dict[str, Any] = {
     "function": [function("turn_on_wifi"), function("add_reminder", title="string", hour="float")],
     "involved_classes": ["BaseApi", "ReminderApi"],
 }
-TEA = {"1": {"title": "it's tea", "hour": 5}}
 TRUTH: dict[str, Any] = {
     "id": "agent_multi_step_0",
     "ground_truth": [
