@@ -25,19 +25,10 @@ PLAIN = "water"
 
 
 class RemoteRetriever:
-    """Asks a retrieval service; the arguments are those of `rods.infra.service.Service`."""
+    """Asks a retrieval service; `options` are those of `rods.infra.service.Service`."""
 
-    def __init__(
-        self,
-        url: str,
-        seconds: float = 30.0,
-        retries: int = 3,
-        patience: float = 0.5,
-        size: int = 32,
-    ) -> None:
-        self._service = Service(
-            url, "/retrieve", "env.search.corpus", seconds, retries, patience, size
-        )
+    def __init__(self, url: str, **options: Any) -> None:
+        self._service = Service(url, "/retrieve", "env.search.corpus", **options)
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The best documents for a query, best first.

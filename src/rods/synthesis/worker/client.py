@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import BinaryIO
@@ -38,7 +38,7 @@ RESTARTS = 3
 _log = logging.getLogger(__name__)
 
 
-class SynthesisWorker:
+class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
     """The driver's end: request variants, take what is there, see how it goes."""
 
     def __init__(
@@ -67,9 +67,6 @@ class SynthesisWorker:
             settings.write(self._queue, path)
             self._start()
             undo.pop_all()
-
-    def __enter__(self) -> SynthesisWorker:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
