@@ -63,7 +63,7 @@ class Drawn(NamedTuple):
     """True if failed calls are answered with hints."""
 
 
-class HostedRun:
+class HostedRun(AbstractContextManager["HostedRun"]):
     """A run whose loop belongs to another trainer, in one of its processes; close it at the end."""
 
     def __init__(
@@ -97,9 +97,6 @@ class HostedRun:
         self._version, self._looked_at = -1, False
         self._running = ExitStack()
         self._loop = self._running.enter_context(asyncio.Runner())
-
-    def __enter__(self) -> HostedRun:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -34,7 +34,6 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.config.train import LocalSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
 from rods.trainers.adamw import clipped_step, make_optimizer, rate
@@ -136,7 +135,6 @@ class SftTrainer:
             lr=settings.lr,
             schedule=settings.schedule,
             warmup=math.ceil(settings.warmup_share * self.total),
-            local=LocalSettings(weight_decay=0.0),
         )
         self._optimizer = make_optimizer(self._parameters, self._schedule)
         # Dropout stays off, as in reinforcement learning: nothing here is random but the order.
