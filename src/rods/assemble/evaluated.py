@@ -96,13 +96,11 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             'theirs and engine.weights = "lora".'
         )
     require_whole(config)
-    if folder is None:
-        model, tokenizer = load_model(settings, merge=False)
-    elif adapted:
-        model, tokenizer = load_model(settings)
+    if folder and not adapted:
+        settings = settings.model_copy(update={"name": str(folder)})
+    model, tokenizer = load_model(settings, merge=folder is not None)
+    if folder and adapted:
         model = load_adapters(model, folder)
-    else:
-        model, tokenizer = load_model(settings.model_copy(update={"name": str(folder)}))
     require_context(config, positions_of(model.config))
     return model, template_of(model, tokenizer)
 
