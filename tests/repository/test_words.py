@@ -167,8 +167,10 @@ OPENINGS = re.compile(r"(?:Those|The same|Of|As|That of|What|Whoever|Whether|How
 """First words of texts that cannot be read alone."""
 LOOSE = re.compile(r"(?:Those|The same|Of|As|That of|Whoever|Who|Its?|Their|They|These)\b")
 """The worst of them, which no docstring of the package begins with, a field's neither."""
-QUESTIONS, MOST_QUESTIONS = re.compile(r"(?:What|Whether|How)\b"), 159
-"""Openings that ask, and how many texts still have one: the limit only falls."""
+QUESTIONS = re.compile(r"(?:What|Whether|How)\b")
+"""Openings that ask."""
+ASKING, MOST_QUESTIONS = ("cli", "report", "rewards", "synthesis/structure", "view", "writers"), 159
+"""Packages whose texts still open so, and how many of them: both only fall."""
 PLAIN = [
     *SOURCE.glob("*.py"),
     *(p for n in ("cli", "config", "curriculum", "synthesis") for p in (SOURCE / n).rglob("*.py")),
@@ -315,7 +317,9 @@ def test_no_docstring_begins_with_a_pronoun_and_few_with_a_question() -> None:
     found = [(path, text) for path in FILES for text in explanations(path)]
     assert len(found) > 4_000
     assert not [row for row in found if LOOSE.match(row[1])]
-    assert len([row for row in found if QUESTIONS.match(row[1])]) <= MOST_QUESTIONS
+    asking = [path for path, text in found if QUESTIONS.match(text)]
+    left = [path for path in asking if path.relative_to(SOURCE).as_posix().startswith(ASKING)]
+    assert asking == left and len(left) <= MOST_QUESTIONS
 
 
 @pytest.mark.parametrize(
