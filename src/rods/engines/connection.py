@@ -21,11 +21,10 @@ import openai
 from rods.config.engine import KEY_VARIABLE
 from rods.errors import ConfigError, PolicyError
 from rods.infra.service import read_key
+from rods.infra.text import excerpt
 
 RETRIES = 4
 """Repetitions after a broken connection, HTTP 429 or 5xx; what came too late is not asked again."""
-QUOTE = 300
-"""Characters of a server's own words that a message repeats."""
 _KEY = f"Put a valid key into the variable {KEY_VARIABLE}."
 _LONG = "If the context is too long, serve the model with at least rollout.context_tokens."
 ADVICE = {
@@ -91,7 +90,7 @@ class Connection:
         rows = _list(answer, "data")
         if not rows:
             raise PolicyError(
-                f"engine {self.url}: it lists no model ({_short(answer)}). Does engine.url end "
+                f"engine {self.url}: it lists no model ({excerpt(answer)}). Does engine.url end "
                 "where the API begins (/v1)?"
             )
         return rows
@@ -107,7 +106,7 @@ class Connection:
         answer = await self._answer(request)
         choices = _list(answer, "choices")
         if not choices:
-            raise PolicyError(f"engine {self.url}: this is not a completion: {_short(answer)}.")
+            raise PolicyError(f"engine {self.url}: this is not a completion: {excerpt(answer)}.")
         return choices[0]
 
     async def control(
@@ -126,7 +125,7 @@ class Connection:
         answer = await self._answer(request, route)
         fields: dict[str, Any] = answer if isinstance(answer, dict) else {}
         if fields.get("success") is False:
-            raise PolicyError(f"engine {self.url}: /{route} failed: {_short(fields)}.")
+            raise PolicyError(f"engine {self.url}: /{route} failed: {excerpt(fields)}.")
         return fields
 
     async def close(self) -> None:
@@ -158,7 +157,7 @@ class Connection:
             if self._key:
                 words = words.replace(self._key, "***")
             raise PolicyError(
-                f"engine {self.url}: HTTP {status}: {_short(words)}. {advice}"
+                f"engine {self.url}: HTTP {status}: {excerpt(words)}. {advice}"
             ) from error
         except openai.APIError as error:
             raise PolicyError(f"engine {self.url}: this is not its answer: {error}.") from error
@@ -167,8 +166,3 @@ class Connection:
 def _list(answer: object, key: str) -> list[Mapping[str, Any]]:
     found: object = answer.get(key) if isinstance(answer, dict) else None
     return found if isinstance(found, list) else []
-
-
-def _short(value: object) -> str:
-    words = " ".join(str(value).split())
-    return words if len(words) <= QUOTE else words[: QUOTE - 1] + "…"

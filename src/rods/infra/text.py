@@ -37,6 +37,12 @@ def wrapped(text: str) -> str:
     return "\n".join(map(_PLAIN.fill, text.split("\n")))
 
 
+def excerpt(words: object) -> str:
+    """Words of a server on one line, at most 300 characters, for a message."""
+    line = " ".join(str(words).split())
+    return line if len(line) <= 300 else f"{line[:299]}\u2026"
+
+
 def quoted(path: object) -> str:
     """A path as a command to paste has it: in quotes where a shell would split it."""
     return shlex.quote(str(path))

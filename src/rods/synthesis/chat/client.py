@@ -20,6 +20,7 @@ import openai
 
 from rods.errors import WriterError
 from rods.infra.service import read_key
+from rods.infra.text import excerpt
 from rods.infra.turns import FairPlaces
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.chat.replies import Reply, ResponseCache, digest, find_json, read_answer
@@ -38,8 +39,6 @@ SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
 """Distance of the seeds of repetitions; servers take 31 bits."""
 LONGEST = 16 << 20
 """Bytes of an answer that are read."""
-QUOTE = 300
-"""Characters of a server's own words that a message repeats."""
 WRITING, GREEDY = {"temperature": 1.0, "top_p": 0.7}, {"temperature": 0.0, "top_p": 1.0}
 """Sampling of the writer's model, as in the paper, and of a user simulator."""
 OPTIONAL = {
@@ -223,7 +222,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         self._count(stage, prompt_tokens=asked, completion_tokens=completed, cost=cost)
         if problem:
             advice = "Name another model (synthesis.llm.model), or raise synthesis.llm.max_tokens."
-            raise self._of_no_use(f"{_quoted(problem)}. {advice}")
+            raise self._of_no_use(f"{excerpt(problem)}. {advice}")
         self._useless = 0
         return text
 
@@ -243,7 +242,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         try:
             return read(raw.parse())
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
-            what = f"this is not what a chat server answers: {_quoted(raw.text)}"
+            what = f"this is not what a chat server answers: {excerpt(raw.text)}"
             advice = "Is synthesis.llm.url an OpenAI-compatible server (base URL ending in /v1)?"
             raise self._of_no_use(f"{what}. {advice}") from None
 
@@ -264,7 +263,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         if isinstance(error, openai.APIError):
             fatal, advice = next(row[1:] for row in MEANINGS if isinstance(error, row[0]))
             if isinstance(error, openai.APIStatusError):
-                what = f"HTTP {error.status_code}: {_quoted(error.response.text)}"
+                what = f"HTTP {error.status_code}: {excerpt(error.response.text)}"
             else:
                 cause = error.__cause__
                 what = f"the connection failed ({type(cause).__name__}: {cause})"
@@ -284,8 +283,3 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         with self._lock:
             row = self._usage.setdefault(stage, {})
             row |= {name: row.get(name, 0) + amount for name, amount in more.items()}
-
-
-def _quoted(words: str) -> str:
-    words = " ".join(words.split())
-    return words if len(words) <= QUOTE else words[: QUOTE - 1] + "\u2026"
