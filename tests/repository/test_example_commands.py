@@ -36,7 +36,7 @@ GUIDE, TASKS, COLD, USE, MCP_GUIDE, COMPARE, VERL = (
 )
 CLASSES = ROOT / "docs" / "reference" / "tool-classes.md"
 EXAMPLE = ROOT / "examples" / "library_loans"
-MCP = ROOT / "examples" / "mcp_notes"
+MCP, OPENAPI = (ROOT / "examples" / name for name in ("mcp_notes", "openapi"))
 
 
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,18 +276,48 @@ def test_the_mcp_example_runs(
     on_laptop = commands(MCP_GUIDE)
     assert [words[1] for words in on_laptop] == ["synth", "train"]
     on_laptop = [[word.replace("smollm2-bfcl", "MODEL") for word in words] for words in on_laptop]
-    for _, *words in (*asked, *on_laptop):
-        words = [word.replace("examples/mcp_notes", str(MCP)) for word in words]
-        words = [re.sub("^python ", f"{sys.executable} ", word) for word in words]
-        # `tiny` knows other tools, so training is refused, last of all that is checked.
-        status = rods(*[w.replace("MODEL", "tiny") for w in words], monkeypatch=monkeypatch)
-        assert status == (2 if words[0] == "train" else 0)
-    out, err = capsys.readouterr()
-    shown = " ".join(out.split())
-    assert "this bundled policy was pretrained with other tools" in err
-    assert "8 tasks, 12 calls, replayed twice" in shown
+    shown = of_servers([*asked, *on_laptop], monkeypatch, capsys)
+    assert "8 tasks, 12 calls, replayed twice" in shown and " s: no fault." in shown
     assert len(list(read_tasks(place / "notes.jsonl"))) == 4
     assert len(list(read_tasks(place / "variants.jsonl"))) == 6
+
+
+def of_servers(
+    asked: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Run commands of the examples behind MCP and return what they print.
+
+    `tiny` knows other tools, so training is refused, last of all that is checked.
+    """
+    for _, *words in asked:
+        words = [re.sub(r"\bexamples/", f"{ROOT}/examples/", word) for word in words]
+        words = [re.sub("^python ", f"{sys.executable} ", word) for word in words]
+        status = rods(*[w.replace("MODEL", "tiny") for w in words], monkeypatch=monkeypatch)
+        assert status == (2 if words[0] == "train" else 0), words
+    out, err = capsys.readouterr()
+    assert "this bundled policy was pretrained with other tools" in err
+    return " ".join(out.split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_openapi_example_runs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("fastmcp")
+    [lines] = re.findall(r"```python\n(.*?)```", MCP_GUIDE.read_text(encoding="utf-8"), re.S)
+    server = (OPENAPI / "server.py").read_text(encoding="utf-8")
+    code = [line for line in server.splitlines() if not line.startswith("#")]
+    assert lines.split() == "\n".join(code).split('"""')[2].split(), (
+        "the guide's server is this one"
+    )
+    asked = commands(OPENAPI / "README.md")
+    assert [words[1] for words in asked] == ["check", "synth", "train"]
+    shown = of_servers(asked, monkeypatch, capsys)
+    assert "8 tasks, 13 calls, replayed twice" in shown and " s: no fault." in shown
+    made = list(read_tasks(place / "equipment.jsonl"))
+    assert len(made) == 6
+    assert all({"items", "loans", "lent"} == set(task.world["reset"]) for task in made)
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ def _undescribed(replayed: Sequence[_Replayed], known: set[str]) -> Iterator[Fin
         lacks = ["no description"] * (said in ("", spec.name.replace("_", " ").lower()))
         lacks += [f"no description of {', '.join(map(repr, silent))}"] * bool(silent)
         if lacks and spec.name not in known:
-            how = "Write a docstring with Args, as an agent reads no code."
+            how = "Add it to the tool (a class: docstring with Args): an agent reads no code."
             yield TaskFault.UNDESCRIBED, -1, f"tool {spec.name!r} has {' and '.join(lacks)}. {how}"
         known.add(spec.name)
 

@@ -135,3 +135,24 @@ def test_a_url_without_sessions_is_refused_and_one_that_is_gone_is_a_failure() -
         McpEnvironment(url=url).warm_up()
     with pytest.raises(EnvError, match="MCP server 'http"):
         McpEnvironment(url=url).warm_up()
+
+
+@pytest.mark.slow
+def test_a_rest_service_behind_fastmcp_has_a_store_for_each_world() -> None:
+    pytest.importorskip("fastmcp")
+    folder = ROOT / "examples" / "openapi"
+    command = f"{sys.executable} {folder / 'server.py'}"
+    task = next(read_tasks(folder / "tasks.jsonl"))
+    [lend] = task.turns[0].ground_truth
+    environment = McpEnvironment(command=command, reset="set_store", state="show_store")
+    with closing(environment), closing(environment.open(task)) as one:
+        assert len(environment.tools) == 6, "the agent sees neither the state nor the reset"
+        with closing(environment.open(task)) as other:
+            for world in (one, other):
+                world.begin_turn(0)
+            assert one.call(lend).content == '{"loan_id": "L-2"}'
+            assert other.snapshot()["server"]["lent"] == 1  # the store before any call
+            again, typed = one.call(lend), one.call(ToolCall("lend_item", {"item_id": "CAM-1"}))
+            assert again.failed and "409" in again.content and "is lent already" in again.content
+            assert typed.failed and "422" in typed.content and "Field required" in typed.content
+            assert [one.end_turn().solved, other.end_turn().solved] == [True, False]
