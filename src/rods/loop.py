@@ -25,7 +25,7 @@ from rods.components import Components, Display, UpdateReport
 from rods.curriculum import saving
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import Interrupted
-from rods.infra.interrupt import ctrl_c
+from rods.infra.interrupt import ctrl_c, run_to_end
 from rods.records import epoch_record, epoch_warnings, step_record, unused_record, unused_words
 from rods.reward import Score
 from rods.rollout.episode import RolloutContext
@@ -54,7 +54,7 @@ def train(components: Components, run: RunDirectory, display: Display) -> None:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
     with ctrl_c() as stopped:
-        stages_done = asyncio.run(_train(components, run, display, stopped))
+        stages_done = run_to_end(_train(components, run, display, stopped))
     run.finish(stages_done)
 
 

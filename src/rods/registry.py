@@ -192,10 +192,15 @@ def _of_name(module: str) -> ModuleType:
     return importlib.import_module(module)
 
 
+def name_of_file(path: Path) -> str:
+    """Name in `sys.modules` of the module in a file: its path, so that it hides no other."""
+    return str(path).replace(".", "|")  # a dot would stand for a package
+
+
 def _of_file(name: str) -> ModuleType:
-    """The module in a file, loaded once; its name is the path, so that it hides no other."""
+    """The module in a file, loaded once."""
     path = Path(os.path.expanduser(name)).resolve()
-    known = str(path).replace(".", "|")  # a dot would stand for a package
+    known = name_of_file(path)
     if known in sys.modules:
         return sys.modules[known]
     spec = importlib.util.spec_from_file_location(known, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +25,7 @@ from loop_cases import (
     start,
     task_of,
 )
+from notebook_cell import in_cell
 from pool_cases import config as small_config
 from rods.config import RunConfig, load_config
 from rods.config.checks import require_host
@@ -61,17 +62,23 @@ def step(run: HostedRun, version: int, n: int = 4) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_host_s_run_is_the_local_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [lambda work: work(), in_cell], ids=["script", "notebook"])
+def test_the_host_s_run_is_the_local_one(place: Callable[..., Any], tmp_path: Path) -> None:
     """Same seed, same weights: the same draws, trajectories and judgements, to the last stage."""
     config = small_config(curriculum="rods")
     local = start(tmp_path / "local", config)
     train(parts("rods"), local, Screen())
     expected = [row["judgements"] for row in local.metrics() if row["kind"] == "step"]
-    with hosted(config) as run:
-        run.open(tmp_path / "hosted")
-        rows = []
-        while not run.over:
-            rows.append(step(run, len(rows)))
+
+    def whole() -> list[list[dict[str, Any]]]:
+        rows: list[list[dict[str, Any]]] = []
+        with hosted(config) as run:
+            run.open(tmp_path / "hosted")
+            while not run.over:
+                rows.append(step(run, len(rows)))
+        return rows
+
+    rows = place(whole)
     assert rows == expected
     assert {row["origin"] for judged in rows for row in judged} == {"original", "variant"}
 

@@ -5,7 +5,6 @@ Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from rods.engines.threads import set_threads
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.suite import Progress, evaluate_tasks
+from rods.infra.interrupt import run_to_end
 from rods.policy import Engine
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
@@ -55,7 +55,7 @@ def evaluation_of(
                 context = RolloutContext(environment, policy, dialect, template, config.rollout)
                 return await evaluate_tasks(*what, context, progress)
 
-        yield lambda progress: asyncio.run(evaluate(progress))
+        yield lambda progress: run_to_end(evaluate(progress))
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
 from rods.infra.text import json_text
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
-from rods.registry import LOADING
+from rods.registry import LOADING, name_of_file
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, write_tasks
 from rods.trainers.loading import load_stops, load_tokenizer
@@ -82,7 +82,8 @@ def _address(environment: object) -> str:
     """`FILE.py:attribute`, or `module:attribute` of what is in a package or a notebook."""
     if not isinstance(environment, Environment):
         raise ConfigError(f"environment: {environment!r:.60}; a name goes into env.name.")
-    for name, module in list(sys.modules.items()):
+    # Last the script or notebook, which may have imported it: others would run it, or cannot.
+    for name, module in sorted(sys.modules.items(), key=lambda named: named[0] == "__main__"):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is not environment:
                 continue
@@ -92,8 +93,11 @@ def _address(environment: object) -> str:
                     f"{file} calls rods while another process imports it for its environment. "
                     'Put the call under: if __name__ == "__main__":'
                 )
-            where = name if "." in name or not file else Path(file).resolve()
-            return f"{where}:{attribute}"
+            if "." in name or not file:
+                return f"{name}:{attribute}"
+            path = Path(file).resolve()
+            sys.modules[name_of_file(path)] = module  # here the object itself, elsewhere a copy
+            return f"{path}:{attribute}"
     raise ConfigError(
         f"environment: this {type(environment).__name__} is not at the top of a module, so other "
         "processes cannot import it. Assign it to a name there."

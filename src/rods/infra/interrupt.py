@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for a safe place, and what an exception of foreign code is and states."""
+"""Coroutines within a notebook, Ctrl-C that waits for a safe place, exceptions of foreign code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,38 @@ import dis
 import signal
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 STOPPING = "Stopping at the next safe point. Press Ctrl-C again to stop at once."
+T = TypeVar("T")
+
+
+def run_to_end(main: Coroutine[object, object, T], run: Callable[..., T] = asyncio.run) -> T:
+    """Run a coroutine by `run`, but in a thread if a loop runs here, as in a notebook.
+
+    An exception that ends the wait for the thread, such as a Ctrl-C, cancels the coroutine.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run(main)
+    tasks: list[asyncio.Task[T]] = []
+
+    async def noted() -> T:
+        tasks.append(asyncio.ensure_future(main))
+        return await tasks[0]
+
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            return beside.submit(run, noted()).result()
+        finally:  # the executor waits for its thread
+            for task in tasks:
+                with suppress(RuntimeError):  # its loop has ended
+                    task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from rods.dialects import get_dialect
 from rods.env import Environment
 from rods.errors import StoreError, TrainError
 from rods.infra.files import locked, released
+from rods.infra.interrupt import run_to_end
 from rods.policy import Engine, Weights
 from rods.reward import Score
 from rods.rewards import rewards_of
@@ -96,7 +97,9 @@ class HostedRun(AbstractContextManager["HostedRun"]):
         self._visits: Counter[str] = Counter()
         self._version, self._looked_at = -1, False
         self._running = ExitStack()
-        self._loop = self._running.enter_context(asyncio.Runner())
+        self._loop = asyncio.Runner()
+        # In a thread, as a loop cannot be closed within another one, such as a notebook's.
+        self._running.callback(lambda: run_to_end(asyncio.to_thread(self._loop.close)))
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -204,8 +207,8 @@ class HostedRun(AbstractContextManager["HostedRun"]):
 
         `rods.assemble.engines` makes both arguments: `engine_of`, `template_of`. `close` ends them.
         """
-        self._running.callback(lambda: self._loop.run(engine.close()))
-        self._loop.run(engine.start())
+        self._running.callback(lambda: run_to_end(engine.close(), self._loop.run))
+        run_to_end(engine.start(), self._loop.run)
         environment = self._worlds(ranks)
         self._running.callback(environment.close)
         config, dialect = self.config, get_dialect(self.config.model.dialect)
@@ -239,7 +242,7 @@ class HostedRun(AbstractContextManager["HostedRun"]):
             await engine.sleep()
             return groups
 
-        return self._loop.run(rolled_out())
+        return run_to_end(rolled_out(), self._loop.run)
 
     def figures(self, batch: Batch, **more: float) -> dict[str, float]:
         """Metrics of an update for a host's log; where the curriculum is, its metrics too."""

@@ -21,6 +21,7 @@ import pydantic
 import pytest
 from pydantic import BaseModel, Field, WithJsonSchema
 
+from notebook_cell import in_cell
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.env import World
 from rods.envs.hints import hinted
@@ -726,11 +727,8 @@ def test_async_tools_run_to_their_end(
 ) -> None:
     world = slow_world()
 
-    async def notebook() -> Any:
-        return world.call(ToolCall(name, arguments))
-
     call: Callable[[], Any] = lambda: world.call(ToolCall(name, arguments))  # noqa: E731
-    result = asyncio.run(notebook()) if within else call()
+    result = in_cell(call) if within else call()
     assert (result.content, result.failed) == (content, failed)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
+
+from rods.infra.interrupt import run_to_end
 
 
 class Awaiting:
@@ -24,12 +25,7 @@ class Awaiting:
             self._task = asyncio.current_task()
             return await given
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(main())
-        with ThreadPoolExecutor(1) as beside:  # within a notebook's own loop
-            return beside.submit(asyncio.run, main()).result()
+        return run_to_end(main())
 
     def cancel(self) -> None:
         """Cancel what is awaited, from any thread."""

@@ -1,0 +1,73 @@
+"""Coroutines of public functions: in a script, and in a notebook, whose thread runs a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from notebook_cell import in_cell
+from rods.infra.interrupt import run_to_end
+
+PLACES = pytest.mark.parametrize(
+    "place", [lambda work: work(), in_cell], ids=["script", "notebook"]
+)
+
+
+@PLACES
+def test_a_coroutine_returns_or_raises_as_asyncio_run_does(place: Callable[..., Any]) -> None:
+    async def value(given: int) -> int:
+        await asyncio.sleep(0)
+        return 10 // given
+
+    assert place(lambda: run_to_end(value(2))) == 5
+    with pytest.raises(ZeroDivisionError):
+        place(lambda: run_to_end(value(0)))
+
+
+@PLACES
+def test_calls_by_one_runner_share_its_loop(place: Callable[..., Any]) -> None:
+    async def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    with asyncio.Runner() as runner:
+        both = place(lambda: [run_to_end(loop(), runner.run) for _ in range(2)])
+        assert both[0] is both[1]
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_notebook_cancels_what_it_waits_for() -> None:
+    """The handler is the one of a notebook's process, which raises where the cell waits."""
+    began, cleaned, main = threading.Event(), threading.Event(), threading.get_ident()
+
+    async def endless() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(300)
+        finally:
+            await asyncio.sleep(0)  # such as the end of an engine
+            cleaned.set()
+
+    def press() -> None:
+        assert began.wait(30)
+        time.sleep(0.2)  # until the cell waits
+        signal.pthread_kill(main, signal.SIGINT)
+
+    def cell() -> None:
+        former = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                run_to_end(endless())
+        finally:
+            signal.signal(signal.SIGINT, former)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    in_cell(cell)
+    pressing.join()
+    assert cleaned.is_set()
