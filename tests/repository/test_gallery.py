@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
@@ -216,15 +217,31 @@ def test_the_example_inside_verl_plans_without_verl_and_a_gpu(
 
 @pytest.mark.slow
 def test_the_notebook_draws_the_run_of_the_first_example(
-    hello: subprocess.CompletedProcess[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hello: subprocess.CompletedProcess[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pandas")
+    pandas, figures = pytest.importorskip("pandas"), pytest.importorskip("plotly.graph_objects")
     monkeypatch.setenv("RUN", str(Path(hello.args) / "runs" / "hello"))
     notebook = json.loads((GALLERY / "notebook" / "curves.ipynb").read_text(encoding="utf-8"))
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    script = tmp_path / "notebook.py"
-    script.write_text("\n".join("".join(cell["source"]) for cell in cells))
-    found = runpy.run_path(str(script))
+    assert not any(cell["outputs"] for cell in cells)
+    found: dict[str, Any] = {"__name__": "__main__"}
+    shown = [result_of(ast.parse("".join(cell["source"])), found) for cell in cells]
     rows = {name: len(found[name]) for name in ("steps", "judged", "held_out", "trajectories")}
     assert rows == {"steps": 1, "judged": 8, "held_out": 8, "trajectories": 64}
-    assert not any(cell["outputs"] for cell in cells)
+    kinds = [figures.Figure, pandas.DataFrame]
+    assert [type(one) for one in shown[1:]] == [*kinds, *kinds]
+    curves, tasks = (one for one in shown if isinstance(one, figures.Figure))
+    assert [trace.name for trace in curves.data] == ["progress_mean", "zero_variance"]
+    assert sum(len(trace.x) for trace in tasks.data) == 8
+    for figure in (curves, tasks):  # what a browser gets
+        assert '"data"' in figure.to_json()
+
+
+def result_of(cell: ast.Module, names: dict[str, Any]) -> Any:
+    """Run a cell and return what a notebook shows: the value of its last line."""
+    last = cell.body.pop() if isinstance(cell.body[-1], ast.Expr) else None
+    exec(compile(cell, "cell", "exec"), names)
+    if isinstance(last, ast.Expr):
+        return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    return None
