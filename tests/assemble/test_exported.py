@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import peft
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+from page_blocks import blocks_of
+from places import ROOT
 from rods.assemble import train
 from rods.assemble.exported import export_model
 from rods.config import ModelSettings, load_config
+from rods.config.bundled import BUNDLED
 from rods.errors import StoreError
 from rods.store import RunDirectory
 from rods.trainers.loading import load_model
@@ -105,6 +115,62 @@ def test_the_card_has_the_results_and_no_path_of_this_machine(
     assert "\n    " + first.messages[0].content.splitlines()[0] in card, "a prompt as it was read"
     policy = runs[4].path / "checkpoint" / "step-000002" / "policy"
     assert not (policy / "README.md").exists(), "peft's card with nothing filled in"
+
+
+@pytest.mark.slow
+def test_transformers_serves_an_exported_model(tmp_path: Path) -> None:
+    """The commands of the guide use-the-model, with another port and a small Llama like SmolLM2."""
+    mark = "test test_transformers_serves_an_exported_model"
+    [block] = [b.text for b in blocks_of(ROOT / "docs/guides/use-the-model.md") if b.mark == mark]
+    install, serve, ask = map(shlex.split, block.splitlines())
+    assert install[:2] == ["pip", "install"] and ask[0] == "curl"
+    sizes = {"vocab_size": 3_072, "hidden_size": 32, "intermediate_size": 48}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(**sizes, **heads)).save_pretrained(tmp_path / "base")
+    AutoTokenizer.from_pretrained(str(BUNDLED["tiny"])).save_pretrained(tmp_path / "base")
+    export_model(str(tmp_path / "base"), tmp_path / "agent", dtype="float32")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = [str(Path(sys.executable).with_name(serve[0])), *serve[1:], "--port", str(port)]
+    url, asked = ask[1].replace(":8000/", f":{port}/"), json.loads(ask[-1]) | {"max_tokens": 16}
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(
+            program,
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=log,
+            stderr=log,
+        ) as server,
+    ):
+        try:
+            answer = answered(url, asked, server)
+        finally:
+            server.terminate()
+    [choice] = answer["choices"]
+    model: Any = AutoModelForCausalLM.from_pretrained(str(tmp_path / "agent"))
+    tokenizer = AutoTokenizer.from_pretrained(str(tmp_path / "agent"))
+    prompt: Any = tokenizer.apply_chat_template(
+        asked["messages"], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    said = model.generate(**prompt, do_sample=False, max_new_tokens=16)[
+        0, prompt["input_ids"].shape[1] :
+    ]
+    assert choice["message"]["content"] == tokenizer.decode(said, skip_special_tokens=True) != ""
+
+
+def answered(url: str, asked: dict[str, Any], server: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Ask a server that is starting, until it answers."""
+    end = time.monotonic() + 240
+    while True:
+        try:
+            return httpx.post(url, json=asked, timeout=120).raise_for_status().json()
+        except httpx.ConnectError:
+            assert server.poll() is None, "the server ended"
+            assert time.monotonic() < end, "the server does not listen"
+            time.sleep(0.5)
 
 
 @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16"])

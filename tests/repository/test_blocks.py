@@ -54,6 +54,7 @@ FOREIGN = {
     "ray": "needs a cluster",
     "ssh": "needs another machine",
     "vllm": "needs a GPU",
+    "llama-server": "a program of llama.cpp",
     "cd": "into a folder that another program made",
     ".": "an environment that another program made",
 }
@@ -64,6 +65,8 @@ VARIABLE = re.compile(r"[A-Z_]+=")
 PLACEHOLDERS = {"recipe": "torl", "seed": "0"}
 MADE = {"my_module.py", "rewards.py", "tasks.py"}
 """Files that the pages let the reader write."""
+FETCHED = {"convert_hf_to_gguf.py"}
+"""Files of other repositories, in a folder that the reader enters."""
 CODE = ("from", "import", "with", "def", "class")
 """First words of Python."""
 
@@ -107,7 +110,7 @@ def require_python(words: list[str]) -> None:
         ), words[1]
     elif words[0] == "-c":
         compile(words[1], "python -c", "exec")
-    elif words[0] not in MADE:
+    elif words[0] not in MADE | FETCHED:
         text = (ROOT / words[0]).read_text(encoding="utf-8")
         asked = {word for word in words if word.startswith("--") and word[2:] not in keys()}
         assert not [o for o in asked if not re.search(rf"{o}\b", text)], words

@@ -31,8 +31,9 @@ SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.pa
 EXAMPLES = {
     "FILE.py", "a.py", "desk.py", "./desk.py", "rewards.py",
     "my_writer.py", "my_engine.py", "./tools.py", "lifts.py",
+    "convert_hf_to_gguf.py",
 }  # fmt: skip
-"""Names of files that only stand for any."""
+"""Names of files that only stand for any, and a file of llama.cpp."""
 GUIDES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
