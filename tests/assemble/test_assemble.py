@@ -83,7 +83,7 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     monkeypatch.setattr(evaluated, "splits_of", Mock())
     monkeypatch.setattr(evaluated, "_evaluated", lambda *_: (None, None))
     monkeypatch.setattr(evaluated, "held_out_tasks", Mock())
-    monkeypatch.setattr(evaluated, "engine_of", lambda *_: AsyncMock())
+    monkeypatch.setattr("rods.assemble.engines.engine_of", lambda *_: AsyncMock())
     monkeypatch.setattr(evaluated, "evaluate_tasks", rows)
     with pytest.raises(PolicyError) if fault else nullcontext():
         assert evaluate(RunConfig.model_validate(SMALL)) == [{"task_id": "a"}]

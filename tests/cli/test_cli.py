@@ -667,7 +667,7 @@ def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
 
     folder = started.path.parent
     write_tasks(folder / "pool.jsonl", load_tasks()[:12])
-    monkeypatch.setattr("rods.assemble.load_model", broken)
+    monkeypatch.setattr("rods.trainers.loading.load_model", broken)
     for _ in range(2):
         words = ["train", "--out", "new", "--env.tasks", "pool.jsonl"]
         assert rods(*words, monkeypatch=monkeypatch) == 2

@@ -60,7 +60,7 @@ def test_what_holds_no_model_is_named_before_tasks_are_made(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("tasks are made for a model that there is not")
 
-    monkeypatch.setattr("rods.assemble.evaluated.splits_of", never)
+    monkeypatch.setattr("rods.assemble.evaluated.held_out_tasks", never)
     assert rods(*verb.split(), name, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert NOTHING.get(name, "has no weights (*.safetensors)") in said

@@ -1,4 +1,7 @@
-"""What a command line names and is not there is refused before torch is imported, in every verb."""
+"""What a command line names and is not there is refused before torch is imported, in every verb.
+
+So is everything else for which settings and files of tasks are enough.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from rods.trainers.packaged import PACKAGED
 from verbs import rods
 
 OWN = "--env.name ./gone.py:desk"
+MINE = "--env.name mine/tools.py:bistro --env.held_out 0.5 --synthesis.writer graph"
+TINY = f"{MINE} --env.tasks mine/tasks.jsonl --model tiny --profile small"
 LINES = {
     **{
         f"{verb} {OWN}": "there is no file"
@@ -76,6 +81,26 @@ LINES = {
         )
     },
     "sft gone.jsonl --model tiny --out x": "gone.jsonl: there is no such file, folder or run",
+    **{
+        f"{verb} {TINY}": "this bundled policy was pretrained with other tools"
+        for verb in ("train", "train --engine.name hf", "train --dry-run", "trl", "verl", "chat")
+    },
+    **{
+        f"{verb} {MINE} --env.tasks torn.jsonl": "torn.jsonl"
+        for verb in (
+            "train",
+            "eval",
+            "chat",
+            "trl",
+            "verl",
+            "demonstrate --out d.parquet --model x",
+        )
+    },
+    f"train {MINE} --env.tasks one.jsonl --model x": "you have 1 scenario",
+    "trl --profile small --rollout.schedule pipelined": "TRL's GRPOTrainer does not support",
+    "verl --profile small --rollout.schedule synchronous": "verl does not support",
+    "check --dialect xml": "--dialect has no effect without --model",
+    "check --env.name mine/tools.py:bistro --env.tasks torn.jsonl": "torn.jsonl",
 }
 """Command lines, and what their refusal says."""
 PROGRAM = """
@@ -102,6 +127,10 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, b
     (place / "gone_tasks.toml").write_text(
         'env.tasks = ["gone.jsonl"]\n[profile.own]\nenv.tasks = ["held.jsonl"]\n'
     )
+    subprocess.run([sys.executable, "-m", "rods.cli.main", "init", "mine"], cwd=place, check=True)
+    tasks = (place / "mine" / "tasks.jsonl").read_text(encoding="utf-8")
+    (place / "one.jsonl").write_text(tasks.partition("\n")[0], encoding="utf-8")
+    (place / "torn.jsonl").write_text(tasks[:200], encoding="utf-8")
     command = [sys.executable, "-c", PROGRAM, json.dumps([*LINES])]
     found = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr

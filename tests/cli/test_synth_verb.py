@@ -462,7 +462,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
     assert f"env.tasks, training split: task {broken.id}" in caplog.text
     run = start_run(config, "new")
-    monkeypatch.setattr("rods.assemble.load_model", lambda _: 1 / 0)
+    monkeypatch.setattr("rods.trainers.loading.load_model", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError), assemble(config, run):
         pass
     (row,) = RunDirectory.open(run.path).manifest["skipped"]

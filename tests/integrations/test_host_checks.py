@@ -26,7 +26,6 @@ from rods.integrations.verl.start import (
     require_gpus,
 )
 from rods.trainers.loading import load_architecture, positions_of
-from rods.trainers.memory import plan
 from rods.trainers.memory.plan import plan_of, require_fit, trl_memory
 from rods.trainers.memory.shape import GIB, Device, shape_of
 from verbs import held, rods
@@ -129,8 +128,8 @@ def test_a_number_of_updates_that_cannot_be_is_refused_at_once_in_the_same_words
 
     for place in ("rods.trainers.memory.plan", "rods.trainers.loading"):
         monkeypatch.setattr(f"{place}.load_architecture", late)
-    for place in ("rods.assemble", "rods.assemble.outline"):
-        monkeypatch.setattr(f"{place}.splits_of", late)
+    for place in ("", ".refusals"):
+        monkeypatch.setattr(f"rods.assemble{place}.splits_of", late)
     at = ["--out", str(tmp_path / "out")]
     assert rods(*verb.split(), *at, *words, monkeypatch=monkeypatch) == 2
     assert message.replace("WHO", who) in capsys.readouterr().err
@@ -230,14 +229,14 @@ def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
 def test_trl_is_warned_of_or_refused_by_what_is_free(
     gib: int, ranks: int, verdict: str, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "device_of", lambda _: Device(False, gib * GIB, False))
+    device = Device(False, gib * GIB, False)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     config = load_config("rods", "small", [f"model.name={small}", "model.dtype=float32"])
     if verdict == "refused":
         with pytest.raises(ConfigError, match=r"Not even one such row fits.*context_tokens"):
-            trl_memory(config, 8)
+            trl_memory(config, 8, device)
         return
-    said = trl_memory(config, 8)
+    said = trl_memory(config, 8, device)
     assert said
     for line in said:
         assert "8 rows of 2,048 tokens needs 38.8 GiB" in line
@@ -403,6 +402,7 @@ class Host:
         self.got: list[tuple[RunConfig, dict[str, str]]] = []
         """Settings of each start, and the host's own words with nodes and GPUs."""
         monkeypatch.setattr("rods.assemble.library.hosted", self._hosted)
+        monkeypatch.setattr("rods.assemble.library.driven", lambda config, *_: self._hosted(config))
         if verb == "trl":
             made = SimpleNamespace(CurriculumGRPOTrainer=self._trainer, grpo_args=self._args)
             monkeypatch.setattr(args_of_trl, "require_same", lambda *_: None)

@@ -324,7 +324,9 @@ def test_the_openapi_example_runs(
 def test_tiny_is_refused_before_anything_is_evaluated(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("rods.assemble.load_model", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(
+        "rods.trainers.loading.load_model", lambda _: pytest.fail("a model was loaded")
+    )
     monkeypatch.syspath_prepend(str(ROOT))
     words = ["--env.name", str(EXAMPLE / "service.py:library")]
     words += ["--env.tasks", str(EXAMPLE / "tasks.jsonl"), "--synthesis.writer", "graph"]

@@ -206,7 +206,7 @@ def _stranger(name: str, patch: pytest.MonkeyPatch) -> None:
 
 def _hub(patch: pytest.MonkeyPatch) -> None:
     """Models that pages and recipes name, without their weights, and adapters of one."""
-    from rods.trainers.adapters import ADAPTER_CONFIG
+    from rods.config.bundled import ADAPTER_CONFIG
     from rods.trainers.loading import load_tokenizer
 
     tokenizer = load_tokenizer(ModelSettings(name="tiny"))

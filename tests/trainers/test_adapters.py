@@ -250,7 +250,7 @@ def test_a_server_gets_the_adapters_of_the_run_that_is_evaluated(
     with serving(script.app()) as url:
         engine = remote(url, weights=way, folder=str(tmp_path / "w"))
 
-        monkeypatch.setattr(evaluated, "engine_of", lambda *_, engine=engine: engine)
+        monkeypatch.setattr("rods.assemble.engines.engine_of", lambda *_, engine=engine: engine)
 
         async def start() -> str:
             async with evaluated.ready_policy(RunConfig(), None):

@@ -162,7 +162,7 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
     monkeypatch.setattr(evaluated, "held_out_tasks", lambda *_: [])
     monkeypatch.setattr(evaluated, "evaluate_tasks", tasks_evaluated)
     monkeypatch.setattr(
-        evaluated, "template_of",
+        "rods.assemble.engines.template_of",
         lambda *_: SimpleNamespace(stop_ids=(), raw_decode=None),
     )  # fmt: skip
     with evaluated.evaluation_of(config, run.path) as evaluate:

@@ -147,11 +147,17 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
     words += ["--trl.lern_rate", "4", "--trl.run_name", "x"]
-    asked = ("trl", "--dry-run", "--memory", "1", *words)
+    asked = ("trl", "--dry-run", "--memory", "8", *words)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "1.0 GiB are free" in said, "a plan for that machine, beside the configuration"
-    assert "bf16 and use_cpu follow this machine and model.device" in said
+    assert "8.0 GiB are free" in said, "a plan for that machine, beside the configuration"
+    assert "bf16 True, use_cpu False" in said and "machine a GPU that is not here" in said
+    assert rods("trl", "--dry-run", *words, monkeypatch=monkeypatch) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "use_cpu True" in said and "machine this one, which bf16 and use_cpu follow" in said
+    own = ("--trl.bf16", "false")
+    assert rods(*asked, *own, monkeypatch=monkeypatch) == 0
+    assert "use_cpu False" in (said := capsys.readouterr().out) and "bf16 False" in said
     assert rods(*asked, "--json", monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "TRL is not installed, so only arguments that RODS sets" in printed.err

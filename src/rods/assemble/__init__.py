@@ -1,6 +1,7 @@
 """From settings to components: the one place where names become objects.
 
-Nothing here decides anything during training.
+Nothing here decides anything during training. torch is imported when all that settings and files of
+tasks alone refuse is refused.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from rods.abilities import CallBound, ability
-from rods.assemble.engines import engine_within, settle, template_of
-from rods.assemble.refusals import require_known_tools, require_named, require_tasks
+from rods.assemble.refusals import startable
 from rods.assemble.tasks import Splits, held_out_tasks, splits_of, with_objects
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
@@ -23,10 +23,8 @@ from rods.config.checks import require
 from rods.curriculum.draws import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines import require_trainable
-from rods.engines.threads import set_threads
 from rods.env import Environment
 from rods.envs.hints import hinted
-from rods.envs.originals import require_splits
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Progress, evaluate_tasks
@@ -46,8 +44,6 @@ from rods.split import untrained_tools
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task
-from rods.trainers.loading import load_model, load_tokenizer
-from rods.trainers.local import LocalTrainer
 from rods.types import Json
 from rods.writers.assembly import worker_settings
 
@@ -84,20 +80,19 @@ def train(
         StoreError: the folder has a run already, or `resume` cannot continue.
         Interrupted: Ctrl-C was pressed; the message states how to resume.
     """
-    with waiting("reading settings, tasks and tokenizer"):
+    with waiting("reading settings and tasks") as begin:
         config = with_objects(config, environment, tasks)
-        require_named(config)
         require(config, "training")
-        if resume:
-            run = RunDirectory.resume(Path(resume), config, start, drift=drift)
-        else:
-            run = start_run(config, str(folder), start)
+        kept = RunDirectory.resume(Path(resume), config, start, drift=drift) if resume else None
+        splits = startable(kept.config if kept else config)
+        begin("importing torch and the trainer")
+        run = kept or start_run(config, str(folder), start)
     pipelined = run.config.rollout.schedule == "pipelined"
     display = TrainDisplay(run.path.resolve().name, run.config.updates, pipelined=pipelined)
     try:
         with ExitStack() as opened:
-            with waiting("checking the tasks") as begin:
-                components = opened.enter_context(assemble(run.config, run, begin))
+            with waiting("preparing the trainer") as begin:
+                components = opened.enter_context(assemble(run.config, run, begin, splits))
             opened.enter_context(display)
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
             display.resume(run.metrics())
@@ -119,6 +114,8 @@ def train(
 
 def start_run(config: RunConfig, folder: str, start: Start | None = None) -> RunDirectory:
     """A new run directory with its manifest; see `train`."""
+    from rods.trainers.loading import load_tokenizer
+
     template = ChatTemplate(load_tokenizer(config.model))
     splits = splits_of(config)
     path = new_run_dir(Path(folder).parent, Path(folder).name) if folder else new_run_dir()
@@ -129,18 +126,23 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
 
 @contextmanager
 def assemble(
-    config: RunConfig, run: RunDirectory, begin: Callable[[str], object] = str
+    config: RunConfig,
+    run: RunDirectory,
+    begin: Callable[[str], object] = str,
+    splits: Splits | None = None,
 ) -> Generator[Components]:
     """Everything that the loop drives; the worker is stopped at the end.
 
-    `begin` is called with what begins now, in words.
+    `begin` is called with what begins now, in words; `splits` are `startable`'s, if it was called.
     """
+    splits = splits or startable(config)
+    from rods.assemble.engines import engine_within, settle, template_of
+    from rods.engines.threads import set_threads
+    from rods.trainers.loading import load_model
+    from rods.trainers.local import LocalTrainer
+
     set_threads(config.model.threads)
     environment = environment_of(config)
-    splits = splits_of(config, environment)
-    require_splits(splits.train, splits.held_out, config.env)
-    require_tasks(config, environment, splits.originals)
-    require_known_tools(config, environment, splits.originals)
     run.update_manifest(skipped=[dict(row._asdict()) for row in splits.skipped])
     begin("planning the memory")
     config, cache = settle(config, run)

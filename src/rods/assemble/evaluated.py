@@ -1,6 +1,7 @@
 """A model, or a run's last checkpoint, on the held-out split or a suite, without any training.
 
-Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s business.
+Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s business. torch is
+imported when the tasks were read.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rods.assemble.engines import engine_of, template_of
 from rods.assemble.refusals import require_whole
 from rods.assemble.tasks import held_out_tasks, splits_of
 from rods.config import RunConfig
 from rods.dialects import get_dialect
-from rods.engines.threads import set_threads
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.suite import Progress, evaluate_tasks
@@ -24,16 +23,6 @@ from rods.policy import Engine
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
-from rods.trainers.adapters import load_adapters
-from rods.trainers.checkpoint import ADAPTER, ModelWeights
-from rods.trainers.loading import (
-    load_model,
-    load_stops,
-    load_tokenizer,
-    positions_of,
-    require_context,
-    require_found,
-)
 
 
 @contextmanager
@@ -44,9 +33,11 @@ def evaluation_of(
 
     Raises `StoreError` without a checkpoint, `ConfigError` if the engine cannot take its weights.
     """
-    require_found(config.model.name)
     with closing(environment_of(config)) as environment:
         splits = splits_of(config, environment)
+        from rods.trainers.loading import require_found
+
+        require_found(config.model.name)
         what = (held_out_tasks(config, environment, splits), config.evaluation)
         dialect = get_dialect(config.model.dialect)
 
@@ -63,6 +54,10 @@ async def ready_policy(
     config: RunConfig, run: Path | None
 ) -> AsyncGenerator[tuple[Engine, ChatTemplate]]:
     """Yield the engine of a model or of a run's last checkpoint, and its chat template."""
+    from rods.assemble.engines import engine_of
+    from rods.engines.threads import set_threads
+    from rods.trainers.checkpoint import ModelWeights
+
     set_threads(config.model.threads)
     model, template = _evaluated(config, run)
     policy = engine_of(config, model, template)
@@ -77,6 +72,17 @@ async def ready_policy(
 
 def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
     """Model to evaluate, None for what a server has by itself, and its chat template."""
+    from rods.assemble.engines import template_of
+    from rods.trainers.adapters import load_adapters
+    from rods.trainers.checkpoint import ADAPTER
+    from rods.trainers.loading import (
+        load_model,
+        load_stops,
+        load_tokenizer,
+        positions_of,
+        require_context,
+    )
+
     settings, engine = config.model, config.engine
     fixed = engine.way(settings.lora_rank) == "fixed"
     there = engine.traits.server and not engine.traits.started

@@ -15,14 +15,12 @@ from tempfile import TemporaryDirectory
 
 from rods.assemble import worker_of
 from rods.assemble.evaluated import evaluation_of
-from rods.assemble.refusals import require_named, require_tasks
-from rods.assemble.tasks import require_task_objects, splits_of, with_objects
+from rods.assemble.refusals import require_named, startable
+from rods.assemble.tasks import Splits, require_task_objects, splits_of, with_objects
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
 from rods.env import Environment
-from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
-from rods.envs.originals import require_splits
 from rods.envs.remote.processes import environment_of
 from rods.evaluation.suite import Progress
 from rods.synthesis.collect import Collection, not_held_out
@@ -124,15 +122,17 @@ def hosted(config: RunConfig, drift: bool = False) -> HostedRun:
 
     Raises:
         ConfigError: a setting names something that does not exist, or leaves nothing to train on.
+        PolicyError: a bundled policy does not know a task's tools.
         RewardError: a single-step reward could not score a task.
     """
-    require_named(with_objects(config, None, None))
+    return driven(config, None, drift)
+
+
+def driven(config: RunConfig, splits: Splits | None, drift: bool) -> HostedRun:
+    """Make the run of `hosted` with tasks that `startable` returned already; None: it did not."""
+    splits = splits or startable(with_objects(config, None, None), evaluates=False)
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)
-    environment = make_environment(config.env.name, config.env.arguments)
-    splits = splits_of(config, environment)
-    require_splits(splits.train, splits.held_out, config.env, evaluates=False)
-    require_tasks(config, environment, splits.originals)
     worker = partial(worker_of, config, splits, hosted=True)
     return HostedRun(
         config, partial(environment_of, config), splits.originals, worker, hints, drift

@@ -10,18 +10,12 @@ from textwrap import TextWrapper
 from typing import Any
 
 from rods.assemble import outlook, pool_sizes, stage_lines
-from rods.assemble.engines import with_engine, with_room
-from rods.assemble.refusals import require_known_tools, require_named, require_tasks
-from rods.assemble.tasks import splits_of
+from rods.assemble.refusals import require_named, startable
+from rods.assemble.tasks import Splits
 from rods.config import FULL, RunConfig, Start, load_config
-from rods.envs import make_environment
-from rods.envs.originals import require_splits
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.registry import provides
 from rods.store import RunDirectory
-from rods.trainers.loading import load_architecture
-from rods.trainers.memory.plan import plan_of, require_fit, table
-from rods.trainers.memory.shape import GIB, device_of, is_here, shape_of
 from rods.writers import in_words
 
 TEXT = TextWrapper(108, "", "  ", break_long_words=False, break_on_hyphens=False)
@@ -48,6 +42,7 @@ class Outline:
                 changed += [f"env.name: {ours} -> {theirs}"] * len(new)
         changed = sorted(changed, key=lambda one: one.startswith("stages."))
         self.config, self.rows, self.evaluates = config, list[tuple[str, str]](), evaluates
+        self.splits: Splits | None = None  # None: the tasks need what is not installed
         self.data: dict[str, Any] = {"recipe": name, "profile": profile, "changed": changed}
         self.data["settings"] = config.model_dump(mode="json")
         rank = config.model.lora_rank
@@ -70,12 +65,8 @@ class Outline:
         config, rollout, originals = self.config, self.config.rollout, ()
         require_named(config)
         try:
-            environment = make_environment(config.env.name, config.env.arguments)
-            splits = splits_of(config, environment)
+            self.splits = splits = startable(config, self.evaluates)
             originals = splits.originals
-            require_splits(splits.train, splits.held_out, config.env, self.evaluates)
-            require_tasks(config, environment, originals)
-            require_known_tools(config, environment, originals)
             self.add("tasks", outlook(config, splits, not self.evaluates))
             self.data["tasks"] = {"training": len(originals), "held_out": len(splits.held_out)}
         except PrerequisiteError as error:  # such as BFCL without a network
@@ -97,6 +88,11 @@ class Outline:
 
     def add_memory(self, folder: str, resume: Path | None) -> None:
         """Add the plan of the memory; raises `ConfigError` if it does not fit."""
+        from rods.assemble.engines import with_engine, with_room  # torch, behind the refusals
+        from rods.trainers.loading import load_architecture
+        from rods.trainers.memory.plan import plan_of, require_fit, table
+        from rods.trainers.memory.shape import GIB, device_of, is_here, shape_of
+
         try:
             shape = shape_of(load_architecture(self.config.model))
         except PolicyError as error:

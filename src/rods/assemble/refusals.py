@@ -12,13 +12,15 @@ import random
 from collections.abc import Sequence
 
 from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process, unvaried
+from rods.assemble.tasks import Splits, splits_of
 from rods.config import RunConfig
-from rods.config.bundled import BUNDLED, local_path
+from rods.config.bundled import BUNDLED, adapters_at, local_path
 from rods.config.checks import require
 from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect
-from rods.engines import engine_factory
+from rods.engines import ENGINES, engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
+from rods.envs.originals import require_splits
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.integrations import TrackSettings
 from rods.integrations.trackers import packages_of
@@ -28,14 +30,28 @@ from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
-from rods.trainers.adapters import adapters_at
 from rods.types import ToolCall
 from rods.writers import OF_CALLS, WRITERS, writer_factory
 
 
+def startable(config: RunConfig, evaluates: bool = True) -> Splits:
+    """Return the tasks of a training that can begin, as far as settings and their files say.
+
+    Raises what any `require_` function here does, `TaskError` for a broken file, and `ConfigError`
+    for an empty split. `evaluates`: a held-out split is needed. Nothing of it imports torch.
+    """
+    require_named(config)
+    environment = make_environment(config.env.name, config.env.arguments)
+    splits = splits_of(config, environment)
+    require_splits(splits.train, splits.held_out, config.env, evaluates)
+    require_tasks(config, environment, splits.originals)
+    require_known_tools(config, environment, splits.originals)
+    return splits
+
+
 def require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
-    if not config.engine.traits.undecided:
+    if not (config.engine.traits.undecided or config.engine.name in ENGINES):  # ours import torch
         engine_factory(config.engine.name)
     dialect = get_dialect(config.model.dialect)
     if config.curriculum == "envtuning" and isinstance(dialect, InlineDialect):

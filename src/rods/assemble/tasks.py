@@ -27,7 +27,6 @@ from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
 from rods.registry import LOADING, name_of_file
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, write_tasks
-from rods.trainers.loading import load_stops, load_tokenizer
 from rods.writers.assembly import make_pipeline
 from rods.writers.resample import ResampleSettings
 
@@ -161,9 +160,11 @@ def demonstrations_of(
     Raises `ConfigError` for an inline dialect, or where there is no such writer.
     """
     dialect = structured(config.model.dialect)
-    template = ChatTemplate(load_tokenizer(config.model), load_stops(config.model))
     environment = environment_of(config)
     splits = splits_of(config, environment)
+    from rods.trainers.loading import load_stops, load_tokenizer  # torch, behind the refusals
+
+    template = ChatTemplate(load_tokenizer(config.model), load_stops(config.model))
     alone = {"resample": ResampleSettings()}
     what = (in_process(environment), splits.train, splits.held_out)
     made = {

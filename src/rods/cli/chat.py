@@ -65,7 +65,6 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
     if config.rollout.steps_per_turn == 1:
         raise ConfigError("rollout.steps_per_turn = 1: no step is left to read a call's result.")
     say(f"loading {run or config.model.name} and the world ...")
-    from rods.assemble.evaluated import ready_policy
     from rods.assemble.refusals import require_known_tools
     from rods.assemble.tasks import splits_of
     from rods.envs.remote.processes import environment_of
@@ -75,6 +74,8 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
         tasks = [NumberedTask(0, task) for task in (*splits.held_out, *splits.train)]
         task = find(name, tasks, config.env.name) if name else tasks[0].task
         require_known_tools(config, environment, [task])
+        from rods.assemble.evaluated import ready_policy
+
         budgets = {"generated_tokens": config.rollout.context_tokens, "concurrency": 1}
         rollout = config.rollout.model_copy(update={**budgets, "temperature": temperature})
         typed = replace(task, turns=(Turn(""),) * (rollout.turns + 1), dialogue=())

@@ -16,7 +16,6 @@ from rods.config.drift import require_same
 from rods.errors import ConfigError
 from rods.infra.install import install_line, installed
 from rods.infra.text import quoted
-from rods.infra.waiting import waiting
 from rods.store import RunDirectory
 from rods.writers import in_words
 
@@ -125,11 +124,11 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
         common.say(f"variants are written by: {in_words(config.synthesis)}")
         if config.envtuning.hints:
             common.say("envtuning.hints has no effect: only --curriculum envtuning gives hints")
-    with waiting("importing torch and the trainer"):
-        from rods.assemble import train as run_training
-        from rods.report.build import uses
-        from rods.report.results import summary
-        from rods.report.run_data import load_run
+    from rods.assemble import train as run_training
+    from rods.report.build import uses
+    from rods.report.results import summary
+    from rods.report.run_data import load_run
+
     run = run_training(config, folder, resume, start, drift=drift)
     found = load_run(run.path)
     common.print_results(results_of(found), summary(run.path))

@@ -18,6 +18,7 @@ BUNDLED = {
     "smollm2-bfcl": SMOLLM2_BFCL,
 }
 """Folders by name."""
+ADAPTER_CONFIG = "adapter_config.json"
 ENDINGS = (".json", ".jsonl", ".toml", ".parquet", ".yaml", ".csv", ".txt", ".py", ".md", ".html")
 
 
@@ -30,3 +31,11 @@ def is_missing_path(name: str) -> bool:
 def local_path(name: str) -> Path:
     """Return the folder of a bundled model or of a path; a hub name gives a missing folder."""
     return BUNDLED.get(name) or Path(os.path.expanduser(name))
+
+
+def adapters_at(name: str) -> Path | None:
+    """Return the folder of this name if it holds LoRA adapters and no whole model."""
+    path = local_path(name)
+    if not (path / ADAPTER_CONFIG).is_file() or any(path.glob("model*.safetensors")):
+        return None
+    return path

@@ -3,7 +3,6 @@
 Owns `adapter_config.json` as peft writes it, in checkpoints of RODS, of TRL and of anybody. It
 loads no base.
 
-    adapters_at("runs/trl/checkpoint-20")       # its path, or None
     saved = with_lora(model, rank=16, seed=0)
 """
 
@@ -22,20 +21,10 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from rods.config import ModelSettings
-from rods.config.bundled import local_path
+from rods.config.bundled import ADAPTER_CONFIG, adapters_at, local_path
 from rods.errors import PolicyError, PrerequisiteError, StoreError
 from rods.infra.files import text_of
 from rods.infra.install import install_line
-
-ADAPTER_CONFIG = "adapter_config.json"
-
-
-def adapters_at(name: str) -> Path | None:
-    """The folder of this name if it holds adapters and no whole model."""
-    path = local_path(name)
-    if not (path / ADAPTER_CONFIG).is_file() or any(path.glob("model*.safetensors")):
-        return None
-    return path
 
 
 def of_base(settings: ModelSettings) -> ModelSettings:

@@ -34,20 +34,20 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings, RunConfig
-from rods.config.bundled import BUNDLED, is_missing_path, local_path
+from rods.config.bundled import (
+    ADAPTER_CONFIG,
+    BUNDLED,
+    adapters_at,
+    is_missing_path,
+    local_path,
+)
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
 from rods.errors import ConfigError, PolicyError
 from rods.infra.dotted import nearest
 from rods.infra.text import quoted
-from rods.trainers.adapters import (
-    ADAPTER_CONFIG,
-    adapters_at,
-    base_settings,
-    load_adapters,
-    of_base,
-)
+from rods.trainers.adapters import base_settings, load_adapters, of_base
 from rods.trainers.packaged import PACKAGED, model_folder
 
 # It asks for a package that nobody needs, whenever peft is imported beside it.

@@ -60,17 +60,11 @@ def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: b
     return Started(config, _last([*before, *theirs]), asked)
 
 
-def outlined(
-    made: Started, host: str, given: dict[str, Any], memory: Sequence[str] = ()
-) -> Outline:
-    """Return the summary of a dry run, with what the host is given."""
+def outlined(made: Started) -> Outline:
+    """Return the summary of a training; raises what settings and tasks alone refuse of it."""
     from rods.assemble.outline import Outline
 
-    outline = Outline(made.config, made.source, evaluates=False)
-    outline.add_host(host, given)
-    if memory:
-        outline.add("memory", *memory)
-    return outline
+    return Outline(made.config, made.source, evaluates=False)
 
 
 def show(outline: Outline, unfit: ConfigError | None = None) -> None:

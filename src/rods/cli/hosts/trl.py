@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,10 @@ from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
 from rods.infra.claims import claimed
 from rods.infra.dotted import nearest, override
+
+if TYPE_CHECKING:
+    from rods.assemble.outline import Outline
+    from rods.integrations.trl import CurriculumGRPOTrainer
 
 TASKS = ("rods.envs.originals", "rods.evaluation.check")  # the first process logs what they skip
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
@@ -58,30 +62,38 @@ def trl(
     config, theirs = made.config, dict[str, Any]()
     for text in made.theirs:
         override(theirs, text)
-    from rods.assemble.library import hosted
-    from rods.integrations.trl.args import ROWS, TAKEN, given_to, require_same, require_theirs
+    from rods.integrations.trl.args import (
+        ROWS,
+        TAKEN,
+        given_to,
+        require_known,
+        require_same,
+        require_theirs,
+    )
 
     require_theirs(theirs, TAKEN)
+    require_known(config, theirs)
+    outline = outlined(made)
     given = given_to(config, folder, **theirs)
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
-    planned, unfit = _planned(sized, int(theirs.get(ROWS, config.rollout.k)))
-    if unfit and not dry_run:
+    planned, elsewhere, unfit = _planned(sized, given[ROWS], here=not dry_run)
+    elsewhere |= {name: theirs[name] for name in elsewhere.keys() & theirs.keys()}
+    if dry_run:
+        _add(outline, given | elsewhere, planned, here=not elsewhere)
+    elif unfit:
         raise unfit
-    outline = outlined(made, "TRL", given, planned) if dry_run else None
-    if outline and given["use_cpu"]:
-        outline.add("machine", "bf16 and use_cpu follow this machine and model.device")
     try:
         from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
     except PrerequisiteError:
-        if not outline:
+        if not dry_run:
             raise
         few = {name: theirs[name] for name in theirs.keys() & {ROWS, "max_steps"}}
         _say_unchecked(theirs, given_to(config, folder, **few))
         return show(outline, unfit)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
-    if outline:
-        outline.data["TRL"] = args.to_dict()
+    if dry_run:
+        outline.data["TRL"] = args.to_dict() | elsewhere
         return show(outline, unfit)
     for line in planned:
         common.say(line)
@@ -90,11 +102,17 @@ def trl(
     if first:
         context.with_resource(claimed(Path(folder), "folder"))
         made.write(folder)
-    with hosted(config, drift) as run:
-        try:
-            CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=bool(resume) or None)
-        except KeyboardInterrupt as stop:
-            raise left_off("trl", folder, bool(_saved(folder))) from stop
+    from rods.assemble.library import driven
+
+    with driven(config, outline.splits, drift) as run:
+        _train(CurriculumGRPOTrainer(run, args), folder, bool(resume))
+
+
+def _train(trainer: CurriculumGRPOTrainer, folder: str, resume: bool) -> None:
+    try:
+        trainer.train(resume_from_checkpoint=resume or None)
+    except KeyboardInterrupt as stop:
+        raise left_off("trl", folder, bool(_saved(folder))) from stop
     common.say(f"done. Checkpoints: {folder}")
 
 
@@ -115,16 +133,37 @@ def _first() -> bool:
     return False
 
 
-def _planned(config: RunConfig, rows: int) -> tuple[list[str], ConfigError | None]:
-    """Return the estimate of memory, and the error that a dry run raises behind its summary."""
+def _add(outline: Outline, given: Mapping[str, Any], planned: Sequence[str], here: bool) -> None:
+    """Add to a dry run what TRL gets, for which machine, and the estimate of memory."""
+    outline.add_host("TRL", given)
+    if planned:
+        outline.add("memory", *planned)
+    if not here:
+        outline.add("machine", "a GPU that is not here; bf16 and use_cpu are those that it gets")
+    elif given["use_cpu"]:
+        how = "--memory GIB plans for a GPU elsewhere"
+        outline.add("machine", f"this one, which bf16 and use_cpu follow; {how}")
+
+
+def _planned(
+    config: RunConfig, rows: int, here: bool
+) -> tuple[list[str], dict[str, bool], ConfigError | None]:
+    """Return the estimate of memory, and the error that a dry run raises behind its summary.
+
+    Between them are the arguments of TRL that follow the device, if it is a GPU elsewhere.
+    """
+    from rods.integrations.trl.args import of_device
     from rods.trainers.loading import load_architecture, positions_of, require_context
     from rods.trainers.memory.plan import trl_memory
+    from rods.trainers.memory.shape import device_of, is_here
 
     require_context(config, positions_of(load_architecture(config.model)))
+    device = device_of(config, here)
+    elsewhere = {} if is_here(device) else of_device(config.model, on_gpu=True)
     try:
-        return trl_memory(config, rows), None
+        return trl_memory(config, rows, device), elsewhere, None
     except ConfigError as error:
-        return [], error
+        return [], elsewhere, error
 
 
 def _saved(folder: str) -> list[int]:

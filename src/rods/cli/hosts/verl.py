@@ -57,30 +57,30 @@ def verl(
     config, words = made.config, [word for word in made.theirs if not word.startswith("--")]
     sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
     nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))
-    from rods.assemble.refusals import require_named
     from rods.integrations.verl.checks import require_known
-    from rods.integrations.verl.config import compose, for_engine, given_to
     from rods.integrations.verl.start import LATEST, start
-    from rods.trainers.loading import load_architecture, positions_of, require_context
 
     latest = Path(folder) / LATEST
     if (resume or not dry_run) and not once:
         require_meant(folder, resume is not None, latest.is_file())
-    require_named(config)  # here, not minutes later in a process of Ray's
     require_known(config)
+    outline = outlined(made)  # here, not minutes later in a process of Ray's
+    from rods.integrations.verl.config import compose, for_engine, given_to  # imports torch
+    from rods.trainers.loading import load_architecture, positions_of, require_context
+
     require_context(config, positions_of(load_architecture(config.model)))
-    given = for_engine(given_to(config, folder, nodes, gpus), words) if dry_run else {}
-    outline = outlined(made, "verl", given) if dry_run else None
+    if dry_run:
+        outline.add_host("verl", for_engine(given_to(config, folder, nodes, gpus), words))
     try:
         cfg = compose(config, folder, words, nodes, gpus, drift)
     except PrerequisiteError:
-        if not outline:
+        if not dry_run:
             raise
         if words:
             common.say(f"verl is not installed: {' '.join(words)} is neither checked nor applied.")
         common.say("verl is not installed, so its own checks and defaults are missing.")
         return show(outline)
-    if outline:
+    if dry_run:
         outline.data["verl"] = importlib.import_module("omegaconf").OmegaConf.to_container(cfg)
         return show(outline)
     from rods.assemble.library import hosted

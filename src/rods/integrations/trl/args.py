@@ -16,18 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from rods.config import ModelSettings, RunConfig, require_config
+from rods.config.bundled import adapters_at
 from rods.config.checks import NO_END, HostTrainer, require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import SYNONYMS, nearest, shown
 from rods.integrations import TrackSettings
-from rods.trainers.adapters import adapters_at, lora_config
-from rods.trainers.loading import (
-    load_model,
-    load_tokenizer,
-    path_or_name,
-    pick_device,
-    uses_bfloat16,
-)
 
 HOST = HostTrainer(
     "TRL's GRPOTrainer",
@@ -82,25 +75,39 @@ def grpo_args(config: RunConfig, output_dir: str | Path, **others: Any) -> Any:
 
 def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any]:
     """TRL's names and the values that a recipe and `others` give them; no TRL is needed."""
-    require_config(config)
-    require_host(config, HOST)
-    _refuse(config, others, {})
+    require_known(config, others)
     share = others.get(ROWS, config.rollout.k)
-    _require_kind(ROWS, share, 1)
-    device = pick_device(config.model)
-    require_end(config, others)
+    own = _of_settings(config, share)
     ours = {
         "output_dir": output_dir, "seed": config.seed, ROWS: share,
-        "bf16": uses_bfloat16(config.model, device), "use_cpu": device.type == "cpu",
-        "ignore_data_skip": True, "logging_steps": 1,
+        **of_device(config.model), "ignore_data_skip": True, "logging_steps": 1,
         "report_to": list(config.section(TrackSettings).names) or "none",
         "project": config.section(TrackSettings).project, "disable_dropout": True,
         "shuffle_dataset": False,
-        **_of_settings(config, share),
+        **own,
     }  # fmt: skip
     for name in ours.keys() & others.keys():
         _require_kind(name, others[name], ours[name])
     return ours | others
+
+
+def require_known(config: RunConfig, others: Mapping[str, object]) -> None:
+    """Refuse what TRL lacks or what `others` contradict; raises `ConfigError`."""
+    require_config(config)
+    require_host(config, HOST)
+    _refuse(config, others, {})
+    _require_kind(ROWS, others.get(ROWS, config.rollout.k), 1)
+    require_end(config, others)
+
+
+def of_device(settings: ModelSettings, on_gpu: bool = False) -> dict[str, bool]:
+    """Arguments that follow the device: this machine's, or `on_gpu`, elsewhere."""
+    import torch
+
+    from rods.trainers.loading import pick_device, uses_bfloat16
+
+    device = torch.device("cuda") if on_gpu else pick_device(settings)
+    return {"bf16": uses_bfloat16(settings, device), "use_cpu": device.type == "cpu"}
 
 
 def _require_kind(name: str, value: object, usual: object) -> None:
@@ -169,6 +176,9 @@ def start_of(
     settings: ModelSettings, model: object, tokenizer: object, adapters: object
 ) -> dict[str, Any]:
     """Arguments of TRL's trainer: what is trained, that of the settings where none is given."""
+    from rods.trainers.adapters import lora_config
+    from rods.trainers.loading import load_model, load_tokenizer, path_or_name
+
     if adapters is None and settings.lora_rank:
         adapters = lora_config(settings.lora_rank)
     if model is None and adapters_at(settings.name) is not None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rods.config import RunConfig
+from rods.config.bundled import adapters_at
 from rods.config.checks import HostTrainer, endless, require_host
 from rods.errors import ConfigError
 from rods.integrations.verl.rows import ESTIMATOR
-from rods.trainers.adapters import adapters_at
 
 MODE = "trainer.v1.trainer_mode"
 SYNC, COLOCATED, SEPARATE = "sync", "colocate_async", "separate_async"

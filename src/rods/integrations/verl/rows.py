@@ -19,11 +19,13 @@ import importlib
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rods.errors import TrainError
 from rods.task import Task
-from rods.trainers.hosted import Drawn
+
+if TYPE_CHECKING:
+    from rods.trainers.hosted import Drawn
 
 AGENT = "rods"
 """Name of our agent loop in verl's registry."""
@@ -62,6 +64,8 @@ def row_of(drawn: Drawn | None, index: int, k: int) -> dict[str, Any]:
 
 def drawn_of(draw: str) -> Drawn:
     """Return the draw that a row carries."""
+    from rods.trainers.hosted import Drawn
+
     parts: dict[str, Any] = json.loads(draw)
     task = Task.from_json(parts["task"], "a row of verl's batch")
     return Drawn(task, int(parts["epoch"]), int(parts["visit"]), bool(parts["hinted"]))

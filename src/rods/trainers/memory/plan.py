@@ -19,7 +19,7 @@ from rods.infra.checkpoints import KEPT
 from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
 from rods.trainers.loading import cpu_halves, load_architecture, require_context
-from rods.trainers.memory.shape import GIB, Device, Shape, device_of, shape_of
+from rods.trainers.memory.shape import GIB, Device, Shape, shape_of
 
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: libraries, fragments, buffers of kernels. Assumed."""
@@ -268,7 +268,7 @@ def require_fit(
     )
 
 
-def trl_memory(config: RunConfig, rows: int) -> list[str]:
+def trl_memory(config: RunConfig, rows: int, device: Device) -> list[str]:
     """Return an estimate for a micro-batch of full rows in TRL, and what fits where it does not.
 
     TRL computes the rows of a micro-batch at their full context, all at once.
@@ -277,7 +277,7 @@ def trl_memory(config: RunConfig, rows: int) -> list[str]:
         ConfigError: not even one row fits.
         PolicyError: the model's sizes are not known.
     """
-    shape, device = shape_of(load_architecture(config.model)), device_of(config)
+    shape = shape_of(load_architecture(config.model))
     beside = 1 if device.on_gpu else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     device = device._replace(memory=device.memory // beside)
 
