@@ -13,6 +13,10 @@ class ConfigError(RodsError, ValueError):
     """A setting is unknown, of the wrong type or contradicts another."""
 
 
+class EmptySplitError(ConfigError):
+    """The scenarios are too few, or split so that one side of training has none."""
+
+
 class PrerequisiteError(RodsError, ImportError):
     """Something must be installed or fetched first; the message holds the command."""
 

@@ -72,9 +72,12 @@ class Registry:
         }
         return {**self._shared, **added}
 
-    def address(self, name: str) -> str:
-        """`module:attribute` of a name; the `ConfigError` for an unknown one has the nearest."""
-        names = self._names
+    def address(self, name: str, setting: str = "") -> str:
+        """`module:attribute` of a name; the `ConfigError` for an unknown one has the nearest.
+
+        `setting`: the key that names it, such as one of a list; empty: that of the table.
+        """
+        names, setting = self._names, setting or self._setting
         if name in names:
             return names[name]
         if ":" in name:
@@ -82,18 +85,17 @@ class Registry:
         known = list(names)
         if os.path.isfile(name):  # unlike a Path's, it raises nothing for names that are not paths
             raise ConfigError(
-                f"{self._setting}: {name} is a file. Add the name of the {self._kind} in it: "
-                f"{name}:NAME."
+                f"{setting}: {name} is a file. Add the name of the {self._kind} in it: {name}:NAME."
             )
         raise ConfigError(
-            f"{self._setting}: there is no {self._kind} {name!r}."
+            f"{setting}: there is no {self._kind} {name!r}."
             f"{nearest(name, known, anywhere=True)} Known: {', '.join(known)}; or "
             "module:attribute or FILE.py:attribute of your own."
         )
 
-    def find(self, name: str) -> Any:
-        """Return the object of a name; raises `ConfigError` if there is none."""
-        return load(self._setting, self.address(name))
+    def find(self, name: str, setting: str = "") -> Any:
+        """Return the object of a name; raises `ConfigError` if there is none, as `address`."""
+        return load(setting or self._setting, self.address(name, setting))
 
 
 def recipe_file(name: str) -> Path:

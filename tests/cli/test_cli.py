@@ -658,6 +658,20 @@ def test_resume_with_an_edited_recipe_names_what_was_edited(
     assert shown["train"]["lr"] == 1e-3, "by its own settings"
 
 
+@pytest.mark.parametrize("words", ["eval mine", "eval --model mine", "chat mine"])
+@pytest.mark.parametrize("option", ["--profile small", "--recipe rods"])
+def test_a_run_is_evaluated_with_its_own_settings_alone(
+    words: str,
+    option: str,
+    started: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods(*words.split(), *option.split(), monkeypatch=monkeypatch) == 2
+    said = f"{option.split()[0]}: no effect, because mine has settings of its own."
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
     started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

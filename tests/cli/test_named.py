@@ -66,7 +66,7 @@ LINES = {
         )
     },
     "train --stages.0.reward gone.py:mine": "there is no file",
-    "train --stages.0.reward progres": "there is no reward 'progres'. Did you mean 'progress'?",
+    "train --stages.0.reward progres": "stages.0.reward: there is no reward 'progres'. Did",
     "demonstrate --out d --writer graph,resampel": "no writer 'resampel'. Did you mean 'resample'?",
     "train --writer grap": "there is no writer 'grap'. Did you mean 'graph'?",
     **{

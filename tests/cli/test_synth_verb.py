@@ -325,6 +325,7 @@ def test_only_seed_tasks_of_the_named_categories_are_varied(
     assert {task.category for task in read_tasks(folder / "v.jsonl")} == {"base"}
     for odd, said in (
         (["--categories", "odd"], "there is no task of odd; expected some of base, miss_func."),
+        (["--categories", "base,mis_func"], "base, miss_func. Did you mean 'miss_func'?"),
         (["--categories", "base", "--from-scratch", "1"], "leave out --tasks, --categories"),
     ):
         assert rods("synth", *where, "--out", "w.jsonl", *odd, monkeypatch=monkeypatch) == 2

@@ -41,7 +41,10 @@ USAGE = (
     ("--foo", "there is no option --foo. `rods --help` lists them."),
     ("train --seed", "option --seed: a value is missing. Expected: `rods train --seed <number>`."),
     ("check --every=3", "option --every takes no value. Expected: `rods check --every`."),
-    ("convert --out x --env.name grpo", "there is no environment 'grpo'. Did you mean 'repo'?"),
+    ("convert --out x --env.name grpo", "'grpo'. grpo is a value of train.advantage, which this"),
+    ("convert --out x --env.name torl", "'torl'. torl is a recipe, which this command does not"),
+    ("view --env.name hermes", "hermes is a value of model.dialect, which this command does not"),
+    ("convert --out x --env.name bfcll", "there is no environment 'bfcll'. Did you mean 'bfcl'?"),
     ("sft made.jsonl --out x --dialect hermes", "option --dialect. `rods sft --help`"),
     *((f"{verb} --dialect xml --model.dialect xml", "--model.dialect is given twice")
       for verb in ("train", "eval", "chat", "trl", "verl")),

@@ -204,7 +204,7 @@ def test_a_wrong_value_is_explained_in_words(override: str, words: str) -> None:
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"boundary\.low must be below"):
         parse_config({"boundary": {"low": 0.9}}, "here")
-    with pytest.raises(ConfigError, match="names must differ"):
+    with pytest.raises(ConfigError, match=r"stages\.1\.name: names must differ"):
         parse_config({"stages": [{"name": "a"}, {"name": "a"}]}, "here")
     broken = tmp_path / "x.toml"
     broken.write_text("a = = 1")

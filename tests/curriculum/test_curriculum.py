@@ -12,7 +12,7 @@ from pool_cases import (
     rewards,
     variant,
 )
-from rods.config import StageSettings
+from rods.config import RunConfig, StageSettings
 from rods.curriculum import requests
 from rods.curriculum.draws import stage_tasks
 from rods.curriculum.online import OnlineCurriculum
@@ -87,19 +87,21 @@ def test_a_slice_larger_than_the_stage_is_the_whole_stage(curriculum_of):
 
 
 def test_stage_tasks_are_stratified_and_seeded():
-    stage = StageSettings(name="x", tasks=6)
+    def of(seed=0, **stage):
+        stages = (StageSettings(name="w"), StageSettings(name="x", **stage))
+        return RunConfig.model_validate({"stages": stages, "seed": seed})
+
     tasks = originals(40)
-    chosen = stage_tasks(stage, tasks, 0)
+    chosen = stage_tasks(of(tasks=6), 1, tasks)
     by_id = {t.id: t.category for t in tasks}
     counts = [sum(by_id[i] == c for i in chosen) for c in CATEGORIES]
     assert sorted(counts) == [1, 1, 2, 2]
-    assert chosen == stage_tasks(stage, list(reversed(tasks)), 0)
-    assert chosen != stage_tasks(stage, tasks, 1)
-    assert len(stage_tasks(StageSettings(name="x"), tasks, 0)) == 40
-    with pytest.raises(
-        ConfigError, match=r"stage 'x' has no tasks. Its categories are \['chess'\]"
-    ):
-        stage_tasks(StageSettings(name="x", categories=("chess",)), tasks, 0)
+    assert chosen == stage_tasks(of(tasks=6), 1, list(reversed(tasks)))
+    assert chosen != stage_tasks(of(1, tasks=6), 1, tasks)
+    assert len(stage_tasks(of(), 1, tasks)) == 40
+    said = r"stages\.1\.categories: stage 'x' has no tasks. Its categories are \['mis_func'\], .*"
+    with pytest.raises(ConfigError, match=said + "Did you mean 'miss_func'"):
+        stage_tasks(of(categories=("mis_func",)), 1, tasks)
 
 
 def test_a_stage_on_another_scale_is_judged_by_turns(curriculum_of):

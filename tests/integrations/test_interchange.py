@@ -92,6 +92,7 @@ def broken(change: Callable[[dict[str, Any]], Any], name: str = NAMES[0]) -> dic
         ({"id": "multi_turn_base_7", "question": []}, "no such file of answers"),
         (broken(lambda k: k.update(initial_config="{")), "is not JSON"),
         (broken(lambda k: k.update(involved_classes=["None"])), "there is no class 'None'"),
+        (broken(lambda k: k.update(involved_classes=["TravelApi"])), "Did you mean 'TravelAPI'?"),
         (broken(lambda k: k.update(ground_truth=[["rm()"]])), "zip"),
         (broken(lambda k: k.update(ground_truth=None)), "base_7: not an entry"),
         (broken(lambda k: k["question"].append("x")), "base_7: not an entry"),

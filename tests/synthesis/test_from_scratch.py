@@ -96,6 +96,20 @@ def test_seed_tasks_of_every_kind_of_environment(
         assert scenarios == {task.id for task in made}, "so that some can be held out"
 
 
+def test_worlds_without_records_are_named_before_and_behind_the_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods("init", "mine", monkeypatch=monkeypatch) == 0
+    given = ["--from-scratch", "1", "--env.name", "mine/tools.py:bistro", "--out", "seeds.jsonl"]
+    assert rods("synth", *given, monkeypatch=monkeypatch) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    first, _, last = said.partition("candidates was accepted;")
+    assert "each class starts without records" in first and "--states FILE" in first
+    assert "too little that tasks could speak of. Give worlds with records: --states" in last
+    assert "candidates of these worlds:" in said and "seed tasks have no variant" not in said
+
+
 def test_equal_seeds_give_equal_tasks_and_others_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,7 +216,8 @@ def stage_updates(config: RunConfig, originals: Sequence[Task], hosted: bool = F
 
 def pool_sizes(config: RunConfig, originals: Sequence[Task]) -> list[int]:
     """Tasks that an epoch of each stage draws, if the pool stays as it is."""
-    return [len(stage_tasks(s, originals, config.seed)[: s.slice or None]) for s in config.stages]
+    stages = enumerate(config.stages)
+    return [len(stage_tasks(config, n, originals)[: s.slice or None]) for n, s in stages]
 
 
 def stage_lines(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> list[str]:

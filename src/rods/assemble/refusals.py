@@ -62,13 +62,13 @@ def require_named(config: RunConfig) -> None:
     ENVIRONMENTS.address(config.env.name)
     filter_of(config.train)
     require_tables(config.rewards)
-    for stage in config.stages:
-        reward = reward_of(stage.reward, config.rewards)
+    for number, stage in enumerate(config.stages):
+        setting = f"stages.{number}.reward"
+        reward = reward_of(stage.reward, config.rewards, setting)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
             raise ConfigError(
-                f"stages: stage {stage.name!r} has the reward {stage.reward!r}, which scores one "
-                f"response, but rollout.steps_per_turn is {config.rollout.steps_per_turn}. Set it "
-                "to 1."
+                f"{setting}: {stage.reward!r} scores one response, but rollout.steps_per_turn is "
+                f"{config.rollout.steps_per_turn}. Set it to 1."
             )
     if config.curriculum == "rods":
         writer_factory(config.synthesis.writer)

@@ -15,11 +15,11 @@ from rich.table import Table
 from rods.abilities import unvaried
 from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.cli.structure import read_rows
-from rods.config import ModelSettings, load_config
+from rods.config import ModelSettings, RunConfig, load_config
 from rods.config.checks import NONE_HELD_OUT
 from rods.envs import make_environment
 from rods.envs.originals import original_tasks, own_tasks, require_splits, split_tasks
-from rods.errors import ConfigError, RodsError
+from rods.errors import ConfigError, EmptySplitError, RodsError
 from rods.evaluation.check import CheckReport, check_tasks
 from rods.infra.text import counted
 from rods.split import untrained_tools
@@ -85,17 +85,27 @@ def check(
     if note := unvaried(environment):
         say(f"note: {note}")
     if tasks is None:  # else they may be variants, or seed tasks beside others
+        _say_of_splits(config, report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _say_of_splits(config: RunConfig, report: CheckReport) -> None:
+    """Print what training on these tasks would refuse, or could not learn."""
+    settings = config.env
+    try:
         splits = split_tasks(settings, config.evaluation.files)
         if splits.held_out or settings.held_out:
             require_splits(splits.train, splits.held_out, settings)
         else:  # `rods trl` and `rods verl` train on all tasks
             say(f"note: {NONE_HELD_OUT}")
-        faulty = {row.task for row in report.rows if row.finding == "unreachable"}  # as in a run
-        sound = ([task for task in side if task.id not in faulty] for side in splits[:2])
-        if note := untrained_tools(*sound, faults=bool(faulty)):
-            say(note)
-    if not report.ok:
-        raise typer.Exit(1)
+    except EmptySplitError as error:  # nothing that makes a task unsound
+        say(f"note: rods train would refuse these tasks. {error}")
+        return
+    faulty = {row.task for row in report.rows if row.finding == "unreachable"}  # as in a run
+    sound = ([task for task in side if task.id not in faulty] for side in splits[:2])
+    if note := untrained_tools(*sound, faults=bool(faulty)):
+        say(note)
 
 
 def _read_as(tool: str, field: str, count: int, calls: int) -> str:

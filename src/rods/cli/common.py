@@ -151,7 +151,9 @@ def of_categories(names: str, *splits: Sequence[Task]) -> list[list[Task]]:
     there = {task.category for tasks in splits for task in tasks}
     if wanted - there:
         odd, known = (", ".join(sorted(some)) for some in (wanted - there, there))
-        raise ConfigError(f"--categories: there is no task of {odd}; expected some of {known}.")
+        hints = "".join(nearest(name, there) for name in sorted(wanted - there))
+        what = f"there is no task of {odd}; expected some of {known}.{hints}"
+        raise ConfigError(f"--categories: {what}")
     return [[task for task in tasks if task.category in (wanted or there)] for tasks in splits]
 
 
@@ -316,7 +318,7 @@ def _require_names(asked: Mapping[str, Any]) -> None:
             load(key, "rods.integrations.trackers:require_known")(one_or_many(value))
             continue
         table = None if value == AUTO else REGISTRIES.get(kind)
-        address = load(key, table).address(value) if table and isinstance(value, str) else ""
+        address = load(key, table).address(value, key) if table and isinstance(value, str) else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
         if file.suffix == ".py" and not file.is_file():
             raise ConfigError(f"{key}: {address!r} cannot be imported: there is no file {file}.")

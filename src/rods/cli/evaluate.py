@@ -75,19 +75,23 @@ def chosen(
     if all(named):
         raise ConfigError("RUN_OR_MODEL and --model: each names the policy. Give one.")
     run, model = located("".join(named))
+    picked = common.named_options(context, ["recipe", "profile"])
+    if run is not None and picked:
+        raise ConfigError(
+            f"{', '.join(picked)}: no effect, because {run} has settings of its own. Leave it out; "
+            "an option --section.key VALUE changes one."
+        )
     asked = common.overrides(context.args, model)
     asked += common.given(more, asked)
     if run is not None:
         return with_overrides(RunDirectory.open(run).config, asked), run
-    sources = [context.get_parameter_source(name) for name in ("recipe", "profile")]
-    default = [source is not None and source.name == "DEFAULT" for source in sources]
     config = load_config(recipe, profile, asked)
     own = trained_with(Path(config.model.name))
-    if own is not None and all(default):
+    if own is not None and not picked:
         # Adapters that it trained are part of the model that is named.
         return with_overrides(own, ["model.lora_rank=0", *asked]), None
     made_for, name = load_config(recipe, profile).model.name, config.model.name
-    if default[1] and made_for in BUNDLED and name not in BUNDLED:
+    if "--profile" not in picked and made_for in BUNDLED and name not in BUNDLED:
         common.say(
             f"profile {profile} is made for the bundled policy {made_for} (model.dialect = "
             f'"{config.model.dialect}"). For another model, --profile {FULL} may fit better.'

@@ -46,7 +46,7 @@ from rods.cli.train import train
 from rods.config import FULL, SMALL, RunConfig, keys
 from rods.config.load import explained
 from rods.errors import ConfigError, Interrupted, RodsError
-from rods.infra.dotted import ELSEWHERE, nearest, nearest_setting, within
+from rods.infra.dotted import ELSEWHERE, UNREAD, nearest, nearest_setting, within
 from rods.infra.install import VERSION
 from rods.registry import load, recipe_names
 
@@ -164,10 +164,17 @@ def _typed(ctx: typer.Context) -> dict[str, str]:
     return {name: f"rods train {typed}" for name, typed in values.items()} if root else values
 
 
+def _unread() -> dict[str, str]:
+    """Return what each value of any setting, and each recipe, is."""
+    values = {value: f"a value of {key}" for key, value in reversed(_choices())}
+    return values | dict.fromkeys(recipe_names(), "a recipe")
+
+
 @contextmanager
 def _hinting(ctx: typer.Context) -> Generator[None]:
     """Let hints name what this command takes, and put usage errors into the words of RODS."""
     token = ELSEWHERE.set(partial(_typed, ctx))
+    UNREAD.set(_unread)
     try:
         yield
     except UsageError as error:

@@ -66,7 +66,8 @@ def _pool(config: Sections) -> Iterator[str]:
     if not names:
         yield "stages: at least one stage is needed, got none. Add a table [[stages]]."
     elif len(set(names)) < len(names):
-        yield f"stages: names must differ, got {names}. Rename one (stages.N.name)."
+        twice = next(n for n, name in enumerate(names) if name in names[:n])
+        yield f"stages.{twice}.name: names must differ, got {names}. Rename one."
     elif unknown:
         hint = nearest(unknown[0], names)
         yield f"envtuning.hints: no stage is called {unknown[0]!r}. Name some of {names}.{hint}"

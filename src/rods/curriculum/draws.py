@@ -16,27 +16,31 @@ from typing import NamedTuple
 
 from rods.config import RunConfig, StageSettings
 from rods.errors import ConfigError, TaskError
+from rods.infra.dotted import nearest
 from rods.task import Task
 from rods.types import Json
 
 
-def stage_tasks(stage: StageSettings, originals: Sequence[Task], seed: int) -> list[str]:
+def stage_tasks(config: RunConfig, number: int, originals: Sequence[Task]) -> list[str]:
     """Ids of a stage's original tasks: of its categories, at most `tasks`, stratified, seeded.
 
     Raises:
-        ConfigError: no task is of these categories.
+        ConfigError: no task is of the categories of the stage of this number, from 0.
     """
+    stage = config.stages[number]
     groups: dict[str, list[str]] = {}
     for task in originals:
         if not stage.categories or task.category in stage.categories:
             groups.setdefault(task.category, []).append(task.id)
     if not groups:
+        known = sorted({task.category for task in originals})
+        hints = "".join(nearest(name, known) for name in stage.categories)
         raise ConfigError(
-            f"stages: stage {stage.name!r} has no tasks. Its categories are "
-            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have "
-            f"{sorted({t.category for t in originals})}."
+            f"stages.{number}.categories: stage {stage.name!r} has no tasks. Its categories are "
+            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have {known}."
+            f"{hints}"
         )
-    rng = random.Random(f"{seed}/stage/{stage.name}")
+    rng = random.Random(f"{config.seed}/stage/{stage.name}")
     columns = [rng.sample(sorted(ids), len(ids)) for _, ids in sorted(groups.items())]
     # One of each category in turn, so that any prefix is as even as the categories allow.
     mixed = [i for row in itertools.zip_longest(*columns) for i in row if i is not None]
@@ -50,7 +54,8 @@ class Stages:
         """Raises `ConfigError` where a stage has no tasks."""
         self._config = config
         self._epochs = [s for s in config.stages for _ in range(s.epochs)]
-        self._pools = {s.name: stage_tasks(s, originals, config.seed) for s in config.stages}
+        stages = enumerate(config.stages)
+        self._pools = {stage.name: stage_tasks(config, n, originals) for n, stage in stages}
         self._hinted = self._hinted_epochs() if config.curriculum == "envtuning" else set[int]()
 
     def __len__(self) -> int:

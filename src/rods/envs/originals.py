@@ -19,7 +19,7 @@ from rods.config import EnvSettings
 from rods.config.checks import NONE_HELD_OUT
 from rods.env import Environment, own_split
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.errors import ConfigError, TaskError
+from rods.errors import ConfigError, EmptySplitError, TaskError
 from rods.registry import published
 from rods.split import Split, given_split
 from rods.task import Task, read_tasks
@@ -146,7 +146,7 @@ def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
         named = ", ".join(evaluation)
         _note(f"{left} training tasks stand in evaluation.files ({named}) too and are left out")
     if not train:
-        raise ConfigError(
+        raise EmptySplitError(
             "evaluation.files: each training task shares a scenario with them, so none is left. "
             "Name files with other scenarios, or more tasks in env.tasks."
         )
@@ -166,7 +166,7 @@ def require_splits(
     few = "at least 2 are needed: one to train on, one held out. Add a task with another"
     empty = f"env.held_out = {settings.held_out:g} or the environment's `part` leaves the "
     empty += f"{'held-out' if train else 'training'} split empty. Change the share, or `part`"
-    raise ConfigError(
+    raise EmptySplitError(
         f"{where}: you have {n} scenario{'s' * (n != 1)}; "
         f"{f'{few} provenance.scenario' if n < 2 else empty}."
     )

@@ -44,6 +44,8 @@ SYNONYMS = {
 """Values and settings of RODS by the word that other trainers have for them."""
 ELSEWHERE: ContextVar[Callable[[], Mapping[str, str]]] = ContextVar("ELSEWHERE", default=dict)
 """The options, settings and values that a command line may name, and how each is typed."""
+UNREAD: ContextVar[Callable[[], Mapping[str, str]]] = ContextVar("UNREAD", default=dict)
+"""What a command line may not name although other commands know it, and what it is, in words."""
 
 
 def nearest(name: str, known: Collection[str], anywhere: bool = False) -> str:
@@ -62,6 +64,8 @@ def nearest(name: str, known: Collection[str], anywhere: bool = False) -> str:
         return f" {last} is {options}."
     if (meant := SYNONYMS.get(last.lower().replace("-", "_"), "")) in typed:
         return f" Did you mean {typed[meant]!r}?"
+    if anywhere and own and name not in typed and (what := UNREAD.get()().get(name)):
+        return f" {name} is {what}, which this command does not read."
     same = [typed[other] for other in own if "." in other and other.rpartition(".")[2] == name]
     if 1 < len(same) <= 4:  # as `name`, which several sections have
         return f" Did you mean {' or '.join(map(repr, same))}?"

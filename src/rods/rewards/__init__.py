@@ -26,8 +26,10 @@ from rods.infra.dotted import nearest
 from rods.registry import Registry, takes
 from rods.reward import Reward, Rewards
 
+STAGE = "stages.N.reward"
+"""The setting, for messages that do not know the stage."""
 REWARDS = Registry(
-    "stages.reward",
+    STAGE,
     "reward",
     {
         "progress": "rods.rewards.shared:progress",
@@ -42,21 +44,21 @@ Constants: TypeAlias = Mapping[str, float | str | bool]
 """Constants of a reward, by name."""
 
 
-def get_reward(name: str, constants: Constants | None = None) -> Reward:
+def get_reward(name: str, constants: Constants | None = None, setting: str = STAGE) -> Reward:
     """A reward by its short name or `module:attribute`; a class is called for a new object.
 
-    A class is called with the constants, by name; else with its defaults.
+    A class is called with the constants, by name; else with its defaults. `setting` names it.
 
     Raises:
         ConfigError: there is none of this name (the message has the nearest one), or it is called
             otherwise.
     """
-    found = REWARDS.find(name)
+    found = REWARDS.find(name, setting)
     made = _made(name, found, constants or {}) if isinstance(found, type) else found
     if not callable(made):
         kind = type(made).__name__
-        raise ConfigError(f"stages.reward: {name!r} is a {kind}; expected a function or a class.")
-    return takes("stages.reward", name, made, "a task", "a trajectory")
+        raise ConfigError(f"{setting}: {name!r} is a {kind}; expected a function or a class.")
+    return takes(setting, name, made, "a task", "a trajectory")
 
 
 def _made(name: str, kind: type[object], constants: Constants) -> Any:
@@ -105,7 +107,7 @@ def require_tables(given: Mapping[str, Constants]) -> None:
             )
 
 
-def reward_of(name: str, given: Mapping[str, Constants]) -> Reward:
+def reward_of(name: str, given: Mapping[str, Constants], setting: str = STAGE) -> Reward:
     """Make a reward with its constants among those of a run; raises as `get_reward`."""
     own = next((key for key in given if _belongs(key, name)), "")
-    return get_reward(name, given[own] if own else None)
+    return get_reward(name, given[own] if own else None, setting)

@@ -84,6 +84,8 @@ def test_tools_are_json_schema_in_the_order_of_the_signature():
     assert list(insurance)[:3] == ["access_token", "insurance_type", "booking_id"]
     with pytest.raises(TaskError, match="there is no class 'Nope'"):
         specs(["Nope"])
+    with pytest.raises(TaskError, match="Did you mean 'TravelAPI'"):
+        specs(["TravelApi"])
 
 
 def test_grouped_split_is_leak_free():

@@ -389,6 +389,8 @@ def test_tools_are_called_by_name_alone() -> None:
         ToolClasses("market", [Shop, Shop])
     with pytest.raises(ConfigError, match="no class has a method 'steal'"):
         ToolClasses("market", [Shop], hidden=["steal"])
+    with pytest.raises(ConfigError, match=r"no class has a method 'by'\. Did you mean 'buy'"):
+        ToolClasses("market", [Shop], hidden=["by"])
     with pytest.raises(ConfigError, match="no classes"):
         ToolClasses("market", [])
     assert "sell" not in tools_of(Stall, hidden=["sell"])

@@ -247,6 +247,7 @@ def test_the_flow_of_a_task_can_be_read() -> None:
         ({"env": "shop"}, "env is 'shop', expected 'purse'"),
         ({"world": {"initial_config": {}}}, "world needs `classes`"),
         ({"world": {"classes": ["Pouch"]}}, "no class 'Pouch'; known: Purse, Bell"),
+        ({"world": {"classes": ["Purs"]}}, "known: Purse, Bell. Did you mean 'Purse'?"),
         (
             {"world": {"classes": ["Purse"], "initial_config": {"Purse": {"coins": {"a": "x"}}}}},
             r"initial_config\.Purse\.coins\.a: .*integer.*'x'",

@@ -28,7 +28,7 @@ from rods.infra.text import counted as plural
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
-from rods.synthesis.stages import stages_of
+from rods.synthesis.stages import is_bare, stages_of
 from rods.task import Task
 from rods.writers import LOCAL, VARYING, in_words, make_writer
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
+STATES = "Give worlds with records: --states FILE (docs/guides/seed-tasks.md)."
 READ = "env.", "evaluation.files="  # settings that a command needs to read them
 
 
@@ -144,6 +145,8 @@ def _say_limits(
     """Print why nothing can vary, and a line for each tool of which no seed task is made."""
     if note := unvaried(environment):
         common.say(note)
+    if from_scratch and all(map(is_bare, stages)):
+        common.say(f"each class starts without records, of which tasks could speak. {STATES}")
     if not from_scratch or writer not in LOCAL:
         return
     tools = make_writer(writer, splits.train, environment).unusable(stages)
@@ -359,10 +362,15 @@ def _make(
             verb = "has" if len(barren) == 1 else "have"
             names = ", ".join(map(name_of, barren))
             common.say(f"{len(barren)} of {len(tried)} seed tasks {verb} no variant: {names}")
-    say_reasons(barren, rejected, target)
+    say_reasons(barren, rejected, target, "worlds" if what == SEEDS else SEEDS)
     if not keep:
-        why = "see the table"
-        if 2 * counted.rejected["gate", "novelty"] > counted.tried:
+        why, lost = "see the table", counted.rejected
+        if (
+            what == SEEDS
+            and 2 * sum(n for (s, _), n in lost.items() if s == "plan") > counted.tried
+        ):
+            why = f"these worlds have too little that tasks could speak of. {STATES[:-1]}"
+        elif 2 * lost["gate", "novelty"] > counted.tried:
             why = "nothing in these tasks varies (docs/reference/tool-classes.md)"
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
     if uncalled := never_called(tried, collection.accepted):

@@ -32,8 +32,10 @@ def name_of(task: Task) -> str:
     return task.provenance.origin or task.id
 
 
-def say_reasons(barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path) -> None:
-    """Print why seed tasks have no variant, with an example, and write all reasons to a file."""
+def say_reasons(
+    barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path, of: str
+) -> None:
+    """Print why nothing was made of some tasks or worlds, and write all reasons to a file."""
     rejected_file(at).unlink(missing_ok=True)  # of an earlier synthesis
     names = {task.id: name_of(task) for task in barren}
     theirs = [(names[row[0]], *row[1:]) for row in rejected if row[0] in names]
@@ -49,7 +51,7 @@ def say_reasons(barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at:
         rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in theirs)
         with disk(file, "writing"):
             file.write_text("\n".join(rows) + "\n", encoding="utf-8")
-        common.say(f"  The reasons of all {len(theirs)} candidates of these seed tasks: {file}")
+        common.say(f"  The reasons of all {len(theirs)} candidates of these {of}: {file}")
 
 
 def rejected_file(target: Path) -> Path:

@@ -29,6 +29,7 @@ from rods.dialects.base import has_nested, mapped
 from rods.envs.bfcl import assets
 from rods.envs.judge import State
 from rods.errors import TaskError
+from rods.infra.dotted import nearest
 from rods.types import ToolCall, ToolResult
 
 CALL_ERRORS = (
@@ -149,7 +150,7 @@ def prototype_of(
         if name not in assets.CLASS_NAMES:
             raise TaskError(
                 f"{where}: world.classes: there is no class {name!r}; expected some of "
-                f"{', '.join(assets.CLASS_NAMES)}."
+                f"{', '.join(assets.CLASS_NAMES)}.{nearest(name, assets.CLASS_NAMES)}"
             )
         types[name] = kind = assets.api_class(name, wheel)
         try:

@@ -18,6 +18,7 @@ from rods.dialects.base import mapped
 from rods.envs.bfcl import assets
 from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
+from rods.infra.dotted import nearest
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.infra.rows import listed
 from rods.task import LONG_CONTEXT, Provenance, Task, Turn
@@ -103,8 +104,8 @@ def _specs(classes: tuple[str, ...], wheel: str) -> Mapping[str, ToolSpec]:
     merged: dict[str, ToolSpec] = {}
     for name in classes:
         if name not in assets.CLASS_NAMES:
-            known = ", ".join(assets.CLASS_NAMES)
-            raise TaskError(f"world.classes: there is no class {name!r}; expected some of {known}.")
+            known = f"{', '.join(assets.CLASS_NAMES)}.{nearest(name, assets.CLASS_NAMES)}"
+            raise TaskError(f"world.classes: there is no class {name!r}; expected some of {known}")
         merged.update(_class_specs(name, wheel))
     return MappingProxyType(merged)
 

@@ -36,6 +36,7 @@ from rods.envs.tool_classes.state import (
 )
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
+from rods.infra.dotted import nearest
 from rods.infra.interrupt import error_text, shown, unless_ctrl_c
 from rods.infra.text import same_value
 from rods.task import BASE, Task
@@ -101,7 +102,9 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         self.blocking = any(t.awaited for found in self._tools.values() for t in found.values())
         unknown = [method for method in hidden if not any(hasattr(k, method) for k in classes)]
         if unknown:
-            faults.append(f"environment {name!r}: hidden: no class has a method {unknown[0]!r}.")
+            hint = nearest(unknown[0], {method for kind in classes for method in dir(kind)})
+            what = f"hidden: no class has a method {unknown[0]!r}.{hint}"
+            faults.append(f"environment {name!r}: {what}")
         if faults:
             raise ConfigError("\n".join(faults))
 
@@ -114,8 +117,8 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         where, world = named(task), ToolClassWorld.of(task)
         for name in [*world.classes, *world.initial_config]:
             if name not in self._kinds:
-                known = ", ".join(self._kinds)
-                raise TaskError(f"{where}: world: there is no class {name!r}; known: {known}.")
+                known = f"{', '.join(self._kinds)}.{nearest(name, self._kinds)}"
+                raise TaskError(f"{where}: world: there is no class {name!r}; known: {known}")
         start: dict[str, Any] = {}
         for name in world.classes:
             given = world.initial_config.get(name) or {}
