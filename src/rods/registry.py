@@ -184,7 +184,7 @@ def _line(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(known)]
     lines = [frame.lineno for frame in own if frame.filename == own[0].filename]
-    return f" in {Path(own[0].filename).name}, line {lines[-1]}" if own else ""
+    return f" at {Path(own[0].filename).name}:{lines[-1]}" if own else ""
 
 
 def _of_name(module: str) -> ModuleType:

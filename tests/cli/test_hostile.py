@@ -25,13 +25,13 @@ VERBS = (["check", "--tasks"], ["inspect"], ["synth", "--out", "v", "--tasks"])
 FILES = {
     "latin.jsonl": (
         b'{}\n{"caf\xe9": 1}\n',
-        "latin.jsonl, line 2: not UTF-8 text; expected a file",
+        "latin.jsonl:2: not UTF-8 text; expected a file",
     ),
-    "half.jsonl": (b'{"half": "\xed\xa0\x80"}\n', "half.jsonl, line 1: not UTF-8 text; expected a"),
-    "utf16.jsonl": ('{"a": 1}\n'.encode("utf-16"), "utf16.jsonl, line 1: not UTF-8 text"),
+    "half.jsonl": (b'{"half": "\xed\xa0\x80"}\n', "half.jsonl:1: not UTF-8 text; expected a"),
+    "utf16.jsonl": ('{"a": 1}\n'.encode("utf-16"), "utf16.jsonl:1: not UTF-8 text"),
     "null.jsonl": (b"null\n", "null.jsonl:1: not a task row, but null. Expected an object with"),
     "list.jsonl": (b"[1]\n", "list.jsonl:1: not a task row, but a list. Expected"),
-    "torn.jsonl": (b'{"env": "bf', "torn.jsonl, row 1: not JSON"),
+    "torn.jsonl": (b'{"env": "bf', "torn.jsonl:1: not JSON"),
     "empty.jsonl": (b"", "empty.jsonl: holds no task."),
     "blank.jsonl": (b"\n\n", "blank.jsonl: holds no task."),
 }
@@ -79,8 +79,11 @@ def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> N
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (["--stages.0.reward", "nope"], "there is no reward 'nope'"),
-        (["--stages.2.reward", "json:dumps"], "'json:dumps' is not called with a task and a tra"),
+        (["--stages.0.reward", "nope"], "stages.0.reward: there is no reward 'nope'"),
+        (
+            ["--stages.2.reward", "json:dumps"],
+            "stages.2.reward: 'json:dumps' is not called with a ta",
+        ),
         (["--synthesis.writer", "nope"], "synthesis.writer: there is no writer 'nope'"),
         (["--synthesis.writer", "json:dumps"], "'json:dumps' is not called with a pool and an env"),
         (["--train.lr", "0"], "command line: train.lr"),

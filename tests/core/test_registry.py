@@ -122,7 +122,7 @@ def test_a_users_environment_reward_and_writer_work() -> None:
     [
         (get_dialect, "hermis", r"model\.dialect: .* Did you mean 'hermes'\? Known: pythonic"),
         (make_environment, "serch", r"env\.name: .* Did you mean 'search'\?"),
-        (get_reward, "acuracy", r"stages\.reward: .* Did you mean 'accuracy'\?"),
+        (get_reward, "acuracy", r"stages\.N\.reward: .* Did you mean 'accuracy'\?"),
         (lambda name: make_writer(name, [], NotesEnvironment()), "grap", "Did you mean 'graph'"),
         (get_dialect, "mine:Nothing", "has no 'Nothing'"),
         (get_dialect, "mine:Paid", r"has no 'answer', .*parse.* Derive it from rods\.dialects"),
@@ -169,18 +169,18 @@ x = ToolClasses("desk", [Desk])
     ("content", "said"),
     [
         (None, " cannot be imported: there is no file .*broken.py. Modules are looked for"),
-        ("from . import other", ": ImportError in broken.py, line 1: attempted relative import .*"),
+        ("from . import other", ": ImportError at broken.py:1: attempted relative import .*"),
         ("x = (", ": SyntaxError: .*was never closed.*"),
-        ("import nowhere", r": ModuleNotFoundError in broken.py, line 1: No .* 'nowhere'\.$"),
-        ("\nclass Desk:\n  x: int = Nothing", r": NameError in broken.py, line 3: .*'Nothing'"),
-        ("def f():\n  return 1 / 0\nf()", r": ZeroDivisionError in broken.py, line 2: division"),
-        ("import json\njson.loads(3)", r": TypeError in broken.py, line 2: the JSON object"),
-        ("raise SystemExit(2)", r": SystemExit in broken.py, line 1: 2\.$"),
+        ("import nowhere", r": ModuleNotFoundError at broken.py:1: No .* 'nowhere'\.$"),
+        ("\nclass Desk:\n  x: int = Nothing", r": NameError at broken.py:3: .*'Nothing'"),
+        ("def f():\n  return 1 / 0\nf()", r": ZeroDivisionError at broken.py:2: division"),
+        ("import json\njson.loads(3)", r": TypeError at broken.py:2: the JSON object"),
+        ("raise SystemExit(2)", r": SystemExit at broken.py:1: 2\.$"),
         ("import os\nrooms = 3", r": ./broken\.py has no 'x'\. It has 'rooms'\.$"),
         ("from __future__ import annotations\nx_s = 3", r".*It has 'x_s'\.$"),
         ("xs = 3", r": ./broken\.py has no 'x'\. It has 'xs'\.$"),
         ("", r": ./broken\.py has no 'x'\. It has no names\.$"),
-        ("raise ValueError('odd.')", r": ValueError in broken.py, line 1: odd\.$"),
+        ("raise ValueError('odd.')", r": ValueError at broken.py:1: odd\.$"),
         (UNHINTED, r": class Desk, method book, parameter room: .*"),
     ],
 )
@@ -212,7 +212,7 @@ def test_a_file_that_was_corrected_is_loaded(tmp_path: Path) -> None:
     """In a notebook, the process goes on after the mistake."""
     file = tmp_path / "own.py"
     file.write_text(f"{MODULE}\nraise ValueError('odd')")
-    with pytest.raises(ConfigError, match=r"ValueError in own\.py, line \d+: odd"):
+    with pytest.raises(ConfigError, match=r"ValueError at own\.py:\d+: odd"):
         make_environment(f"{file}:Shelf")
     file.write_text(f"{MODULE}\nCORRECTED = 1\n")
     assert make_environment(f"{file}:Shelf").name == "notes"

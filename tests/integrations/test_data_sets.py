@@ -34,7 +34,7 @@ def table(path: Path, *numbers: int) -> None:
 
 
 def numbers(name: str | Path) -> list[int]:
-    return [row["n"] for _, row in file_rows(Path(name), "numbers", TaskError)]
+    return [row["n"] for *_, row in file_rows(Path(name), "numbers", TaskError)]
 
 
 def test_one_split_is_read_and_the_others_are_named(
@@ -45,7 +45,8 @@ def test_one_split_is_read_and_the_others_are_named(
     table(tmp_path / "data" / "test-00000-of-00001.parquet", 4)
     (tmp_path / "extra.jsonl").write_text('{"n": 5}\n\n{"n": 6}\n')
     found = list(file_rows(tmp_path, "numbers", TaskError))
-    assert [number for number, _ in found] == [1, 2, 3]
+    assert [number for number, *_ in found] == [1, 2, 3]
+    assert found[2][1].endswith("train-00001-of-00002.parquet, row 1"), "its place in its file"
     assert numbers(tmp_path) == [1, 2, 3]
     assert caplog.text.count("the split train is read, not test, extra;") == 1
     assert numbers(f"{tmp_path}:test") == [4]

@@ -534,7 +534,7 @@ def test_an_object_of_lists_that_differ_in_length_is_named(
     ids=["messages", "tools", "pieces", "task", "trajectory"],
 )
 def test_a_demonstration_of_another_kind_is_named(row: Row, said: str, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=rf"x\.jsonl, row 1: .*{said}"):
+    with pytest.raises(StoreError, match=rf"x\.jsonl:1: .*{said}"):
         supervised(lines(tmp_path / "x.jsonl", [row]))
 
 
@@ -876,9 +876,9 @@ def test_a_table_is_known_by_its_content_whatever_it_is_called(name: str, tmp_pa
 
 def test_json_lines_may_be_called_json(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.json", XLAM)
-    assert [row for _, row in file_rows(path, "steps", TaskError)] == XLAM
+    assert [row for *_, row in file_rows(path, "steps", TaskError)] == XLAM
     path.write_text(json.dumps(XLAM), encoding="utf-8")
-    assert [row for _, row in file_rows(path, "steps", TaskError)] == XLAM
+    assert [row for *_, row in file_rows(path, "steps", TaskError)] == XLAM
 
 
 @pytest.mark.slow

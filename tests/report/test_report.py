@@ -225,10 +225,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert run.steps[3].numbers["reward_mean"] == 0.75
     count = len((path / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     assert set(run.notes) == {
-        f"metrics.jsonl, line {count - 1}: a broken step record left out "
+        f"metrics.jsonl:{count - 1}: a broken step record left out "
         "(judgements.0.rbar: Field required).",
-        f"metrics.jsonl, line {count} is not a record (torn when the run was stopped); it was "
-        "left out.",
+        f"metrics.jsonl:{count} is not a record (torn when the run was stopped); it was left out.",
         "Updates repeated after a resume: 1; the last record of each counts.",
     }
 

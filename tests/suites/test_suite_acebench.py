@@ -227,14 +227,15 @@ def test_talks_need_somebody_who_plays_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "truth", "said"),
     [
-        ({"id": 3}, {}, r"data_agent_multi_step\.json, row 1: id: expected a text, got 3"),
-        ({"id": "x"}, {}, r"row 1: x has no answer in .*possible_answer"),
+        ({"id": 3}, {}, r"data_agent_multi_step\.json:1: id: expected a text, got 3"),
+        ({"id": "x"}, {}, r":1: x has no answer in .*possible_answer"),
         ({"involved_classes": ["Bank"]}, {}, r"there is no class 'Bank'; expected some of BaseApi"),
-        ({"initial_config": []}, {}, r"row 1: initial_config: expected an object, got \[\]"),
-        ({"function": [{"name": "f"}]}, {}, r"row 1: 'description' is missing"),
-        ({}, {"ground_truth": "x"}, r"possible_answer.*row 1: ground_truth: expected a list"),
+        ({"involved_classes": ["BaseAPI"]}, {}, r"Did you mean 'BaseApi'\?"),
+        ({"initial_config": []}, {}, r":1: initial_config: expected an object, got \[\]"),
+        ({"function": [{"name": "f"}]}, {}, r":1: 'description' is missing"),
+        ({}, {"ground_truth": "x"}, r"possible_answer.*:1: ground_truth: expected a list"),
         ({}, {"ground_truth": [{"A": {}, "B": {}}]}, r"expected objects of one class each"),
-        ({}, {"mile_stone": None}, r"row 1: mile_stone: expected a list, got None"),
+        ({}, {"mile_stone": None}, r":1: mile_stone: expected a list, got None"),
     ],
 )
 def test_a_broken_row_is_named(

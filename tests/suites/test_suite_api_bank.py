@@ -199,14 +199,14 @@ def test_apis_that_cannot_be_imported_are_named_and_can_be_left_out(tmp_path: Pa
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"role": "Bot", "text": ""}, r"Book-1\.jsonl, row 7: role: expected User, AI or API"),
-        ({"role": "AI"}, r"row 7: 'text' is missing; expected a text"),
-        ({"role": "API", "api_name": "Book"}, r"row 7: 'param_dict' is missing; expected an"),
+        ({"role": "Bot", "text": ""}, r"Book-1\.jsonl:7: role: expected User, AI or API"),
+        ({"role": "AI"}, r":7: 'text' is missing; expected a text"),
+        ({"role": "API", "api_name": "Book"}, r":7: 'param_dict' is missing; expected an"),
         (
             {"role": "API", "api_name": "Book", "param_dict": {}, "result": {}},
-            r"row 7: result: expected an object with output",
+            r":7: result: expected an object with output",
         ),
-        (3, r"row 7: role: expected a text, but the row is not an object: 3"),
+        (3, r":7: role: expected a text, but the row is not an object: 3"),
     ],
 )
 def test_a_broken_row_is_named(row: Any, said: str, rules: SuiteRules, tmp_path: Path) -> None:

@@ -264,11 +264,11 @@ def test_a_folder_in_the_benchmarks_layout_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"id": 3}, r"simple_python\.json, row 2: id: expected a text, got 3"),
-        ({"id": "other"}, r"row 2: other has no answer in possible_answer/BFCL_v4_simple_python"),
-        ({"function": None}, r"row 2: function: expected a list, got None"),
-        ({"function": [{"name": "f"}]}, r"row 2: 'parameters' is missing; expected an object"),
-        ({"question": [[], []]}, r"row 2: question: expected one list of messages"),
+        ({"id": 3}, r"simple_python\.json:2: id: expected a text, got 3"),
+        ({"id": "other"}, r":2: other has no answer in possible_answer/BFCL_v4_simple_python"),
+        ({"function": None}, r":2: function: expected a list, got None"),
+        ({"function": [{"name": "f"}]}, r":2: 'parameters' is missing; expected an object"),
+        ({"question": [[], []]}, r":2: question: expected one list of messages"),
         ({"question": [[{"role": "tool", "content": "x"}]]}, r"expected messages of system, user"),
         ({"question": [[{"role": "assistant", "content": "x"}]]}, r"the last message is the assis"),
         (
@@ -287,7 +287,7 @@ def test_a_broken_answer_and_an_empty_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"there is none of the files BFCL_v4_NAME\.json"):
         suite(tmp_path).tasks()
     write(tmp_path, "simple_python", [GOOD], [{**ANSWER, "ground_truth": ["f(s='a')"]}])
-    with pytest.raises(TaskError, match=r"possible_answer.*row 1: ground_truth: expected objects"):
+    with pytest.raises(TaskError, match=r"possible_answer.*:1: ground_truth: expected objects"):
         suite(tmp_path).tasks()
     with pytest.raises(ConfigError, match="Did you mean 'bfcl-single-turn'"):
         make_suite("bfcl-single-tur", load_config())

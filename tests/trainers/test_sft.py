@@ -130,7 +130,7 @@ def test_a_broken_row_is_named(
     tmp_path: Path, template: ChatTemplate, line: Any, says: str
 ) -> None:
     file = rows(tmp_path / "d.jsonl", PIECES[0], line)
-    with pytest.raises(StoreError, match=r"d\.jsonl, row 2: ") as error:
+    with pytest.raises(StoreError, match=r"d\.jsonl:2: ") as error:
         read_examples([file], template, 400, 512)
     assert says in str(error.value)
 
@@ -164,7 +164,7 @@ def _as_texts(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_file_that_is_not_utf8_is_named(tmp_path: Path, template: ChatTemplate) -> None:
     (tmp_path / "d.jsonl").write_bytes(b'{"pieces": "\xe9"}')
-    with pytest.raises(StoreError, match=r"d\.jsonl, line 1: not UTF-8"):
+    with pytest.raises(StoreError, match=r"d\.jsonl:1: not UTF-8"):
         read_examples([tmp_path / "d.jsonl"], template, 400, 512)
 
 

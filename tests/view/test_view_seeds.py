@@ -102,7 +102,7 @@ def test_a_file_that_changed_meanwhile_is_read_again(file: Path) -> None:
     found.review(seed(13).id, "accepted")
     assert [task.id for task in read_tasks(file)] == [seed(12).id, seed(13).id]
     file.write_text(file.read_text(encoding="utf-8") + "{half", encoding="utf-8")
-    with pytest.raises(TaskError, match=r"seeds\.jsonl, row 3: not JSON"):
+    with pytest.raises(TaskError, match=r"seeds\.jsonl:3: not JSON"):
         found.review(seed(12).id, "rejected")
     assert "{half" in file.read_text(encoding="utf-8")
 

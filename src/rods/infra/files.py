@@ -115,7 +115,7 @@ def text_of(path: Path, what: str, error: type[RodsError]) -> str:
         raise error(f"{path}: is a folder; expected a file of {what}.") from fault
     except UnicodeDecodeError as fault:
         line = fault.object.count(b"\n", 0, fault.start) + 1
-        raise error(f"{path}, line {line}: not UTF-8 text; expected a file of {what}.") from fault
+        raise error(f"{path}:{line}: not UTF-8 text; expected a file of {what}.") from fault
     except OSError as fault:
         raise error(f"{path}: cannot be read: {fault.strerror}.") from fault
 

@@ -1,6 +1,7 @@
 """Rows of a file or data set that somebody named: JSON, JSON lines or tables, with their numbers.
 
-Owns the forms of a file, and messages about values that are missing.
+Owns the forms of a file, messages about values that are missing, and how messages name a place:
+`FILE:3` is a line of text, as compilers print it, `FILE, row 3` a row of a table or of a list.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ NAMES: dict[object, str] = {str: "a text", list: "a list", dict: "an object", in
 
 def file_rows(
     path: Path, what: str, error: type[RodsError], wanted: Collection[str] = ()
-) -> Iterator[tuple[int, Any]]:
-    """Rows with their numbers, from 1 (JSON lines: the number of the line).
+) -> Iterator[tuple[int, str, Any]]:
+    """Rows with their numbers, from 1 (JSON lines: the number of the line), and their places.
 
     Args:
         path: Of a file or data set, as `files_of` reads it: Parquet, Arrow, .json (a list, an
@@ -37,9 +38,9 @@ def file_rows(
     last = 0
     for file in files_of(path, what, error):
         before = last
-        for number, row in _rows(file, what, error, wanted):
+        for number, where, row in _rows(file, what, error, wanted):
             last = before + number
-            yield last, row
+            yield last, where, row
 
 
 def placed_rows(
@@ -55,19 +56,21 @@ def placed_rows(
 
 def _rows(
     path: Path, what: str, error: type[RodsError], wanted: Collection[str]
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, str, Any]]:
     if is_table(path):
-        yield from enumerate((row for _, row in table_rows(path, what, error, wanted)), 1)
+        for number, (where, row) in enumerate(table_rows(path, what, error, wanted), 1):
+            yield number, where, row
         return
     text = text_of(path, what, error) if path.suffix == ".json" else ""
     first = [line for line in text.split("\n") if line.strip()][:2]
     # Exports may be called .json although they are JSON lines.
     if text and (len(first) < 2 or not all(row[0] + row[-1] == "{}" for row in first)):
         for number, row in enumerate(_list(path, text, error), 1):
-            require_whole(row, f"{path}, row {number}", error)
-            yield number, row
+            where = f"{path}, row {number}"
+            require_whole(row, where, error)
+            yield number, where, row
         return
-    yield from json_lines(path, what, error)
+    yield from ((n, f"{path}:{n}", row) for n, row in json_lines(path, what, error))
 
 
 def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[int, Any]]:
@@ -75,7 +78,7 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
     text = text_of(path, what, error)
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
         if line.strip():
-            where = f"{path}, row {number}"
+            where = f"{path}:{number}"
             row = _loads(line, where, error, "Fix it, or remove the row: one object per line.")
             if "\\u" in line:  # without an escape the file, which is UTF-8, has whole characters
                 require_whole(row, where, error)

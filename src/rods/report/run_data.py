@@ -261,7 +261,7 @@ def load_run(path: Path) -> RunData:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             first = error.errors()[0] if isinstance(error, ValidationError) else None
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else error
-            notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({why}).")
+            notes.append(f"{METRICS}:{number}: a broken {kind} record left out ({why}).")
     if unused:
         notes.append(unused)
     if repeated:
@@ -311,7 +311,7 @@ def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
             rows.append((number, cast("dict[str, Any]", row)))
         else:
             torn = " (torn when the run was stopped)" if number == len(lines) else ""
-            notes.append(f"{METRICS}, line {number} is not a record{torn}; it was left out.")
+            notes.append(f"{METRICS}:{number} is not a record{torn}; it was left out.")
     return rows
 
 

@@ -19,6 +19,7 @@ from rods.config import RunConfig
 from rods.env import Environment
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
+from rods.infra.dotted import nearest
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
 from rods.suites.ace_world import FINISH, SAVED, AceWorld, Speaker
@@ -166,13 +167,13 @@ def _read(folder: Path, data: Path, kind: str, language: str) -> list[Task]:
     path = data / f"data_agent_{kind}.json"
     answers = data / "possible_answer" / path.name
     truths = {
-        field(row, "id", str, f"{answers}, row {n}", TaskError): (row, f"{answers}, row {n}")
+        field(row, "id", str, f"{answers}:{n}", TaskError): (row, f"{answers}:{n}")
         for n, row in json_lines(answers, "answers", TaskError)
     }
     prompts = _prompts(folder, language) if kind == "multi_turn" else {}
     made: list[Task] = []
     for number, row in json_lines(path, "agent tasks", TaskError):
-        where = f"{path}, row {number}"
+        where = f"{path}:{number}"
         name = field(row, "id", str, where, TaskError)
         if name not in truths:
             raise TaskError(f"{where}: {name} has no answer in {answers}.")
@@ -195,7 +196,7 @@ def _task(
     if unknown:
         raise TaskError(
             f"{where}: involved_classes: there is no class {unknown[0]!r}; expected some of "
-            f"{', '.join(SAVED)}."
+            f"{', '.join(SAVED)}.{nearest(unknown[0], SAVED)}"
         )
     functions: list[object] = field(row, "function", list, where, TaskError)
     wanted = field(truth, "ground_truth", list, answered, TaskError)

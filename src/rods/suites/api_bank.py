@@ -236,7 +236,7 @@ def read_dialogue(
     Raises:
         TaskError: a row is broken; file, row and key are named.
     """
-    rows = [_row(row, f"{path}, row {n}") for n, row in json_lines(path, "a dialogue", TaskError)]
+    rows = [_row(row, f"{path}:{n}") for n, row in json_lines(path, "a dialogue", TaskError)]
     apis = dict.fromkeys(row.call.name for row in rows if row.role == "API")
     offered = [SEARCHER] if level == "level-2" else list(apis)
     tools: list[Json] = [_tool(name, classes[name]) for name in offered if name in classes]

@@ -155,8 +155,7 @@ def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) 
 
 
 def _from_rows(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:
-    for number, row in file_rows(file, "demonstrations", StoreError):
-        where = f"{file}, row {number}"
+    for number, where, row in file_rows(file, "demonstrations", StoreError):
         try:
             ids, mask = encode_row(row, template)
         except (ValueError, TypeError, LookupError, AttributeError, PolicyError) as error:

@@ -229,13 +229,13 @@ def test_what_a_policy_of_toolrl_reads_is_what_rlla_says(tmp_path: Path) -> None
 def test_a_broken_row_is_one_message_with_file_and_row(
     tmp_path: Path, row: Any, message: str
 ) -> None:
-    with pytest.raises(TaskError, match=rf"rows\.jsonl, row 2: .*{message}"):
+    with pytest.raises(TaskError, match=rf"rows\.jsonl:2: .*{message}"):
         load(tmp_path, XLAM, row)
 
 
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(f"{json.dumps(XLAM)}\n\n{{'a': 1}}\n")
-    with pytest.raises(TaskError, match=r"x\.jsonl, row 3: not JSON: .* Fix it, or remove the row"):
+    with pytest.raises(TaskError, match=r"x\.jsonl:3: not JSON: .* Fix it, or remove the row"):
         HERE.load(tmp_path / "x.jsonl")
     with pytest.raises(TaskError, match="there is no such file of steps"):
         HERE.load(tmp_path / "y.jsonl")
@@ -268,7 +268,7 @@ def test_steps_that_cannot_be_used_are_dropped_and_counted(
     with caplog.at_level(logging.WARNING):
         assert len(load(tmp_path, XLAM, row)) == 1
     told = [record.getMessage() for record in caplog.records]
-    assert "rows.jsonl, row 2" in told[0] and message in told[0]
+    assert "rows.jsonl:2" in told[0] and message in told[0]
     assert told[1].endswith("1 steps are dropped, 1 are kept")
 
 

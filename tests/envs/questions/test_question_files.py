@@ -252,11 +252,11 @@ def test_rows_of_ours_are_read_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.jsonl", '{"problem": "Q", "answer": "1"}\n\n{"pro\n', r"a\.jsonl, row 3: not JSON"),
+        ("a.jsonl", '{"problem": "Q", "answer": "1"}\n\n{"pro\n', r"a\.jsonl:3: not JSON"),
         (
             "a.jsonl",
             '{\n  "problem": "Q"\n}',
-            r"row 1: not JSON: [^(]*, character 2. .*one object per line",
+            r"a\.jsonl:1: not JSON: [^(]*, character 2. .*one object per line",
         ),
         ("a.json", "[1", r"a\.json: not JSON.* Fix it\.$"),
         ("a.json", '"x"', "not a list of rows"),

@@ -51,7 +51,7 @@ def test_a_row_is_a_task(tmp_path: Path) -> None:
 def test_a_broken_row_is_named(tmp_path: Path, row: object, said: str) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(f"{json.dumps(ROW)}\n{json.dumps(row)}\n")
-    with pytest.raises(TaskError, match=f"row 2: .*{said}"):
+    with pytest.raises(TaskError, match=rf"rows\.jsonl:2: .*{said}"):
         load_rows(path, "repo")
     with pytest.raises(TaskError, match="no such file"):
         load_rows(tmp_path / "missing.jsonl", "repo")

@@ -108,7 +108,7 @@ def _entries(category: str, path: Path) -> list[Task]:
     )
     made: list[Task] = []
     for number, row in json_lines(path, "entries", TaskError):
-        where = f"{path}, row {number}"
+        where = f"{path}:{number}"
         name = field(row, "id", str, where, TaskError)
         if category not in assets.UNANSWERED and name not in answers:
             raise TaskError(f"{where}: {name} has no answer in possible_answer/{path.name}.")
@@ -119,7 +119,7 @@ def _entries(category: str, path: Path) -> list[Task]:
 def _answers(folder: Path, path: Path) -> dict[str, list[Json]]:
     found: dict[str, list[Json]] = {}
     for number, row in json_lines(folder / path.name, "answers", TaskError):
-        where = f"{folder / path.name}, row {number}"
+        where = f"{folder / path.name}:{number}"
         truth = field(row, "ground_truth", list, where, TaskError)
         for one in truth:
             if not (isinstance(one, dict) and len(one) == 1):

@@ -242,9 +242,8 @@ class FunctionCallEnvironment(Environment):
         """
         made: list[Task] = []
         dropped: list[str] = []
-        for number, value in file_rows(path, "steps", TaskError, {*COLUMNS, *OURS}):
+        for number, where, value in file_rows(path, "steps", TaskError, {*COLUMNS, *OURS}):
             first = not (made or dropped)
-            where = f"{path}, row {number}"
             if first and carried(value, where):
                 return self._ours(path)
             steps, faults = read_row(value, where)

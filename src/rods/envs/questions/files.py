@@ -84,8 +84,7 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
     """
     tasks: dict[QuestionRow, Task] = {}
     left = Counter[str]()
-    for number, value in file_rows(path, "questions", TaskError, COLUMNS):
-        where = f"{path}, row {number}"
+    for number, where, value in file_rows(path, "questions", TaskError, COLUMNS):
         if number == 1 and carried(value, where):
             return list(read_tasks(path))
         row = read_row(value, where)

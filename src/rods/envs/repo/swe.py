@@ -55,10 +55,9 @@ def load_rows(path: Path, env: str) -> list[Task]:
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
     tasks: list[Task] = []
-    for number, row in file_rows(
+    for number, where, row in file_rows(
         path, "repositories", TaskError, (*COLUMNS, "image_name", *CARRYING)
     ):
-        where = f"{path}, row {number}"
         if number == 1 and carried(row, where):
             return list(read_tasks(path))
         tasks.append(_task(row, where, env))
