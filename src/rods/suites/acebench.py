@@ -196,7 +196,7 @@ def _task(
     if unknown:
         raise TaskError(
             f"{where}: involved_classes: there is no class {unknown[0]!r}; expected some of "
-            f"{', '.join(SAVED)}.{nearest(unknown[0], SAVED)}"
+            f"{', '.join(SAVED)}.{nearest(unknown[0], [*SAVED])}"
         )
     functions: list[object] = field(row, "function", list, where, TaskError)
     wanted = field(truth, "ground_truth", list, answered, TaskError)

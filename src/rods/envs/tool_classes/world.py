@@ -117,7 +117,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         where, world = named(task), ToolClassWorld.of(task)
         for name in [*world.classes, *world.initial_config]:
             if name not in self._kinds:
-                known = f"{', '.join(self._kinds)}.{nearest(name, self._kinds)}"
+                known = f"{', '.join(self._kinds)}.{nearest(name, [*self._kinds])}"
                 raise TaskError(f"{where}: world: there is no class {name!r}; known: {known}")
         start: dict[str, Any] = {}
         for name in world.classes:
