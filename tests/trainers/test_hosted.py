@@ -151,7 +151,10 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "8.0 GiB are free" in said, "a plan for that machine, beside the configuration"
-    assert "bf16 True, use_cpu False" in said and "machine a GPU that is not here" in said
+    assert (
+        "bf16 True, use_cpu False" in said
+        and "machine a GPU elsewhere, which bf16 and use_cpu follow" in said
+    )
     assert rods("trl", "--dry-run", *words, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "use_cpu True" in said and "machine this one, which bf16 and use_cpu follow" in said

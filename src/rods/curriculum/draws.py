@@ -34,11 +34,12 @@ def stage_tasks(config: RunConfig, number: int, originals: Sequence[Task]) -> li
             groups.setdefault(task.category, []).append(task.id)
     if not groups:
         known = sorted({task.category for task in originals})
-        hints = "".join(nearest(name, known) for name in stage.categories)
+        asked = (
+            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have {known}"
+        )
         raise ConfigError(
             f"stages.{number}.categories: stage {stage.name!r} has no tasks. Its categories are "
-            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have {known}."
-            f"{hints}"
+            f"{asked}.{''.join(nearest(name, known) for name in stage.categories)}"
         )
     rng = random.Random(f"{config.seed}/stage/{stage.name}")
     columns = [rng.sample(sorted(ids), len(ids)) for _, ids in sorted(groups.items())]

@@ -25,14 +25,6 @@ def stage_of(env: str, world: Mapping[str, Json], scenario: str = "") -> Task:
     return Task(env, BASE, (Turn(""),), dict(world), Provenance(scenario, scenario))
 
 
-def is_bare(stage: Task) -> bool:
-    """Whether objects of classes are all that a world is made of, with empty lists and tables."""
-    states = stage.world.get("initial_config")
-    held = [s for s in states.values() if isinstance(s, dict)] if isinstance(states, dict) else []
-    kept = [v for state in held for v in state.values() if isinstance(v, dict | list)]
-    return bool(kept) and not any(kept)
-
-
 def stages_of(
     environment: Environment, training: Sequence[Task] = (), states: Path | None = None
 ) -> list[Task]:

@@ -34,13 +34,7 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings, RunConfig
-from rods.config.bundled import (
-    ADAPTER_CONFIG,
-    BUNDLED,
-    adapters_at,
-    is_missing_path,
-    local_path,
-)
+from rods.config.bundled import ADAPTER_CONFIG, BUNDLED, adapters_at, is_missing_path, local_path
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads

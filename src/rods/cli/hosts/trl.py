@@ -20,7 +20,6 @@ from rods.infra.dotted import nearest, override
 
 if TYPE_CHECKING:
     from rods.assemble.outline import Outline
-    from rods.integrations.trl import CurriculumGRPOTrainer
 
 TASKS = ("rods.envs.originals", "rods.evaluation.check")  # the first process logs what they skip
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
@@ -62,17 +61,9 @@ def trl(
     config, theirs = made.config, dict[str, Any]()
     for text in made.theirs:
         override(theirs, text)
-    from rods.integrations.trl.args import (
-        ROWS,
-        TAKEN,
-        given_to,
-        require_known,
-        require_same,
-        require_theirs,
-    )
+    from rods.integrations.trl.args import ROWS, TAKEN, given_to, require_known, require_same
 
-    require_theirs(theirs, TAKEN)
-    require_known(config, theirs)
+    require_known(config, theirs, TAKEN)
     outline = outlined(made)
     given = given_to(config, folder, **theirs)
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
@@ -105,14 +96,10 @@ def trl(
     from rods.assemble.library import driven
 
     with driven(config, outline.splits, drift) as run:
-        _train(CurriculumGRPOTrainer(run, args), folder, bool(resume))
-
-
-def _train(trainer: CurriculumGRPOTrainer, folder: str, resume: bool) -> None:
-    try:
-        trainer.train(resume_from_checkpoint=resume or None)
-    except KeyboardInterrupt as stop:
-        raise left_off("trl", folder, bool(_saved(folder))) from stop
+        try:
+            CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=bool(resume) or None)
+        except KeyboardInterrupt as stop:
+            raise left_off("trl", folder, bool(_saved(folder))) from stop
     common.say(f"done. Checkpoints: {folder}")
 
 
@@ -136,13 +123,10 @@ def _first() -> bool:
 def _add(outline: Outline, given: Mapping[str, Any], planned: Sequence[str], here: bool) -> None:
     """Add to a dry run what TRL gets, for which machine, and the estimate of memory."""
     outline.add_host("TRL", given)
-    if planned:
-        outline.add("memory", *planned)
-    if not here:
-        outline.add("machine", "a GPU that is not here; bf16 and use_cpu are those that it gets")
-    elif given["use_cpu"]:
-        how = "--memory GIB plans for a GPU elsewhere"
-        outline.add("machine", f"this one, which bf16 and use_cpu follow; {how}")
+    outline.add("memory", *planned)
+    mine = "this one, which bf16 and use_cpu follow; --memory GIB plans for a GPU elsewhere"
+    if given["use_cpu"] or not here:
+        outline.add("machine", mine if here else "a GPU elsewhere, which bf16 and use_cpu follow")
 
 
 def _planned(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rods.abilities import unvaried
+from rods.abilities import initial_state, unvaried
 from rods.cli import common
 from rods.cli.synth.outcomes import name_of, never_called, say_reasons, shown, table
 from rods.config import SMALL, RunConfig, load_config
@@ -28,7 +28,7 @@ from rods.infra.text import counted as plural
 from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
-from rods.synthesis.stages import is_bare, stages_of
+from rods.synthesis.stages import stages_of
 from rods.task import Task
 from rods.writers import LOCAL, VARYING, in_words, make_writer
 
@@ -145,7 +145,9 @@ def _say_limits(
     """Print why nothing can vary, and a line for each tool of which no seed task is made."""
     if note := unvaried(environment):
         common.say(note)
-    if from_scratch and all(map(is_bare, stages)):
+    states = [own for s in stages for own in initial_state(environment, s).values.values()]
+    kept = [v for own in states if isinstance(own, dict) for v in own.values()]
+    if from_scratch and kept and not any(v for v in kept if isinstance(v, dict | list)):
         common.say(f"each class starts without records, of which tasks could speak. {STATES}")
     if not from_scratch or writer not in LOCAL:
         return

@@ -91,8 +91,11 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
     return ours | others
 
 
-def require_known(config: RunConfig, others: Mapping[str, object]) -> None:
-    """Refuse what TRL lacks or what `others` contradict; raises `ConfigError`."""
+def require_known(
+    config: RunConfig, others: Mapping[str, object], owned: Sequence[str] = ()
+) -> None:
+    """Refuse what TRL lacks, what `others` contradict or is `owned`; raises `ConfigError`."""
+    require_theirs(others, owned)
     require_config(config)
     require_host(config, HOST)
     _refuse(config, others, {})

@@ -16,17 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rods.config import RunConfig, parse_config
 from rods.errors import ConfigError, PrerequisiteError, RodsError
 from rods.infra.checkpoints import require_unfinished
 from rods.integrations.verl.checks import SEPARATE
 
-if TYPE_CHECKING:
-    from rods.trainers.hosted import HostedRun
-
-Hosted = Callable[[RunConfig, bool], "AbstractContextManager[HostedRun]"]
+Hosted = Callable[[RunConfig, bool], AbstractContextManager[Any]]
 """Makes what a host drives of a run: `rods.assemble.library.hosted`."""
 KINDS = {"cuda": "GPU", "npu": "NPU"}
 """Ray's names of verl's devices."""
