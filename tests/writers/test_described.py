@@ -11,8 +11,9 @@ import pytest
 from places import ROOT
 from rods.synthesis.planned import CallRequest
 from rods.types import ToolCall, ToolSpec
+from rods.writers.templates.cautious import cautious
 from rods.writers.templates.described import from_description
-from rods.writers.templates.phrases import NO_PHRASES
+from rods.writers.templates.phrases import NO_PHRASES, Describe
 
 Rows = dict[str, tuple[Any, str]]
 DOLLARS, DAY = "Amount in dollars.", "Date as YYYY-MM-DD."
@@ -29,10 +30,15 @@ def specified(description: str, arguments: Rows, choices: tuple[str, ...] = ()) 
     return ToolSpec("tool", description, schema)
 
 
-def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> str:
+def said(
+    description: str,
+    arguments: Rows,
+    choices: tuple[str, ...] = (),
+    how: Describe = from_description,
+) -> str:
     spec = specified(description, arguments, choices)
     call = ToolCall("tool", {name: value for name, (value, _) in arguments.items()})
-    return NO_PHRASES.clause(CallRequest(call, spec), random.Random(1))
+    return NO_PHRASES.with_words_of(how).clause(CallRequest(call, spec), random.Random(1))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
         (
             "Search for rooms that have enough seats and, optionally, a screen.",
             {"min_seats": (6, "Minimum number of seats.")},
-            "search for rooms that have at least 6 seats",
+            "search for rooms that have enough seats (minimum seats: 6)",
         ),
         (
             "Cancels an open order.",
@@ -101,7 +107,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
         (
             "Admit a new animal to the shelter.",
             {"name": ("Kira", "Name of the animal."), "age": (3, "Estimated age in years.")},
-            "admit a new animal called Kira to the shelter with an estimated age of 3 years",
+            "admit a new animal to the shelter (name: Kira, estimated age: 3 years)",
         ),
         (
             "Add a dish to a table's order.",
@@ -130,7 +136,8 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
                 "to_warehouse": ("south", "Where the stock goes to."),
                 "units": (20, "Number of units."),
             },
-            "transfer stock of the product with SKU P11 from north to south (20 units)",
+            "transfer stock of a product between two warehouses "
+            "(SKU: P11, from warehouse: north, to warehouse: south, 20 units)",
         ),
         (
             "Extend a guest's stay by a number of nights.",
@@ -149,12 +156,12 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
         (
             "Add an extra charge to a guest's bill.",
             {"booking_id": ("B1", "ID."), "amount": (20, DOLLARS)},
-            "add an extra charge of 20 dollars (booking: B1)",
+            "add an extra charge to a guest's bill (booking: B1, amount: 20 dollars)",
         ),
         (
             "Search properties by city and maximum price.",
             {"city": ("Mainz", "City to search in."), "max_price": (300, "Price in dollars.")},
-            "search for properties (city: Mainz, price: at most 300 dollars)",
+            "search properties by city and maximum price (city: Mainz, maximum price: 300 dollars)",
         ),
         (
             "Reserve a berth for a boat from its arrival to its departure.",
@@ -171,12 +178,12 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
                 "boat_id": ("B7", "The insured boat."),
                 "valid_until": ("2027-01-08", "New expiry date of the insurance, YYYY-MM-DD."),
             },
-            "record a renewed insurance certificate for boat B7 (valid until: 2027-01-08)",
+            "record a renewed insurance certificate for boat B7 (new expiry date: 2027-01-08)",
         ),
         (
             "Calculate what a text of a certain length costs with a translator.",
             {"words": (600, "Number of words."), "translator": ("mo", "Login of the translator.")},
-            "calculate what a text costs with the translator mo (600 words)",
+            "calculate what a text of a certain length costs with the translator mo (600 words)",
         ),
         (
             "Move a rehearsal to a different time on the same day.",
@@ -194,7 +201,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
                 "plate": ("WN-P 12", "License plate of the vehicle."),
                 "complaint": ("oil leak", "What the customer complains about."),
             },
-            "open a new repair order for the vehicle with the plate WN-P 12: 'oil leak'",
+            "open a new repair order for a vehicle (license plate: WN-P 12, complaint: 'oil leak')",
         ),
         (
             "Update the mileage of a vehicle.",
@@ -202,7 +209,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
                 "plate": ("WN-P 12", "License plate of the vehicle."),
                 "mileage": (4200, "Current reading in kilometers."),
             },
-            "update the mileage of the vehicle with the plate WN-P 12 to 4200 kilometers",
+            "update the mileage of a vehicle (license plate: WN-P 12, mileage: 4200 kilometers)",
         ),
         (
             "Send an invoice for a delivered job.",
@@ -231,7 +238,7 @@ def said(description: str, arguments: Rows, choices: tuple[str, ...] = ()) -> st
         (
             "Add a sensor to a device group.",
             {"sensor_id": ("S3", "Which sensor."), "to_device_id": ("D5", "Where it is.")},
-            "add sensor S3 (to device: D5)",
+            "add sensor S3 to a device group (to device: D5)",
         ),
         (
             "Move an event from a date to a date.",
@@ -292,4 +299,4 @@ def test_the_guide_shows_what_descriptions_become() -> None:
             more = {"price": (80, argument)}
         elif argument:
             more = {"day": ("2026-05-04", argument)}
-        assert said(tool, {**(room if "room" in tool else device), **more}) == asked
+        assert said(tool, {**(room if "room" in tool else device), **more}, how=cautious) == asked

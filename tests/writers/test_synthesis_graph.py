@@ -184,12 +184,12 @@ def test_wording_without_templates_comes_from_the_description() -> None:
         "Reserves a book for a member. More text.",
         {"type": "object", "properties": {"bookId": {}, "note": {}}, "required": ["bookId"]},
     )
-    assert from_description(spec).say == ("reserve {bookId}",)  # no argument says which member
+    assert from_description(spec).say == ("reserve {bookId} for a member",)
     text = NO_PHRASES.clause(
         CallRequest(ToolCall("reserve_book", {"bookId": "B-7", "note": "soon"}), spec),
         random.Random(1),
     )
-    assert text == "reserve book B-7 (note: soon)"
+    assert text == "reserve book B-7 for a member (note: soon)"
 
 
 def test_values_as_people_say_them() -> None:

@@ -26,6 +26,7 @@ KNOWN_DAY = 0.5  # How often a day is one that the state holds
 HOW = "name examples in its description, or add such a field to the state"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"[012]\d:[0-5]\d")
+_RENEWED = re.compile(r"^(?:new|to|target)_")
 _PERSON = re.compile(r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)+")
 
 Records = Mapping[str, Mapping[str, Json]]
@@ -50,7 +51,8 @@ def records_named(name: str, description: str, live: Live) -> Records:
     held = set(live.held(name))
     found = [*tables(dict(live.configuration))]
     for field, records in found:
-        if singular(field.rpartition("_")[2]) == thing(name).rpartition(" ")[2]:
+        many = field.rpartition("_")[2]  # courses, buses
+        if thing(name).rpartition(" ")[2] in (singular(many), many[:-1]):
             return records
         if held and held <= records.keys():
             return records
@@ -118,7 +120,7 @@ class Inventor(Grounder):
     def _share(self, tool: str, name: str) -> float:
         """An optional yes or no is left alone: nobody knows how one asks for it."""
         schema = self._specs[tool].properties[name]
-        quiet = json_type(schema) in ("boolean", "array", "object")
+        quiet = json_type(schema) in ("boolean", "array", "object", "integer", "number")
         quiet |= name.rpartition("_")[2] in lists()["written"]  # it would fit nothing
         return 0.0 if quiet and self._domains.inferred else super()._share(tool, name)
 
@@ -146,7 +148,7 @@ class Inventor(Grounder):
     def _invented(self, tool: str, name: str, schema: Mapping[str, Any]) -> Scalar:
         declared, description = json_type(schema), str(schema.get("description", ""))
         if found := records_named(name, description, self._live):
-            taken = self._live.taken(name)
+            taken = self._live.taken(name) | self._present(tool, name)
             free = (v for v in found if v not in taken and typed(v, declared) is not None)
             known = self._fitting(tool, {v: found[v] for v in free})
             if found and not known and declared == "string":
@@ -159,8 +161,13 @@ class Inventor(Grounder):
             return typed(cast("Scalar", self.asked[name]), declared)
         if declared == "string":
             return self._text(tool, name, description)
+        owed = (v for n, v in self._record.items() if noun(n).split()[-1] in lists()["owed"])
+        owed = [v for v in owed if isinstance(v, int | float) and v > 0]
+        if owed and noun(name).split()[-1] in lists()["money"]:
+            return typed(owed[0], declared)  # nobody pays 5 euros of a rent
         counted = _counted(schema)
-        own = next((self._record[n] for n in (name, *counted) if self._record.get(n)), None)
+        fields = (name, _RENEWED.sub("", name), *counted)
+        own = next((self._record[n] for n in fields if self._record.get(n)), None)
         held = [own] if own else self._held(tool, name, description)
         taken = verb_of(self._specs[tool]) in ("reserve", "book", "order", "sell", "buy", "rent")
         near = [v for v in held if isinstance(v, int | float) and not (counted and taken)]
@@ -178,15 +185,28 @@ class Inventor(Grounder):
             return None  # an insurance value of 3 dollars
         value = self._rng.choice(usual or [1])
         if near and max(near) > 0 and (own or not usual):  # as the state has them there
-            drawn = self._rng.choice(near) * self._rng.uniform(0.8, 1.1)
-            value = round(drawn, int(drawn < 20 and any(v % 1 for v in near))) or 1
-            value = round(value, -max(len(str(int(value))) - 2, 0))  # 2600 rather than 2572
+            value = self._near(near[0] if own else 0, [*near, *self._held(tool, name, description)])
         return int(value) if declared == "integer" else float(value)
+
+    def _near(self, own: float, held: Iterable[Scalar]) -> float:
+        """A number as the state has them in a field, and near what the thing itself has there."""
+        known = [v for v in held if isinstance(v, int | float) and v > 0]
+        low, high = min(known), max(known)
+        if own:
+            low, high = sorted((max(low, own * 0.85), min(high, own * 1.15)))
+        value = self._rng.uniform(low, high)
+        places = max(len(str(v).partition(".")[2]) for v in known if v % 1 or v == known[0])
+        value = round(value, places if value < 20 else 0)
+        return (
+            round(value, 2 - len(str(int(value)))) if value >= 100 else value or 1
+        )  # 2600, no 2572
 
     def _text(self, tool: str, name: str, description: str) -> Scalar:
         live, rng = self._live, self._rng
         used = {str(v) for step in live.steps for v in step.call.arguments.values()}
         held = [v for v in self._held(tool, name, description) if isinstance(v, str)]
+        there = self._present(tool, name)
+        held = [v for v in held if v not in there]
         last, first = noun(name).split()[-1], noun(tool).split()[0]
         if "YYYY-MM-DD" in description or any(map(_DATE.fullmatch, held)):
             days = [str(v) for v in self._record.values() if _DATE.fullmatch(str(v))]
@@ -208,6 +228,7 @@ class Inventor(Grounder):
         if (new or changed) and last in lists()["identities"]:
             return self._new(tool, last) or None
         named, complete = examples(description)
+        named = [v for v in named if v not in there]
         if named and (complete or new):
             return named[self._place % len(named)]
         if last in lists()["written"]:
@@ -220,8 +241,15 @@ class Inventor(Grounder):
             state = leaves(dict(live.configuration))
             named = [v.value for v in state if field_of(v.path) in ("name", "title", "subject")]
             return word_of({"": named}, rng)
-        found = listed("texts", name)
+        found = listed("texts", name) if last in lists()["anything"] else ()
         return named[self._place % len(named)] if named else rng.choice(found) if found else None
+
+    def _present(self, tool: str, name: str) -> set[Value]:
+        """What a thing has already: it is moved to another room, and gets a new price."""
+        field, verbs = _RENEWED.sub("", name), {noun(tool).split()[0], verb_of(self._specs[tool])}
+        new = field != name or verbs & (lists()["revises"] | lists()["sets"])
+        there = self._record.get(field)
+        return {there} if new and isinstance(there, str) else set()
 
     def _fitting(self, tool: str, known: Records) -> Records:
         """Records that are not over, and that agree with the other one of the call.

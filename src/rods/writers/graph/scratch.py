@@ -12,17 +12,23 @@ from rods.env import called
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, stage_world
-from rods.synthesis.structure.words import noun, order_of, thing, verb_of
+from rods.synthesis.structure.trace import (
+    Path,
+    Scalar,
+    TraceStep,
+    field_of,
+    leaves,
+    stage_world,
+)
+from rods.synthesis.structure.words import noun, thing, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
-from rods.types import ToolCall, json_choices, json_type
+from rods.types import ToolCall
 from rods.writers.graph.fresh import lists
 from rods.writers.graph.ground import PASSING
 from rods.writers.graph.inventor import Inventor
 from rods.writers.graph.live import Live
 from rods.writers.graph.walk import TRIES, Walk
-from rods.writers.templates.described import from_description
-from rods.writers.templates.plain import flaw
+from rods.writers.templates.cautious import cautious, unsure
 
 TURNS = (2, 3, 3, 4)  # Turns of a conversation, each drawn alike
 SECOND = 0.25  # How often a turn asks for another call behind one that changed nothing
@@ -59,7 +65,7 @@ class ScratchWalk(Walk):
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
-        self._acts: list[tuple[TraceStep, set[object]]] = []
+        self._acts: list[tuple[TraceStep, set[Path]]] = []
         with stage_world(self._planner.environment, self._base.task) as world:
             self._world = cast("Readable", world)
             start = self._world.snapshot()
@@ -92,7 +98,7 @@ class ScratchWalk(Walk):
                 if tool in known:
                     continue
                 calls = [inventor.fill(tool, live, self._rng) for _ in range(TRIES)]
-                odd = flaw(spec, from_description(spec))
+                odd = unsure(spec)
                 why = inventor.lacks(tool) or odd or "no call of it is possible in this state"
                 found[tool] = "" if any(map(self._plainly, calls)) else why
         return found
@@ -102,11 +108,8 @@ class ScratchWalk(Walk):
         if call is None or call.name in self._planner.phrases.wordings:
             return call
         spec = self._base.specs[call.name]
-        required = {n: v for n, v in call.arguments.items() if n in spec.required}
-        for arguments in (call.arguments, required):
-            if not flaw(spec, from_description(spec, arguments)):
-                return ToolCall(call.name, arguments)
-        return None
+        said = {n: v for n, v in call.arguments.items() if not unsure(spec, (n,))}
+        return None if unsure(spec) else ToolCall(call.name, said)
 
     def _execute(self, call: ToolCall | None, *, kept: bool) -> bool:
         before, call = self._state(), self._plainly(call)
@@ -121,15 +124,18 @@ class ScratchWalk(Walk):
             self._acts.append((step, changed))
         elif any(self._is(what, step.call) for what in ("ends", "revises", "sets")):
             self._odd = True  # moved to where it is
+        else:  # nobody looks at what was cancelled
+            gone = (_things(act.call) for act, _ in self._acts if self._is("ends", act.call))
+            self._odd |= any(_things(step.call) & things for things in gone)
         return True
 
-    def _state(self) -> dict[object, Scalar]:
+    def _state(self) -> dict[Path, Scalar]:
         """Every value of the state by its place, without what counts."""
         found = leaves(dict(self._world.public_state()))
         counts = lists()["counts"]
         return {v.path: v.value for v in found if not counts & {*noun(field_of(v.path)).split()}}
 
-    def _spoils(self, step: TraceStep, changed: set[object]) -> bool:
+    def _spoils(self, step: TraceStep, changed: set[Path]) -> bool:
         """Whether a call repeats or undoes earlier ones, or ends or revises what is new."""
         things, ends = _things(step.call), self._is("ends", step.call)
         new = ends or self._is("revises", step.call)
@@ -138,7 +144,10 @@ class ScratchWalk(Walk):
             old = set[str]() if self._is("begins", other.call) else theirs
             came = ({str(leaf.value) for leaf in other.leaves} | theirs) - old
             again = other.call.name == step.call.name or ends or self._is("ends", other.call)
-            if changed & places or (again and things & theirs) or (new and things & came):
+            fields = {word for at in places for word in noun(field_of(at)).split()}
+            again |= bool(fields & lists()["settled"])
+            both = len(things & theirs) > 1  # signed up for an event, and withdrawn from it
+            if changed & places or both or (again and things & theirs) or (new and things & came):
                 return True
         return False
 
@@ -160,22 +169,11 @@ class ScratchWalk(Walk):
         return {name: p for name, p in found.items() if call.arguments[name] in plain}
 
     def _may_blur(self, tool: str, name: str) -> bool:
-        """Whether a clause reads well that leaves an argument open: a person, a thing, a place."""
+        """Whether a clause reads well that leaves an argument open: `move an animal`."""
         if tool in self._planner.phrases.wordings:
             return self._planner.may_blur(tool, name)
-        spec = self._base.specs[tool]
-        schema = spec.properties[name]
-        wording = from_description(spec)
-        ends = wording.say[0].endswith(f" to {{{name}}}") and "new" in str(schema)  # `to a seat`
-        if ends or wording.noun(name) not in order_of(spec).lower():
-            return False  # nobody says `with a name`
-        about, last = str(schema.get("description", "")), noun(name).split()[-1]
-        special = (
-            last in lists()["spoken"] | lists()["identities"]
-            or "YYYY-MM-DD" in about
-            or "HH:MM" in about
-        )
-        return json_type(schema) == "string" and not json_choices(schema) and not special
+        opened = cautious(self._base.specs[tool]).open.get(name, ("",))[0]
+        return opened.startswith(("a ", "an ", "another "))
 
     def _next_owner(self) -> str:
         """The class of the next turn."""

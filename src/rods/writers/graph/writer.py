@@ -26,6 +26,7 @@ from rods.writers.graph.walk import Planner, Walk
 from rods.writers.inference import domains_for
 from rods.writers.resample.assign import Materials
 from rods.writers.resample.writer import ResampleWriter
+from rods.writers.templates.cautious import cautious
 from rods.writers.templates.phrases import phrases_of
 from rods.writers.templates.reading import templates_say_all
 from rods.writers.templates.vocabulary import Vocabulary
@@ -83,7 +84,7 @@ class GraphWriter(Writer, Groundwork):
         if isinstance(made, Rejection):
             return dataclasses.replace(made, recipe=RECIPE)
         base, planned = made
-        draft = dataclasses.replace(base, turns=assemble(planned, self.word(planned, rng)))
+        draft = dataclasses.replace(base, turns=assemble(planned, self.word(planned, rng, seed)))
         return signed(draft, seed, base.provenance, RECIPE, number)
 
     def unusable(self, stages: Sequence[Task]) -> Mapping[str, str]:
@@ -128,9 +129,12 @@ class GraphWriter(Writer, Groundwork):
             return planned
         return dataclasses.replace(stage, category=category_of(planned)), planned
 
-    def word(self, planned: Sequence[PlannedTurn], rng: random.Random) -> list[TurnTexts]:
-        """Messages from templates."""
+    def word(
+        self, planned: Sequence[PlannedTurn], rng: random.Random, seed: Task | None = None
+    ) -> list[TurnTexts]:
+        """Messages from templates, cautious ones for a stage: nobody has seen its tools at work."""
         phrases = self.planner.phrases
+        phrases = phrases.with_words_of(cautious) if seed and seed.is_stage else phrases
         texts: list[TurnTexts] = []
         for turn in planned:
             text = phrases.turn(turn.worded, rng, first=not texts, owner=turn.owner)

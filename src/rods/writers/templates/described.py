@@ -1,6 +1,6 @@
 """Wordings made of tools' own descriptions, where nobody wrote templates.
 
-What cannot be said inside the sentence with confidence stands in brackets or behind a colon.
+A request whose values have no place in the sentence is worded as `cautious.py` does.
 
     from_description(spec).say                              # ("lend {book_id} to {member_id}",)
 """
@@ -9,33 +9,31 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, TypeAlias
 
-from rods.synthesis.structure.words import article, literal, noun, order_of, patterns, thing
+from rods.synthesis.structure.words import article, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
+from rods.writers.templates.cautious import cautious
 from rods.writers.templates.nouns import (
     about_of,
     moments,
     noun_phrase,
-    owner,
     preposition,
     value_phrase,
 )
-from rods.writers.templates.plain import flaw
 from rods.writers.templates.wording import Wording
 
-_Phrases: TypeAlias = dict[str, tuple[str, str]]  # by argument: its thing, its noun phrase
 _Named: TypeAlias = dict[str, tuple[str, ...]]
 _file = files("rods").joinpath("writers", "templates", "described.toml")
 _data: dict[str, Any] = tomllib.loads(_file.read_text(encoding="utf-8"))
-_BY, _TO, _TOWARD, _REPORTED, _ALONE, _WHEN, _ALSO = (
-    _data[name] for name in ("by", "to", "toward", "reported", "alone", "when", "also")
+_BY, _TO, _TOWARD, _ALONE, _WHEN, _ALSO = (
+    _data[name] for name in ("by", "to", "toward", "alone", "when", "also")
 )
 _P = patterns("writers", "templates", "described.toml")
-_CODE, _PARTS, _UNITS = _data["codes"], _data["parts"], _data["units"]
+_CODE, _PARTS = _data["codes"], _data["parts"]
 _GIVEN, _OTHER = _P["given"].pattern, _P["other"].pattern
 
 
@@ -49,10 +47,8 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
     for name, schema in spec.properties.items():
         if name in spec.required or name in given:
             draft.add(name, schema)
-    whole = draft.wording()
-    if not flaw(spec, whole):
-        return whole
-    return next((short for short in draft.shorter() if not flaw(spec, short)), whole)
+    whole = draft.complete and not _P["relative"].search(draft.base)
+    return draft.wording() if whole else cautious(spec, given)
 
 
 class _Draft:
@@ -65,7 +61,7 @@ class _Draft:
         self.amounts = ""  # Stand behind the clause: ` for {days}`
         self.nouns: dict[str, str] = {}
         self.named: _Named = {}
-        self.rest: _Phrases = {}  # What the sentence has no place for
+        self.complete = True  # Whether the sentence has a place for everything
         self.bare: set[str] = set()  # A name tells what they are: `taught by Rosa`
 
     def add(self, name: str, schema: Mapping[str, object]) -> None:
@@ -76,6 +72,7 @@ class _Draft:
         if kinds := re.search(rf"\ban? {plain}(\w+ {re.escape(what)})\b", base):
             what = kinds[1]  # a repair job
         self.nouns[name] = what = noun(name) if what in self.nouns.values() else what
+        self.complete &= not _P["extreme"].match(f"{noun(name)} ")  # at least 6 seats
         coded = noun(name) != thing(name) or re.search(rf"\b(?:{_CODE})\b", about)
         place = self._place(what, "an? \\w+'s " if coded else "an? ")  # a donor's appointment
         required = name in self.required and f"the number of {what}" not in base and what[1:]
@@ -89,31 +86,24 @@ class _Draft:
             pass
         elif made := self._made(name, about):
             self._put(name, f"{made[0]} called {slot}{base[made.end() :]}")
-        elif found and self.verb in _TO and _P["owner"].search(base[: found.start()]):
-            self._put(
-                name,
-                f"{base[: found.end()]} to {slot}{base[found.end() :]}",
-                f"{{}} {unit}".strip(),
-            )
-        elif found and self.verb in _data["exchanges"] and re.search(r"\bnew\b", about):
-            self.amounts, self.named[name] = f"{self.amounts} with {slot}", ("{}",)
         elif self._becomes(found, f"{noun(name)} {about}", unit):
             self.amounts, self.named[name] = f"{self.amounts} to {slot}", (f"{{}} {unit}".strip(),)
-        elif (
-            found
-            and self.verb in _BY
-            and _P["counted"].match(about)
-            and found[0] in (what, f"the {what}")
-        ):
-            self.amounts, self.named[name] = f"{self.amounts} by {slot}", ("{}",)
         elif found and what not in _WHEN and (on := preposition(what, schema)):  # visit on Monday
             self._put(name, f"{base[: found.end()]} {on} {slot}{base[found.end() :]}")
         elif found:
             self._replace(name, what, about, found, place)
         elif _P["named"].match(about) and " " in base and not (self.followed or " name {" in base):
             self._put(name, f"{base} under the name {slot}")
-        elif not self._counted(name, what, form):
-            self._append(name, what, form, schema)
+        elif self._counted(name, what, form):
+            pass
+        elif (on := preposition(what, schema)) and what not in base and f" {on} {{" not in base:
+            self._put(name, f"{base} {on} {slot}")
+        elif " " not in base and what != noun(name):  # without a description
+            self._put(name, f"{base} {slot}", form.removeprefix("the "))
+        elif re.fullmatch(r"\w+ \{\w+\}", base) and self.verb in _TOWARD and not unit:
+            self._put(name, f"{base} to {slot}", form.removeprefix("the "))
+        else:
+            self.complete = False
 
     def _directed(self, name: str) -> bool:
         """Say `to device D-5` for `to_device_id`; False if the device has another place."""
@@ -144,7 +134,6 @@ class _Draft:
 
     def _place(self, what: str, whose: str) -> re.Pattern[str]:
         """Where a thing stands as a whole, neither as `its id` nor before another noun."""
-        what = _P["extreme"].sub("", what)
         also = f"{re.escape(what)}{_ALSO.get(what.rpartition(' ')[2], '')}"
         given = _GIVEN if self.makes else _OTHER
         whole = "" if _P["inner"].search(self.base) else _P["whole"].pattern
@@ -201,86 +190,14 @@ class _Draft:
             return False
         return True
 
-    def _append(self, name: str, what: str, form: str, schema: Mapping[str, object]) -> None:
-        """Say an argument behind its owner or behind the clause."""
-        base, slot, on = self.base, f"{{{name}}}", preposition(what, schema)
-        near = owner(schema, base) if name in self.required and not on else None
-        if near and not (self.makes and near.start() < self.makes.end()):
-            new = self.verb in _data["writes"]
-            its = near[0] if new else re.sub("^an? ", "the ", near[0])
-            inside = noun(name) == what and "number of" in about_of(schema)
-            whose = f"{near[0]} of" if inside else f"{its} with"
-            self.base = f"{base[: near.start()]}{whose} {slot}{base[near.end() :]}"
-        elif on and what not in base and f" {on} {{" not in base:
-            self._put(name, f"{base} {on} {slot}")
-        elif " " not in base and what != noun(name):
-            self._put(name, f"{base} {slot}", form.removeprefix("the "))
-        elif " " not in base.partition(" {")[0] and self.verb in _TOWARD and " to " not in base:
-            self._put(name, f"{base} to {slot}", form.removeprefix("the "))
-        else:
-            self.rest[name] = (what, form)
-
-    def _tail(self) -> str:
-        """Words for arguments that the sentence lacks: a reason, a report, a note, or a list."""
-        rest, specs = self.rest, self.properties
-        slots, only = [f"{{{name}}}" for name in rest], next(iter(rest))
-        objects = [n for n in rest if json_type(specs[n]) in ("dict", "object")]
-        alone = len(rest) == 1 and (rest[only][0] in (*_REPORTED, "reason") or objects)
-        if alone and not json_choices(specs[only]):
-            self.named[only] = ("{}",)
-            return f": {slots[0]}" if only != "reason" else f", giving {slots[0]} as the reason"
-        if all(_P["noted"].match(form) for _, form in rest.values()):
-            self.named.update({name: (form,) for name, (_, form) in rest.items()})
-            return f" with {literal([*slots], {})}"
-        self.named.update({name: (self._labelled(name),) for name in rest})
-        self.named.update(dict.fromkeys(objects, ("{}",)))
-        return f" ({', '.join(slots)})"
-
-    def shorter(self) -> Iterator[Wording]:
-        """Beginnings of the sentence, the longest first: `Record a donation (donor: D7)`."""
-        self._identify()
-        inner = _P["inside"].search(self.base)
-        ends = [found.start() for found in _P["cut"].finditer(self.base)]
-        ends = [e for e in ends if not inner or e <= inner.start() or e == ends[-1]]
-        for end, amounts in product(reversed(ends), dict.fromkeys((self.amounts, ""))):
-            say = self.base[:end] + amounts
-            rest = [name for name in self.named if f"{{{name}}}" not in say]
-            say += f" ({', '.join(f'{{{name}}}' for name in rest)})" if rest else ""
-            named = self.named | {name: (self._labelled(name),) for name in rest}
-            yield self._said(say, named, frozenset(rest))._replace(bare=self.bare - {*rest})
-
-    def _identify(self) -> None:
-        """Say which one a sentence is about: `track the parcel with the tracking number PX7`."""
-        coded = [n for n in self.rest if re.search(" (?:code|number|key|no|plate)$", noun(n))]
-        one = None if _P["asked"].match(self.base) else _P["whole_of"].match(self.base)
-        if coded and one:
-            name = coded[0]
-            base = f"{one[1]} the {one[2]} with {{{name}}}{self.base[one.end() :]}"
-            self._put(name, base, f"the {re.sub(' no$', ' number', noun(name))} {{}}")
-            del self.rest[name]
-
-    def _labelled(self, name: str) -> str:
-        """A value as an item of a list: `volume: {} ml`, `{} bags`."""
-        what, form = self.rest.get(name, (self.nouns[name], self.named[name][0]))
-        if re.match("(?:at (?:least|most) )?{} ", form):
-            return form
-        if measured := re.search(r"^(?:an? |the )?(.+?) of ((?:at \w+ )?{}(?: .+)?)$", form):
-            return f"{measured[1]}: {measured[2]}"
-        if what == thing(name) and not noun(name).endswith(" id"):  # an inventory number
-            what = re.sub(" (?:no|nr)$", " number", noun(name))
-        return f"{what}: {{}}"
-
     def wording(self) -> Wording:
         """The sentence with all that was added."""
-        base, named = self.base, self.named
-        base = _P["vague"].sub("", base) if self.rest or self.amounts else base
+        base = _P["vague"].sub("", self.base) if self.amounts else self.base
         then = _P["then"].search(base) if self.followed else None
         end = then.start() if then else len(base)
-        tail = self._tail() if self.rest else ""
-        bare = (name for name, forms in named.items() if forms == ("{}",))
-        plain = {name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base)}
-        say, drop = base[:end] + self.amounts + tail + base[end:], frozenset({*plain, *self.rest})
-        return self._said(say, named, drop)
+        bare = (name for name, forms in self.named.items() if forms == ("{}",))
+        drop = (name for name in bare if re.search(rf" (?:on|at|name|called) {{{name}}}", base))
+        return self._said(base[:end] + self.amounts + base[end:], self.named, frozenset(drop))
 
     def _said(self, say: str, named: _Named, drop: frozenset[str]) -> Wording:
         words: dict[str, dict[str, str]] = {}  # flat tyre for flat_tyre

@@ -30,8 +30,7 @@ def noun_phrase(name: str, schema: Mapping[str, object], base: str) -> tuple[str
     """What an argument is called, and its unit: `code` of `Cancel a booking` is a `booking`."""
     about, kind = about_of(schema), json_type(schema)
     if kind in ("integer", "number") and (measured := _measured(name, schema, base)):
-        most, what = _P["extreme"].match(noun(name)), measured[0]
-        return f"{most[0]}{what}" if most and not _P["extreme"].match(what) else what, measured[1]
+        return measured
     kinds = {"date": "YYYY", "day": "YYYY", "time": "HH:MM"}
     for moment in _P["moment"].finditer(base):
         if kinds[moment[1]] in moments(schema):
@@ -59,12 +58,7 @@ def noun_phrase(name: str, schema: Mapping[str, object], base: str) -> tuple[str
         own = re.search(rf"\b{re.escape(what)} of\b", about)
         if (re.search(code, about) and not own) or (other == "name" and "name" in about.split()):
             return other, ""
-    label = _P["label"].fullmatch(about)
-    own = label and label[2] == noun(name).rpartition(" ")[2]
-    if label and (own or re.match(r"(?:date|place|time|kind|type) of ", label[1])):
-        return label[1], ""
-    coded = re.search(rf" (?:{_CODE})$", noun(name)) and what == noun(name)
-    return noun(name) if coded else what, ""
+    return what, ""
 
 
 def _measured(name: str, schema: Mapping[str, object], base: str) -> tuple[str, str] | None:
@@ -83,19 +77,12 @@ def _measured(name: str, schema: Mapping[str, object], base: str) -> tuple[str, 
         short = [] if re.search(r" (?:to|for|from|in|between) ", what) else what.split()[-1:]
         held = (x for x in (noun(name), *short) if re.search(rf"\b{re.escape(x)}\b", base))
         what = next(held, what)
-        known = what in base or measured[2] == "seconds" or _P["extreme"].match(what)
+        known = what in base or measured[2] == "seconds"
         lasts = _P["lasts"].search(what) and not known
         if not what or what == measured[2] or lasts or base.partition(" ")[0] in _BY:
             return measured[2], ""
         return what, measured[2]
     return None
-
-
-def owner(schema: Mapping[str, object], base: str) -> re.Match[str] | None:
-    """Where the thing of an argument stands: `a free car` for the `licence plate of the car`."""
-    of = re.search(r" of (?:the|an?) (\w+)$", about_of(schema))
-    whole = _P["whole"].pattern
-    return re.search(rf"\ban? (?:\w+ )?{of[1]}(?! with\b| called\b|'){whole}", base) if of else None
 
 
 def value_phrase(name: str, what: str, unit: str, schema: Mapping[str, object], found: str) -> str:
@@ -105,12 +92,6 @@ def value_phrase(name: str, what: str, unit: str, schema: Mapping[str, object], 
     mark = rf"\b(?:{_CODE})s?\b|^(?:the|which) {re.escape(what)}\b"
     if kind in ("dict", "object", "boolean"):
         return f"{what} set to {{}}" if kind == "boolean" else f"the {what} ({{}})"
-    if number and (most := _P["extreme"].match(what)):
-        some, what = f"at {'least' if most[1] else 'most'} {{}}", what[most.end() :]
-        one = article(what)
-        if found and not _P["enough"].match(found):  # under a maximum price of 20 euros
-            return f"{found} of {{}} {unit}".strip()
-        return f"{some} {what}" if what.endswith("s") else f"{one} {what} of {some} {unit}".strip()
     if number and unit and not found.endswith("money"):
         return f"{found or f'{one} {what}'} of {{}} {unit}"
     if number and unit:

@@ -10,17 +10,17 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from rods.abilities import knowledge_of
 from rods.env import Environment
 from rods.errors import SynthesisError
 from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, thing
-from rods.types import ToolCall
+from rods.types import ToolCall, ToolSpec
 from rods.writers.templates.described import from_description
 from rods.writers.templates.wording import Wording
 
@@ -31,6 +31,7 @@ ASIDE = 0.12  # How often words that may leave a value open introduce one, lest 
 LONG_VALUE = 24  # Letters of a value that is too long for an aside
 LONG = 60  # Letters of a clause after which nothing is hung on: its end would be lost
 _NEW = re.compile(r"(?:an?|one of) (?:.*\)$|\w+ called )")
+Describe: TypeAlias = Callable[[ToolSpec, Collection[str]], Wording]
 DEFAULT = "default"  # Section of a file for all tools of its class
 
 
@@ -60,9 +61,10 @@ class Phrases:
         wordings: Mapping[str, Wording],
         openers: Mapping[str, Sequence[str]],
         verbs: Iterable[str] = (),
+        describe: Describe = from_description,
     ) -> None:
-        """Args: wordings by tool; sentences that set the scene, by class; verbs of its own."""
-        self.wordings = dict(wordings)
+        """Args: wordings by tool, made by `describe` without; scenes by class; verbs of its own."""
+        self.wordings, self.describe = dict(wordings), describe
         self._openers = openers
         clauses = (clause for wording in self.wordings.values() for clause in wording.clauses)
         self.verbs = frozenset(verbs) | {clause.split()[0].lower() for clause in clauses}
@@ -131,7 +133,7 @@ class Phrases:
         """One call as a clause in the imperative, all its values said or referred to."""
         wording = self.wordings.get(request.call.name)
         if wording is None:
-            wording = from_description(request.spec, request.call.arguments)
+            wording = self.describe(request.spec, request.call.arguments)
         text = rng.choice(wording.clauses_for(request.call.arguments))
         for name, forms in wording.optional.items():
             if name in request.call.arguments:
@@ -142,6 +144,10 @@ class Phrases:
             opened = rng.choice(wording.opened(request.blurred))
             text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
         return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
+
+    def with_words_of(self, describe: Describe) -> Phrases:
+        """The same templates, with other wordings for tools without any."""
+        return Phrases(self.wordings, self._openers, self.verbs, describe)
 
     @property
     def scenes(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from rods.synthesis.structure.sources import fields_with, has_rival, normal, pla
 from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.structure.words import SLOT, wholes
 from rods.types import ToolCall, Value
+from rods.writers.templates.cautious import cautious
 from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import Phrases, frame_words, phrases_of
 from rods.writers.templates.wording import Wording, ways
@@ -124,16 +125,18 @@ def read(phrases: Phrases, turn: TurnFacts, strict: Strict | None = None) -> Rea
             wording = phrases.wordings.get(call.name)
             if wording is None and call.name not in specs:
                 continue
-            wording = wording or from_description(specs[call.name], call.arguments)
-            if referred and strict is not None and not wording.described:
-                filled = _clear_ways(phrases, steps, number, wording, strict)
-            else:
-                filled = _ways(steps, number, wording, referred)
-            found = _clause(rest, filled, wording, open_too=referred and opens)
-            if found is not None:
-                unsaid.remove(number)
-                begins[number] = found.start()
-                rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
+            made = (how(specs[call.name], call.arguments) for how in (from_description, cautious))
+            for say in [wording] if wording else made:
+                if referred and strict is not None and not say.described:
+                    filled = _clear_ways(phrases, steps, number, say, strict)
+                else:
+                    filled = _ways(steps, number, say, referred)
+                found = _clause(rest, filled, say, open_too=referred and opens)
+                if found is not None:
+                    unsaid.remove(number)
+                    begins[number] = found.start()
+                    rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
+                    break
     return ReadBack(unsaid, rest, begins)
 
 

@@ -47,6 +47,7 @@ class Wording(NamedTuple):
     nouns: Mapping[str, str] = {}  # What an argument is called: `loan` for `loan_id`
     described: bool = False  # Made of a tool's description: general phrases
     bare: frozenset[str] = frozenset()  # Without their nouns where the value is a proper name
+    firm: frozenset[str] = frozenset()  # With their article before a code: the vacant flat 12B
 
     @property
     def clauses(self) -> tuple[str, ...]:
@@ -80,7 +81,8 @@ class Wording(NamedTuple):
         forms = self.named.get(name, ("{}",))
         if isinstance(value, dict) and self.described:
             return [_object(form, value) for form in forms]
-        if self.described and _IS_CODE.fullmatch(str(value)):  # tank T4, but the station Mill
+        # Tank T4, but the station Mill.
+        if self.described and name not in self.firm and _IS_CODE.fullmatch(str(value)):
             forms = tuple(_CERTAIN.sub("", form) for form in forms)
         if self.described and re.fullmatch("[a-z]+", str(value)):  # the north paddock
             forms = tuple(_ATTRIBUTE.sub(r"the {} \1", form) for form in forms)
