@@ -235,6 +235,7 @@ def test_nothing_is_set_to_what_it_is(calls: Sequence[ToolCall]) -> None:
         ("Only wines of this color: white, red or rose.", ["white", "red", "rose"], True),
         ("Must be one of: low, medium, high", ["low", "medium", "high"], True),
         ("New seat, e.g. 12A.", ["12A"], False),
+        ("Specific gravity, e.g. 1.012.", ["1.012"], False),
         ("Such as a broken screen or a lost key.", ["a broken screen", "a lost key"], False),
         ("Note: optional", (), False),
         ("The student's ID and the patient's name", (), False),

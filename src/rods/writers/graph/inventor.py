@@ -174,8 +174,8 @@ class Inventor(Grounder):
         usual = listed("numbers", name.partition("_per_")[0])
         usual = [v for v in usual if not near or min(near) / 2 <= v <= max(near) * 1.5]
         named, _ = examples(description)
-        if numbers := [int(v) for v in named if v.isdigit()]:
-            return typed(self._rng.choice(numbers), declared)
+        if numbers := [float(v) for v in named if re.fullmatch(r"\d+(?:\.\d+)?", v)]:
+            return (int if declared == "integer" else float)(self._rng.choice(numbers))
         plain = re.sub(r"\s*\([^()]*\)", "", description)  # 1 (worst) to 10 (best)
         if span := patterns(*PATTERNS)["span"].search(plain):  # `from 1 to 5 stars`
             step = 1 if int(span[2]) < 50 else 5
@@ -193,7 +193,8 @@ class Inventor(Grounder):
         known = [v for v in held if isinstance(v, int | float) and v > 0]
         low, high = min(known), max(known)
         if own:
-            low, high = sorted((max(low, own * 0.85), min(high, own * 1.15)))
+            near = own * 0.15 if own % 1 or own > 20 else 3
+            low, high = sorted((max(low, own - near), min(high, own + near)))
         value = self._rng.uniform(low, high)
         places = max(len(str(v).partition(".")[2]) for v in known if v % 1 or v == known[0])
         value = round(value, places if value < 20 else 0)

@@ -144,8 +144,7 @@ class ScratchWalk(Walk):
             old = set[str]() if self._is("begins", other.call) else theirs
             came = ({str(leaf.value) for leaf in other.leaves} | theirs) - old
             again = other.call.name == step.call.name or ends or self._is("ends", other.call)
-            fields = {word for at in places for word in noun(field_of(at)).split()}
-            again |= bool(fields & lists()["settled"])
+            again |= any({*noun(field_of(at)).split()} & lists()["settled"] for at in places)
             both = len(things & theirs) > 1  # signed up for an event, and withdrawn from it
             if changed & places or both or (again and things & theirs) or (new and things & came):
                 return True
