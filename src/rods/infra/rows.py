@@ -1,7 +1,7 @@
 """Rows of a file or data set that somebody named: JSON, JSON lines or tables, with their numbers.
 
-Owns the forms of a file, messages about values that are missing, and how messages name a place:
-`FILE:3` is a line of text, as compilers print it, `FILE, row 3` a row of a table or of a list.
+Owns the forms of a file, messages about missing values, and their places: `FILE:3` is a line of
+text, as compilers print it, `FILE, row 3` a row of a table or of a list.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ def file_rows(
     Raises:
         PrerequisiteError: a table, and pyarrow is missing.
     """
-    last = 0
+    last = before = 0
     for file in files_of(path, what, error):
-        before = last
         for number, where, row in _rows(file, what, error, wanted):
-            last = before + number
-            yield last, where, row
+            yield (last := before + number), where, row
+        before = last
 
 
 def placed_rows(
@@ -58,16 +57,14 @@ def _rows(
     path: Path, what: str, error: type[RodsError], wanted: Collection[str]
 ) -> Iterator[tuple[int, str, Any]]:
     if is_table(path):
-        for number, (where, row) in enumerate(table_rows(path, what, error, wanted), 1):
-            yield number, where, row
+        yield from ((n, *row) for n, row in enumerate(table_rows(path, what, error, wanted), 1))
         return
     text = text_of(path, what, error) if path.suffix == ".json" else ""
     first = [line for line in text.split("\n") if line.strip()][:2]
     # Exports may be called .json although they are JSON lines.
     if text and (len(first) < 2 or not all(row[0] + row[-1] == "{}" for row in first)):
         for number, row in enumerate(_list(path, text, error), 1):
-            where = f"{path}, row {number}"
-            require_whole(row, where, error)
+            require_whole(row, where := f"{path}, row {number}", error)
             yield number, where, row
         return
     yield from ((n, f"{path}:{n}", row) for n, row in json_lines(path, what, error))
