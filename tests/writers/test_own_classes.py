@@ -7,6 +7,7 @@ import importlib
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,12 +22,19 @@ from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import numbers_in, numbers_taken
+from rods.synthesis.structure.sources import (
+    NUMBER_WORD,
+    WORD_OF,
+    in_digits,
+    numbers_in,
+    numbers_taken,
+)
 from rods.synthesis.structure.trace import field_of, flattened, leaves
 from rods.synthesis.structure.words import order_of, word_lists
 from rods.task import Task, Turn, read_tasks
 from rods.types import Json, ToolCall, ToolSpec, Value
 from rods.writers import make_writer
+from rods.writers.assembly import keeper_of
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live
@@ -34,6 +42,7 @@ from rods.writers.graph.scratch import ScratchWalk
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.inference import domains_for, with_amounts
 from rods.writers.resample.assign import Materials
+from rods.writers.resample.sketch import format_number
 from rods.writers.templates.described import from_description
 from rods.writers.templates.phrases import NO_PHRASES
 from rods.writers.templates.vocabulary import Vocabulary
@@ -134,7 +143,16 @@ class Shop:
         ("Sell 5 of them at table 3.", {"tickets": 5, "table": 3}, {"tickets"}),
         ("Sell 4 of them for 2031.", {"tickets": 4, "year": 2031}, {"tickets"}),
         ("I want 4, my code is 2497.", {"tickets": 4, "code": 2497}, {"tickets"}),
+        ("Sell me two tickets.", {"tickets": 2}, {"tickets"}),
+        ("Four tickets at table 3, please.", {"tickets": 4, "table": 3}, {"tickets"}),
+        ("Sell me the last three of them for one year.", {"tickets": 3}, {"tickets"}),
         ("Sell me 1 ticket.", {"tickets": 1}, set()),
+        ("Sell me one ticket.", {"tickets": 1}, set()),
+        ("Sell me one of them, or the first one.", {"tickets": 1}, set()),
+        ("Sell me two or three tickets.", {"tickets": 2}, set()),
+        ("Sell me a four-seat ticket.", {"tickets": 4}, set()),
+        ("Sell me half a dozen tickets.", {"tickets": 6}, set()),
+        ("We are two, so two tickets.", {"tickets": 2}, set()),
         ("We are four, so 4 tickets.", {"tickets": 4}, set()),
         ("Sell us 4, we are 4.", {"tickets": 4}, set()),
         ("A ticket for each of the family of mine.", {"tickets": 4}, set()),
@@ -156,8 +174,46 @@ def test_numbers_vary_where_messages_say_them_and_the_environment_accepts_them(
     calls = [draft.turns[0].ground_truth[0].arguments for draft in drafts]
     assert {n for call in calls for n in call if call[n] != arguments[n]} == varied
     for draft, call in zip(drafts, calls, strict=True):
-        assert not varied or float(str(call["tickets"])) in numbers_in(draft.turns[0].user)
+        tickets, text = float(str(call["tickets"])), draft.turns[0].user
+        assert not varied or tickets in numbers_in(in_digits(text))
+        assert not varied or NUMBER_WORD.search(message) is None or WORD_OF[tickets] in text.lower()
         assert 1 <= int(str(call["tickets"])) <= 6
+
+
+@pytest.mark.parametrize(
+    ("value", "model", "text"),
+    [(9, "A dozen", "Nine"), (14, "Ten", "14"), (12, "two", "twelve"), (3, "TWO", "THREE")],
+)
+def test_a_number_is_written_by_a_word_where_there_is_one(
+    value: float, model: str, text: str
+) -> None:
+    assert format_number(value, model) == text
+
+
+@pytest.mark.parametrize(
+    ("word", "tickets", "gate"),
+    [
+        ("three", 3, None),
+        ("3", 3, None),
+        ("four", 3, "provenance"),
+        ("two", 3, "provenance"),
+        ("three", 2, "provenance"),
+        ("a dozen", 3, "provenance"),
+    ],
+)
+def test_gates_catch_a_wrong_number_word(word: str, tickets: int, gate: str | None) -> None:
+    shop = ToolClasses("shop", [Shop])
+    start: Any = {"Shop": {"tables": [{"number": 3}]}}
+    call = ToolCall("sell", {"tickets": 2, "table": 3})
+    turns = (Turn("Sell me two tickets at table 3.", (call,)),)
+    seed = Task("shop", "base", turns, {"classes": ["Shop"], "initial_config": start})
+    writer = make_writer("resample", [seed], shop)
+    draft = writer.propose(seed, random.Random(1))
+    assert isinstance(draft, Task)
+    call = ToolCall("sell", {"tickets": tickets, "table": 5})
+    made = replace(draft, turns=(Turn(f"Sell me {word} tickets at table 5.", (call,)),))
+    rejection = keeper_of(shop, [seed]).check(seed, made, (), writer.gates(made)).rejection
+    assert (rejection and rejection.reason) == gate
 
 
 def test_an_environment_that_states_its_numbers_gets_no_guessed_ones() -> None:

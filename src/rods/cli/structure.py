@@ -15,9 +15,10 @@ from rods.env import Environment
 from rods.errors import TaskError
 from rods.infra.dotted import nearest
 from rods.infra.files import is_table
+from rods.synthesis.base import Base
 from rods.synthesis.structure.profile import Profile, profile
-from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import TraceStep, all_tools, trace
+from rods.synthesis.structure.sources import Argument, Source
+from rods.synthesis.structure.trace import TraceStep
 from rods.task import Task, read_tasks
 from rods.types import Json
 
@@ -41,8 +42,8 @@ def show(tasks: Iterable[Task], environment: Environment) -> None:
     """Print the structure of each task, as a tree with metrics below it or as JSON."""
     plain, shown = list[Json](), list[RenderableType]()
     for task in tasks:
-        traced = trace(environment, task)
-        given = sources(task, traced.steps, all_tools(environment, task))
+        base = Base(environment, task)
+        traced, given = base.trace, base.arguments
         found = profile(environment, task, traced.steps, given, state=True)
         plain.append(to_json(task, found))
         shown += [tree(task, traced.steps, given, found), figures(found)]

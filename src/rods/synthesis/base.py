@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from rods.abilities import initial_state
 from rods.env import Environment, World
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, Source, normal, numbers_of, sources
 from rods.synthesis.structure.trace import (
@@ -155,10 +156,15 @@ class Base:
         """Start values of its world, by owner."""
         return initial_state(self.environment, self.task).values
 
+    @property
+    def number_words(self) -> bool:
+        """Tell whether its messages may say numbers by words."""
+        return domains_of(self.environment).number_words
+
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """Every argument with its source."""
-        return sources(self.task, self.steps, self.specs)
+        return sources(self.task, self.steps, self.specs, self.number_words)
 
     @cached_property
     def profile(self) -> Profile:

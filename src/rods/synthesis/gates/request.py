@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.usage import VALUE, TextCounts
-from rods.synthesis.structure.sources import Shown, numbers_taken, texts_taken
+from rods.synthesis.structure.sources import NUMBER_WORD, Shown, amount, numbers_taken, texts_taken
 from rods.synthesis.structure.trace import Scalar, by_identity, leaves
 from rods.synthesis.structure.words import verb_of
 from rods.types import ToolCall, ToolSpec
@@ -153,9 +153,6 @@ _NARROWER = re.compile(
 _SENTENCE = re.compile(r"[^.!?]+")
 SHORT = 12
 """Words of a sentence that only adds to what was asked before, if it names no value."""
-_words = "two three four five six seven eight nine ten eleven twelve"
-NUMBER_WORDS = {w: n for n, w in enumerate(_words.split(), start=2)} | {"dozen": 12}
-NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b", re.I)
 
 
 @of_turns
@@ -179,7 +176,7 @@ def nothing_more_is_meant(case: Case, turn: TurnFacts) -> str | None:
     for found in NUMBER_WORD.finditer(turn.masked):
         word = found[0].lower()
         usual = word in known or case.usage.count_only(tools, {word})
-        if not usual and not _counts(calls, NUMBER_WORDS[word]):
+        if not usual and not _counts(calls, amount(word)):
             return f"the message says {found[0]!r}, its calls have no such number"
     return None
 
@@ -224,7 +221,7 @@ def _fits(usage: TextCounts, asked: Mapping[int, TurnFacts]) -> dict[tuple[int, 
     tools = {j: _tools(turn.asked) for j, turn in asked.items()}
     values = {j: _values(turn.asked) for j, turn in asked.items()}
     for i, turn in asked.items():
-        words, shown = set(turn.marked_words), Shown()
+        words, shown = set(turn.marked_words), Shown(turn.facts.number_words)
         shown.hear(turn.text)
         stated = {v: shown.turn_with(v) is not None for v in {v for j in asked for v in values[j]}}
         for j in asked:

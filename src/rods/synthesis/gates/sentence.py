@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard, cast
 from rods.synthesis.gates.case import TurnFacts
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import find_dates, iso
-from rods.synthesis.structure.sources import NUMBER, normal, numbers_listed
+from rods.synthesis.structure.sources import AMOUNT_WORD, NUMBER, amount, normal, numbers_listed
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, leaves
 from rods.synthesis.structure.words import word_lists
 
@@ -152,6 +152,8 @@ def with_mask(text: str, value: Scalar, mask: str, domains: Domains) -> str:
         text = NUMBER.sub(
             lambda m: mask if normal(float(m.group().replace(",", ""))) == key else m.group(), text
         )
+        if domains.number_words:
+            text = AMOUNT_WORD.sub(lambda m: mask if normal(amount(m[0])) == key else m[0], text)
     if not isinstance(value, str):
         return text
     for name in domains.names_of(value):

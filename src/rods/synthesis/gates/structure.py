@@ -339,7 +339,7 @@ def gaps(facts: Facts) -> list[int]:
 
 def opens(facts: Facts, gap: int) -> bool:
     """Tell whether an argument of the next turn is unknown at the gap and known a message later."""
-    shown, after = Shown(), Shown()
+    shown, after = Shown(facts.number_words), Shown(facts.number_words)
     for turn in facts.task.turns[: gap + 1]:
         shown.hear(turn.user)
     for number, step in enumerate(facts.steps):

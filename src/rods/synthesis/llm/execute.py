@@ -115,7 +115,7 @@ def _turns(task: Task, steps: Sequence[TraceStep], base: Base) -> list[PlannedTu
     others must be said.
     """
     shown: dict[int, set[str]] = {}
-    for argument in sources(task, steps, base.specs):
+    for argument in sources(task, steps, base.specs, base.number_words):
         from_result = argument.source is Source.RESULT and not argument.path
         if from_result and pointer(steps, argument.step, argument.name) is not None:
             shown.setdefault(argument.step, set()).add(argument.name)

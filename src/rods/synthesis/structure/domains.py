@@ -158,6 +158,8 @@ class Domains(_Model):
     """Names that stay in tasks with a long context."""
     defaults: Mapping[str, Mapping[str, JsonValue]] = {}
     """What a class shows although its configuration does not say so."""
+    number_words: bool = True
+    """Number words in messages ("two nights") are read, and vary, as digits do."""
     inferred: bool = False
     """No file says what values mean: kinds are guessed, values come from where names fit."""
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from rods.abilities import result_key
 from rods.env import Environment, called
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import (
     TraceStep,
@@ -181,7 +182,8 @@ def profile(
     """
     steps = trace(environment, task).steps if steps is None else steps
     if arguments is None:
-        arguments = sources(task, steps, all_tools(environment, task))
+        words = domains_of(environment).number_words
+        arguments = sources(task, steps, all_tools(environment, task), words)
     owned = owners(environment, task)
     turns = [turn.ground_truth for turn in task.turns]
     earlier = Counter(

@@ -18,6 +18,18 @@ NUMBER = re.compile(
     r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
 )
 """A number that stands alone in a text, with or without commas for thousands."""
+_words = "two three four five six seven eight nine ten eleven twelve"
+WORD_OF: Mapping[float, str] = dict(enumerate(_words.split(), start=2))
+NUMBER_WORDS = {word: int(n) for n, word in WORD_OF.items()} | {"dozen": 12}
+NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b", re.I)
+_vague = "of|for|on|in|at|is|that|who|with|and|more|last|day|moment|minute|second|thing|question"
+AMOUNT_WORD = re.compile(
+    r"(?<![\w-])(?<!\bor )(?<!\bhalf )(?<!ty )(?<!hundred and )"
+    rf"(?:a dozen|{'|'.join(WORD_OF.values())}|(?<!the )(?<!this )one(?= (?!(?:{_vague})\b)[a-z]))"
+    r"(?![\w-])(?! (?:or|to|and a|dozen|hundred|thousand|million|halves|thirds|quarters)\b)",
+    re.I,
+)
+"""A number word that states an amount: not that of `one of us`, `two or three`, `half a dozen`."""
 
 LONGEST_TEXT = 2000
 """Results with more characters are not searched for numbers within texts."""
@@ -70,6 +82,16 @@ def numbers_in(text: str) -> set[float]:
     return set(numbers_listed(text))
 
 
+def amount(word: str) -> int:
+    """The number that a match of `AMOUNT_WORD` states."""
+    return NUMBER_WORDS.get(word.lower().split()[-1], 1)
+
+
+def in_digits(text: str, words: bool = True) -> str:
+    """A text with digits in place of number words, if `words`."""
+    return AMOUNT_WORD.sub(lambda match: str(amount(match[0])), text) if words else text
+
+
 def numbers_of(value: Scalar) -> set[float]:
     """The number that a value is, or the numbers that stand alone in a text."""
     if isinstance(value, bool) or value is None:
@@ -107,7 +129,9 @@ def normal(value: Scalar) -> str:
 class Shown:
     """Texts of turns and values of results that can be read so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: bool = False) -> None:
+        """`words`: number words count as numbers (`Domains.number_words`)."""
+        self._words = words
         self._turns: list[tuple[str, str, set[float]]] = []
         """Each turn's text, as it is and in lower case, with its numbers."""
         self._values: dict[str, int] = {}
@@ -115,7 +139,7 @@ class Shown:
 
     def hear(self, text: str) -> None:
         """A user turn begins."""
-        self._turns.append((text, text.lower(), numbers_in(text)))
+        self._turns.append((text, text.lower(), numbers_in(in_digits(text, self._words))))
 
     def read(self, number: int, step: TraceStep) -> None:
         """A result came back."""
@@ -246,10 +270,10 @@ def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
 
 
 def sources(
-    task: Task, steps: Sequence[TraceStep], specs: Mapping[str, ToolSpec]
+    task: Task, steps: Sequence[TraceStep], specs: Mapping[str, ToolSpec], words: bool = False
 ) -> tuple[Argument, ...]:
-    """Classify every scalar argument of the ground truth by its most direct source."""
-    shown = Shown()
+    """Classify every scalar argument of the ground truth by its most direct source; see `Shown`."""
+    shown = Shown(words)
     configured = {normal(leaf.value) for leaf in leaves(dict(task.world))} | {
         normal(key) for key in _keys(dict(task.world))
     }

@@ -15,12 +15,15 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.env import Environment, World, called
 from rods.errors import TaskError
 from rods.synthesis.base import Base, Link, Links, Place
-from rods.synthesis.gates.request import NUMBER_WORD, NUMBER_WORDS
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import CodePairs, Domains, Fill, NumberKind
 from rods.synthesis.structure.sources import (
+    AMOUNT_WORD,
+    NUMBER_WORD,
     Argument,
     Source,
+    amount,
+    in_digits,
     normal,
     numbers_in,
     numbers_listed,
@@ -96,8 +99,9 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
                 frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
                 configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
-                frozen |= _text_numbers(base.task, argument.turn).union({float(value)}, *configured)
+                frozen |= _text_numbers(base, argument.turn).union({float(value)}, *configured)
     prose = "\n".join(turn.user for turn in base.task.turns)
+    digits = in_digits(prose, base.number_words)
     frozen |= _said_elsewhere(base, prose) if domains.inferred else set()
     return Knowledge(
         steps,
@@ -109,13 +113,13 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
         keep_counters=loose_ids,
         keep_names=_ALPHABET.search(prose) is not None,
         pairs={known.code: _called_with(known, steps) for known in domains.pairs},
-        landmarks=tuple(n for kind in domains.numbers.values() for n in _landmarks(kind, prose)),
+        landmarks=tuple(n for kind in domains.numbers.values() for n in _landmarks(kind, digits)),
     )
 
 
 def _said_elsewhere(base: Base, prose: str) -> set[float]:
-    """Numbers that a word or a text says too, or a result shows before a call takes them."""
-    found = {float(NUMBER_WORDS[word.lower()]) for word in NUMBER_WORD.findall(prose)}
+    """Numbers that a phrase or a text says too, or a result shows before a call takes them."""
+    found = {float(amount(word)) for word in NUMBER_WORD.findall(AMOUNT_WORD.sub("", prose))}
     taken: set[float] = set()
     for step in base.steps:
         taken |= numbers_taken([step.call])
@@ -126,7 +130,7 @@ def _said_elsewhere(base: Base, prose: str) -> set[float]:
 
 def _amounts(value: Scalar) -> set[float]:
     """The numbers of a value, without those of a day, a time or a code."""
-    return numbers_of(_COMPOSED.sub(" ", value) if isinstance(value, str) else value)
+    return numbers_of(in_digits(_COMPOSED.sub(" ", value)) if isinstance(value, str) else value)
 
 
 def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
@@ -136,13 +140,14 @@ def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
     if not isinstance(level, int | float) or isinstance(level, bool):
         return None
     target = float(argument.value or 0) + level
-    wanted = target == fill.full or target in _text_numbers(base.task, argument.turn)
+    wanted = target == fill.full or target in _text_numbers(base, argument.turn)
     return Filled(argument.name, target, float(level)) if wanted else None
 
 
-def _text_numbers(task: Task, turn: int) -> set[float]:
+def _text_numbers(base: Base, turn: int) -> set[float]:
     """Numbers in the messages up to a turn."""
-    return numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
+    texts = (t.user for t in base.task.turns[: turn + 1])
+    return numbers_in(in_digits("\n".join(texts), base.number_words))
 
 
 def _called_with(known: CodePairs, steps: Iterable[TraceStep]) -> Set[tuple[str, str]]:
@@ -225,10 +230,10 @@ class _Rebound:
         if fill is not None:
             level = self._numbers.get(fill.level, fill.level)
             target = self._numbers.get(fill.target, fill.target)
-            amount = round(target - level, 4)
+            missing = round(target - level, 4)
             old = arguments[fill.argument]
-            exact = isinstance(old, int) and amount.is_integer()
-            arguments[fill.argument] = int(amount) if exact else amount
+            exact = isinstance(old, int) and missing.is_integer()
+            arguments[fill.argument] = int(missing) if exact else missing
         for place, links in (places or {}).items():
             arguments[place[0]] = self._follow(turn, arguments[place[0]], place, links)
         return ToolCall(call.name, arguments)

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import DateMention, find_dates, iso
-from rods.synthesis.structure.sources import NUMBER, numbers_taken
+from rods.synthesis.structure.sources import AMOUNT_WORD, NUMBER, WORD_OF, amount, numbers_taken
 from rods.synthesis.structure.trace import Scalar, flattened
 from rods.synthesis.structure.words import article
 from rods.task import Task, Turn
@@ -145,6 +145,8 @@ class Sketch:
         spans = self._date_spans(text)
         compounds = self._compound.finditer(text) if self._compound is not None else ()
         found = [(match, self._compound_ref(match.group())) for match in compounds]
+        amounts = AMOUNT_WORD.finditer(text) if self.domains.number_words else ()
+        found += [(m, self._number_ref(float(amount(m[0])), m[0])) for m in amounts]
         found += [(m, self._token_ref(m.group(), local=local)) for m in _TOKEN.finditer(text)]
         for match, ref in found:
             if ref is not None and not _taken(spans, *match.span()):
@@ -177,11 +179,14 @@ class Sketch:
             return None
         return SlotRef(self.slot(*known), text)
 
+    def _number_ref(self, value: float, text: str) -> SlotRef | None:
+        known = value in self.found.numbers
+        return SlotRef(self.slot("number", repr(value)), text) if known else None
+
     def _token_ref(self, token: str, *, local: bool) -> SlotRef | None:
         if token[0].isdigit():
-            value = float(token.replace(",", ""))
-            if value in self.found.numbers:
-                return SlotRef(self.slot("number", repr(value)), token)
+            if number := self._number_ref(float(token.replace(",", "")), token):
+                return number
             return SlotRef(self.slot("digits", token), token) if token in self.digits else None
         word = token.lower()
         kind = self.found.words.get(word)
@@ -325,7 +330,9 @@ def _opening(new: str, model: str) -> str:
 
 
 def format_number(value: float, model: str) -> str:
-    """Write a number as `model` is written: commas, decimals."""
+    """Write a number as `model` is written: commas, decimals, a word where there is one."""
+    if model[-1:].isalpha():
+        return in_case(WORD_OF.get(value, format_number(value, "0")), model)
     decimals = len(model.partition(".")[2])
     if float(value).is_integer():
         return f"{value:,.{decimals}f}" if "," in model else f"{value:.{decimals}f}"

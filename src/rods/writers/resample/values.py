@@ -14,7 +14,7 @@ import string
 from collections.abc import Mapping, Sequence, Set
 
 from rods.synthesis.structure.domains import Table
-from rods.synthesis.structure.sources import NUMBER
+from rods.synthesis.structure.sources import NUMBER, in_digits
 from rods.writers.resample.rebind import Knowledge
 from rods.writers.resample.sketch import New, Sketch
 
@@ -50,7 +50,7 @@ def assign_numbers(
 def _reckoned(sketch: Sketch) -> set[float]:
     """Numbers of one unit, one of which stays: `add 30 gallons so that I end with 40 gallons`."""
     found: set[float] = set()
-    for text in sketch.found.prose.splitlines():
+    for text in in_digits(sketch.found.prose, sketch.domains.number_words).splitlines():
         units: dict[str, set[float]] = {}
         for number, unit in _MEASURED.findall(text):
             units.setdefault(unit.lower(), set()).add(float(number.replace(",", "")))
