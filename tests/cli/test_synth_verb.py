@@ -615,7 +615,12 @@ def test_seed_tasks_without_a_variant_are_named(
     write_tasks(file, known)
     where = ("--env.name", f"{place / 'locker.py'}:environment", "--env.tasks", str(file))
     words = ("--writer", "resample", "--n", "6", "--env.held_out", "0.25", "--out", str(out))
-    assert rods("synth", *where, *words, monkeypatch=monkeypatch) == 0
-    said = " ".join(capfd.readouterr().err.split())
-    assert re.search(r"1 of \d seed tasks has no variant: \w+", said), said
+    assert rods("synth", *where, *words, "--json", monkeypatch=monkeypatch) == 0
+    printed = capfd.readouterr()
+    rows = json.loads(printed.out)["by_seed"]
+    assert sum(row["accepted"] for row in rows) == 6 and len(rows) > 1
+    [low] = [row for row in rows if not row["accepted"]]
+    assert low["rejected"][0]["words"] == "a call failed" and low["rejected"][0]["count"] >= 3
+    said = " ".join(printed.err.split())
+    assert re.search(r"1 of \d seed tasks with a yield below 20%: \w+, 0 of \d+ cand", said), said
     assert re.search(r"\d of 6 variants from \d+ candidates?\. ", said), said

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 from rich.console import Console
 
+from pool_cases import original
 from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval, paired_difference
@@ -45,7 +47,9 @@ from rods.report.results import change, evaluation_table, reach, suite_table, su
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
-from rods.synthesis.rejection import ErrorClass, reasons
+from rods.synthesis.pipeline import RequestOutcome
+from rods.synthesis.rejection import ErrorClass, Rejection, reasons
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.trajectory_codec import write_parquet
 from verbs import rods
 
@@ -665,6 +669,33 @@ def test_the_table_of_a_stopped_run_names_its_evaluation_and_how_to_get_one_afte
     assert rods("report", str(finished), monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "before training and" not in printed.out and "--resume" not in printed.err
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_report_names_seed_tasks_with_a_low_yield(
+    damaged: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_run(tmp_path / "run")
+    with closing(SqliteQueue(path / "synthesis.sqlite")) as queue:
+        queue.submit("r", original(1), 0, 1, 1.0, 1)
+        request = queue.next_outcome()
+        assert request is not None
+        failed = (Rejection("execute", "vm_exec_failed", "closed"),) * 3
+        queue.record(request, RequestOutcome(None, 1.0, failed), 0.1)
+    if damaged:
+        (path / "synthesis.sqlite").write_bytes(b"not a database, " * 99)
+    assert rods("report", str(path), monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    page = (path / "report.html").read_text(encoding="utf-8")
+    expected = "0 of 3 candidates accepted; 3 rejected: a call failed"
+    expected = "synthesis.sqlite: opening the synthesis queue failed" if damaged else expected
+    assert expected in shown and expected in page
+    assert rods("report", str(path), "--json", monkeypatch=monkeypatch) == 0
+    rows = json.loads(capsys.readouterr().out)["by_seed"]
+    assert [row["candidates"] for row in rows] == [3] * (not damaged)
 
 
 def test_names_of_short_stages_stand_below_each_other() -> None:

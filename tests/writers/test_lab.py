@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from lab import WORLD, Lab, lab, tasks
-from rods.cli.synth.outcomes import EACH, never_called, rejected_file, say_reasons
+from rods.cli.synth.outcomes import EACH, never_called, rejected_file, say_low_yields
 from rods.env import Environment
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.base import Base, Readable
@@ -145,7 +146,7 @@ def test_gates_name_turns_from_one() -> None:
 
 def test_reasons_of_an_earlier_synthesis_go_with_it(tmp_path: Path) -> None:
     rejected_file(tmp_path / "made.jsonl").write_text("{}\n", encoding="utf-8")
-    say_reasons([], [], tmp_path / "made.jsonl")
+    say_low_yields([], tmp_path / "made.jsonl")
     assert not any(tmp_path.iterdir())
 
 
@@ -299,29 +300,32 @@ def test_an_id_varies_whatever_its_argument_is_called(writer: str) -> None:
 def test_a_seed_task_without_a_variant_has_its_reason_with_an_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The number word does not count: the seed's 2 stands in `D-2`, that of a variant nowhere."""
+    """No message says its hours: the seed's 2 stands in `D-2`, that of a variant nowhere."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(Path(__file__).parent.parent / "support" / "lab.py", "lab.py")
     call = ToolCall("book_device", {"device_id": "D-2", "hours": 2})
-    worded = replace(tasks[0], turns=(Turn("Book device D-2 for two hours.", (call,)),))
+    worded = replace(tasks[0], turns=(Turn("Book device D-2 for a couple of hours.", (call,)),))
     write_tasks(Path("lab.jsonl"), [worded, *tasks[1:]])
     words = ("--tasks", "lab.jsonl", "--env.name", "./lab.py:lab", "--writer", "resample")
     words = (*words, "--n", "6")
     assert rods("synth", *words, "--out", "made.jsonl", monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr()
     printed = " ".join(shown.err.split())
-    assert "lab_1, " in printed and "candidates: " in printed and "(message: " in printed
+    assert re.search(r"lab_1, \d of \d+ candidates accepted; \d+ rejected: ", printed)
+    assert "For example, " in printed and "(message: " in printed
     assert reason_words("provenance") in shown.out
     assert "The reasons of all" in printed and "made.jsonl.rejected.jsonl" in printed
     text = Path("made.jsonl.rejected.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(row) for row in text.splitlines()]
     assert {row["seed"] for row in rows} == {"lab_1"} and all(row["detail"] for row in rows)
-    assert any("for two hours" in row["message"] for row in rows)
+    assert any("a couple of hours" in row["message"] for row in rows)
 
 
-@pytest.mark.parametrize(("text", "accepts"), [("2 hours", True), ("two hours", False)])
-def test_a_number_must_stand_in_a_message_as_digits(text: str, accepts: bool) -> None:
-    """The number word does not count: the seed's 2 stands in `D-2`."""
+@pytest.mark.parametrize(
+    ("text", "accepts"), [("2 hours", True), ("two hours", True), ("a couple of hours", False)]
+)
+def test_a_number_must_stand_in_a_message(text: str, accepts: bool) -> None:
+    """The seed's 2 stands in `D-2` too, so its `a couple` was no reason to look twice."""
     call = ToolCall("book_device", {"device_id": "D-2", "hours": 2})
     seed = replace(tasks[0], turns=(Turn(f"Book device D-2 for {text}.", (call,)),))
     pool = (seed, *tasks[1:])

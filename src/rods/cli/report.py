@@ -36,11 +36,13 @@ def report(
     """Write report.html into a run's folder, and print its table."""
     from rods.report.build import build_report, uses
     from rods.report.results import summary_table
-    from rods.report.run_data import load_run
+    from rods.report.run_data import load_run, yields_of
 
     page = build_report(run)
     found = load_run(run)
-    print_results(results_of(found), summary_table(found))
+    yields, low = yields_of(found)
+    by_seed = [made.to_json() for made in yields]
+    print_results({**results_of(found), "by_seed": by_seed}, summary_table(found), *low)
     for note in found.notes:
         say(f"note: {note}")
     if not (found.evaluation("after") or found.manifest.get("finished")):

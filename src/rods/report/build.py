@@ -29,7 +29,7 @@ from rods.report import heldout, panels
 from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
 from rods.report.panels import Figure, Tile, facts
 from rods.report.plots import Whisker, forest, plotly_script
-from rods.report.run_data import RunData, load_run, moment
+from rods.report.run_data import RunData, load_run, moment, yields_of
 from rods.report.viewer import decoder_for, trajectory_view
 from rods.store import TRAIN
 from rods.types import Json
@@ -78,7 +78,7 @@ def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path
 def _context(run: RunData) -> dict[str, object]:
     before, after = run.evaluation("before"), run.last_evaluation
     rows = heldout.result_rows(before, after)
-    notes = list(run.notes)
+    notes = [*run.notes, *yields_of(run)[1]]
     lonely = heldout.by_key(before).keys() ^ heldout.by_key(after).keys()
     if lonely and before and after:
         notes.append(f"{len(lonely)} tasks were evaluated only once and enter no difference.")

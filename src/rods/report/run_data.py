@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +39,8 @@ from rods.errors import StoreError
 from rods.infra.files import text_of
 from rods.records import unused_words
 from rods.store import MANIFEST, METRICS
+from rods.synthesis.worker.queue import SqliteQueue
+from rods.synthesis.yields import SeedYield, low_yields
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
@@ -272,6 +274,17 @@ def load_run(path: Path) -> RunData:
     pools = tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch)))
     run = RunData(path, manifest, in_order, pools, tuple(evaluations.values()))
     return replace(run, notes=(*notes, *_missing(run)))
+
+
+def yields_of(run: RunData) -> tuple[list[SeedYield], list[str]]:
+    """Return the yields of a run's seed tasks, and lines on the low ones, or why there are none."""
+    queue = run.path / "synthesis.sqlite"
+    try:
+        with closing(SqliteQueue(queue)) if queue.is_file() else nullcontext() as opened:
+            found = opened.yields() if opened else []
+    except StoreError as error:
+        return [], [str(error)]
+    return found, low_yields(found)
 
 
 def moment(value: Json) -> datetime | None:

@@ -10,13 +10,14 @@ outcomes are taken in order, and no more are requested than are needed.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from rods.errors import SynthesisError, TaskError
 from rods.synthesis.gates.overlap import Neighbors, prints
 from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.client import SynthesisWorker
+from rods.synthesis.yields import SeedYield
 from rods.task import Task
 from rods.types import Json
 
@@ -64,7 +65,9 @@ class Collection:
         """Tools by turn of the seed tasks that were made from nothing."""
         self._ahead: deque[str] = deque()
         self._made: dict[str, Task | None] = {}
-        self._requested = self._taken = self._failed = self._repeated = 0
+        self._requested = self._taken = self._failed = 0
+        self._repeated = Counter[str]()
+        """Accepted variants that repeat another seed's, by the id of their seed."""
         self._advance()
         self.taken_over = len(self.accepted)
         """Variants that were there already."""
@@ -97,10 +100,19 @@ class Collection:
     def statistics(self) -> Statistics:
         """Count all outcomes; a variant that repeats another seed's is not accepted."""
         counted = self.worker.statistics()
-        counted.accepted -= self._repeated
-        if self._repeated:
-            counted.rejected["gate", "novelty"] += self._repeated
+        if repeated := self._repeated.total():
+            counted.accepted -= repeated
+            counted.rejected["gate", "novelty"] += repeated
         return counted
+
+    def yields(self) -> list[SeedYield]:
+        """Return the yield of each seed of which an outcome was made."""
+        found = self.worker.yields()
+        for made in found:
+            again = self._repeated[made.seed.id]
+            made.accepted -= again
+            made.rejections += [("gate", "novelty", "repeats another seed's variant", "")] * again
+        return found
 
     def state(self) -> dict[str, Json]:
         """Return the worker's state with these counts, for the live line."""
@@ -136,7 +148,7 @@ class Collection:
             moved = bool(done)
 
     def _request(self) -> None:
-        wanted = min(self.n + self._failed + self._repeated, LIMIT * self.n)
+        wanted = min(self.n + self._failed + self._repeated.total(), LIMIT * self.n)
         while self._requested < wanted and len(self._ahead) < AHEAD:
             first, place = divmod(self._requested, len(self._seeds))
             request = f"{self._requested:07d}"
@@ -145,6 +157,7 @@ class Collection:
             self._requested += 1
 
     def _take(self, variant: Task | None) -> None:
+        seed = self._seeds[self._taken % len(self._seeds)]
         self._taken += 1
         if variant is None:
             return
@@ -153,7 +166,7 @@ class Collection:
         again = variant.is_original and shape in self._shapes
         # seeds can meet in the same calls or words
         if again or self._neighbors.repeated(mine) is not None:
-            self._repeated += 1
+            self._repeated[seed.id] += 1
             return
         self._shapes.add(shape)
         self._neighbors.add(mine)

@@ -22,11 +22,12 @@ from places import SUPPORT
 from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.errors import StoreError, SynthesisError
 from rods.synthesis.pipeline import RequestOutcome
-from rods.synthesis.rejection import Rejection
+from rods.synthesis.rejection import Rejection, reason_words
 from rods.synthesis.structure.trace import trace
 from rods.synthesis.worker.client import RESTARTS, SynthesisWorker
 from rods.synthesis.worker.queue import VERSION, SqliteQueue
-from synthesis_cases import ENVIRONMENT, keeper, writer
+from rods.synthesis.yields import EXAMPLES, low_yields
+from synthesis_cases import ENVIRONMENT, keeper, sides, writer
 from worker_cases import ThreadProcess
 
 THREAD = pytest.mark.usefixtures("worker_thread")
@@ -126,6 +127,32 @@ def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
     figures = queue.statistics().figures()
     assert figures["rejected"] == {"novelty": 3} and figures["stages"] == {"gate": 3}
     queue.close()
+
+
+def test_low_yields_are_named_the_worst_first(tmp_path: Path) -> None:
+    """Seed number n has n rejected candidates for an accepted one: 5 and more are a low yield."""
+    seeds, closed = sides().train[:20], Rejection("execute", "vm_exec_failed", "no", message="Go.")
+    with closing(SqliteQueue(tmp_path / "q.sqlite")) as queue:
+        for number, seed in enumerate(seeds):
+            queue.submit(f"r{number}", seed, 0, 1, 1.0, 1)
+            request = queue.next_outcome()
+            assert request is not None
+            rejections = (Rejection("gate", "novelty", "again"), *[closed] * (number - 1))
+            queue.record(request, RequestOutcome(seed, 0.0, rejections[:number]), 0.1)
+        found = queue.yields()
+    assert [made.seed.id for made in found] == [seed.id for seed in seeds]
+    assert [(made.candidates, made.accepted) for made in found] == [(n + 1, 1) for n in range(20)]
+    lines = low_yields(found)
+    assert lines[0] == "15 of 20 seed tasks with a yield below 20%:"
+    worst = f"{seeds[19].provenance.origin}, 1 of 20 candidates accepted; 18 rejected"
+    assert (
+        lines[1] == f'  {worst}: {reason_words("vm_exec_failed")}. For example, no (message: "Go.")'
+    )
+    assert lines[11:] == ["  and 5 more; --json has all"]
+    assert sum("For example" in line for line in lines) == EXAMPLES
+    assert low_yields(found[:5]) == []
+    row = {"stage": "execute", "reason": "vm_exec_failed", "words": "a call failed", "count": 18}
+    assert found[-1].to_json()["rejected"][0] == row  # type: ignore[index]
 
 
 @pytest.mark.parametrize("layout", [VERSION - 1, VERSION + 1])

@@ -14,7 +14,7 @@ import typer
 
 from rods.abilities import initial_state, unvaried
 from rods.cli import common
-from rods.cli.synth.outcomes import name_of, never_called, say_reasons, shown, table
+from rods.cli.synth.outcomes import never_called, say_low_yields, shown, table
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import structured
 from rods.env import Environment
@@ -35,6 +35,7 @@ from rods.writers import LOCAL, VARYING, in_words, make_writer
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
     from rods.synthesis.pipeline import Statistics
+    from rods.synthesis.yields import SeedYield
 
 QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
 ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
@@ -111,11 +112,11 @@ def synth(
     with _folder(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         _say_limits(config.synthesis.writer, splits, environment, free, scratch is not None)
-        made, counted = _make(config, splits, free, (scratch or number, what), seed, target)
+        made, counted, yields = _make(config, splits, free, (scratch or number, what), seed, target)
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     named = None if form != "jsonl" else _reading(context.args, what, recipe, profile, tasks)
-    _tell(target, what, len(made), counted, named)
+    _tell(target, what, len(made), (counted, yields), named)
 
 
 def _reading(
@@ -201,12 +202,18 @@ def _require_writer(config: RunConfig, *, from_scratch: bool) -> None:
 
 
 def _tell(
-    target: Path, what: str, made: int, counted: Statistics, named: Sequence[str] | None
+    target: Path,
+    what: str,
+    made: int,
+    outcomes: tuple[Statistics, Sequence[SeedYield]],
+    named: Sequence[str] | None,
 ) -> None:
     """Print the results; `named` are the options of a command that reads them, if one can."""
+    counted, yields = outcomes
     rejected = [{"stage": s, "reason": r, "count": n} for (s, r), n in counted.rejected.items()]
     data = {"out": target, what.replace(" ", "_"): made, "candidates": counted.tried}
-    common.print_results({**data, "rejected": rejected, "seconds": counted.seconds})
+    data |= {"rejected": rejected, "by_seed": [row.to_json() for row in yields]}
+    common.print_results({**data, "seconds": counted.seconds})
     common.say(f"{made} {what.removesuffix('s' * (made == 1))} in {target}")
     if named is not None:
         verb = "Accept, edit or reject them: rods view --tasks"
@@ -332,7 +339,7 @@ def _make(
     asked: tuple[int, str],
     seed: int,
     target: Path,
-) -> tuple[list[Task], Statistics]:
+) -> tuple[list[Task], Statistics, list[SeedYield]]:
     from rods.synthesis.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
     from rods.synthesis.worker.settings import ids
@@ -349,22 +356,17 @@ def _make(
             finally:
                 keep = bool(collection.accepted)
             common.out().print(table(collection, what))
-            counted, rejected = collection.statistics(), worker.rejections()
+            counted, yields = collection.statistics(), collection.yields()
     finally:
         # A failed start must not block the next one.
         if not keep and (answers := _clear(folder)):
             common.say(f"{answers} answers of the server are kept in {folder / ANSWERS}.")
     made = {name for task in collection.accepted for name in task.provenance.ancestors}
-    tried = collection.tried if made or not keep else []  # one from nothing has no ancestors
-    barren = [task for task in tried if task.id not in made]
-    if keep and (barren or len(collection.accepted) < number):
+    if keep and (len(collection.accepted) < number or any(row.is_low for row in yields)):
         kept = len(collection.accepted)
         common.say(f"{kept} of {number} {what} from {plural(counted.tried, 'candidate')}.")
-        if barren:
-            verb = "has" if len(barren) == 1 else "have"
-            names = ", ".join(map(name_of, barren))
-            common.say(f"{len(barren)} of {len(tried)} seed tasks {verb} no variant: {names}")
-    say_reasons(barren, rejected, target, "worlds" if what == SEEDS else SEEDS)
+    if made or not keep:  # a seed task from nothing has no ancestors
+        say_low_yields(yields, target, "world" if what == SEEDS else "seed task")
     if not keep:
         why, lost = "see the table", counted.rejected
         if (
@@ -375,9 +377,9 @@ def _make(
         elif 2 * lost["gate", "novelty"] > counted.tried:
             why = "nothing in these tasks varies (docs/reference/tool-classes.md)"
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
-    if uncalled := never_called(tried, collection.accepted):
+    if uncalled := never_called(collection.tried if made else [], collection.accepted):
         common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")
-    return collection.accepted, counted
+    return collection.accepted, counted, yields
 
 
 def _run(collection: Collection, target: Path, what: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from rods.cli import common
 from rods.infra.files import disk
 from rods.synthesis.rejection import reason_words
 from rods.synthesis.structure.trace import flattened
+from rods.synthesis.yields import SeedYield, low_yields
 from rods.task import Task
 
 if TYPE_CHECKING:
@@ -22,40 +22,25 @@ if TYPE_CHECKING:
 
 REDRAW = 0.5  # seconds between two bars
 EACH = 5  # with fewer variants per tool, an uncalled tool may be chance
-NAMED = 3  # seed tasks without variants whose reasons are printed
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """Metrics in the table for each stage of a writer with a server."""
 
 
-def name_of(task: Task) -> str:
-    """Return the name that a task came with; else its id."""
-    return task.provenance.origin or task.id
-
-
-def say_reasons(
-    barren: Sequence[Task], rejected: Sequence[tuple[str, ...]], at: Path, of: str
-) -> None:
-    """Print why nothing was made of some tasks or worlds, and write all reasons to a file."""
+def say_low_yields(yields: Sequence[SeedYield], at: Path, of: str = "seed task") -> None:
+    """Print which seed tasks or worlds have a low yield and why; write all reasons to a file."""
     rejected_file(at).unlink(missing_ok=True)  # of an earlier synthesis
-    names = {task.id: name_of(task) for task in barren}
-    theirs = [(names[row[0]], *row[1:]) for row in rejected if row[0] in names]
-    for name in [*dict.fromkeys(row[0] for row in theirs)][:NAMED]:
-        mine = [row for row in theirs if row[0] == name]
-        most, count = Counter(row[1:3] for row in mine).most_common(1)[0]
-        detail, message = next(row[3:] for row in mine if row[1:3] == most)
-        quoted = f' (message: "{message}")' * bool(message)
-        what = f"{count} of {len(mine)} candidates: {reason_words(most[1])}"
-        common.say(f"  {name}, {what}. For example, {detail}{quoted}")
-    if theirs:
-        keys, file = ("seed", "stage", "reason", "detail", "message"), rejected_file(at)
-        rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in theirs)
+    keys, file = ("seed", "stage", "reason", "detail", "message"), rejected_file(at)
+    low = [(made.name, *row) for made in yields if made.is_low for row in made.rejections]
+    if low:
+        rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in low)
         with disk(file, "writing"):
             file.write_text("\n".join(rows) + "\n", encoding="utf-8")
-        common.say(f"  The reasons of all {len(theirs)} candidates of these {of}: {file}")
+        common.say("\n".join(low_yields(yields, of)))
+        common.say(f"  The reasons of all {len(low)} rejected candidates of these {of}s: {file}")
 
 
 def rejected_file(target: Path) -> Path:
-    """Return the path of the reasons why seed tasks of a data set have no variant."""
+    """Return the path of the reasons why seed tasks of a data set have few variants or none."""
     return target.with_name(f"{target.name}.rejected.jsonl")
 
 

@@ -30,6 +30,7 @@ from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.generator import IDLE, Suspension
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
+from rods.synthesis.yields import SeedYield
 from rods.task import Task
 from rods.types import Json
 
@@ -108,9 +109,9 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         """Return what came of all outcomes so far."""
         return self._queue.statistics()
 
-    def rejections(self) -> list[tuple[str, ...]]:
-        """Return what was rejected so far, as `SqliteQueue.rejections` gives it."""
-        return self._queue.rejections()
+    def yields(self) -> list[SeedYield]:
+        """Return what became of the candidates of each seed task so far."""
+        return self._queue.yields()
 
     def state(self) -> Mapping[str, Json]:
         """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage. A worker

@@ -20,6 +20,7 @@ from rods.errors import SynthesisError
 from rods.infra.database import Database
 from rods.infra.dotted import changes
 from rods.synthesis.pipeline import RequestOutcome, Statistics
+from rods.synthesis.yields import SeedYield
 from rods.task import Task
 from rods.types import Json
 
@@ -196,10 +197,15 @@ class SqliteQueue:
                 counted.distances.append(float(distance or 0.0))
         return counted
 
-    def rejections(self) -> list[tuple[str, ...]]:
-        """Id of the seed, stage, reason, detail and message of each rejected candidate."""
-        found = self._db.rows("SELECT seed, rejected FROM outcomes ORDER BY seed, number")
-        return [(str(seed), *row) for seed, rows in found for row in rejections_of(str(rows))]
+    def yields(self) -> list[SeedYield]:
+        """What became of the candidates of each seed, those without an outcome left out."""
+        seeds = self._db.rows("SELECT id, task FROM seeds ORDER BY rowid")
+        found = {key: SeedYield(Task.from_json(json.loads(str(task)))) for key, task in seeds}
+        outcomes = "SELECT seed, task IS NOT NULL, rejected FROM outcomes ORDER BY seed, number"
+        for seed, made, rejected in self._db.rows(outcomes):
+            found[seed].accepted += int(made or 0)
+            found[seed].rejections += rejections_of(str(rejected))
+        return [made for made in found.values() if made.candidates]
 
     def put(self, key: str, value: str) -> None:
         """Keep a note (settings, the word to stop)."""
