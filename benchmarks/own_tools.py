@@ -5,7 +5,8 @@
 `strangers/` has a restaurant's reservations, a network of parcel lockers and a dental clinic, each
 with eight tasks, a quarter of them held out. For each writer: candidates and how many of them are
 accepted, training tasks with a variant, and how many variants, messages without their ids,
-days and numbers are distinct. `--show` prints messages, for a reader to judge. One core.
+days and numbers are distinct. Then, for each seed task, how many of its variants are the same as
+another of them but for ids. `--show` prints messages, for a reader to judge. One core.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,7 @@ from shared import Options
 
 from rods.split import split
 from rods.synthesis.pipeline import Pipeline
+from rods.synthesis.structure.sources import NUMBER_WORD
 from rods.task import Task, read_tasks
 from rods.writers import make_writer
 from rods.writers.assembly import keeper_of
@@ -64,7 +67,17 @@ def make(name: str, writer: str, count: int, seed: int) -> Made:
 
 def masked(text: str) -> str:
     """A message without what only counts or names."""
-    return re.sub(r"\S*\d\S*", "#", text)
+    return re.sub(rf"\S*\d\S*|{NUMBER_WORD.pattern}", "#", text, flags=re.I)
+
+
+def alike_by_seed(variants: Sequence[Task]) -> list[str]:
+    """For each seed task, how many of its variants repeat another one's messages but for ids."""
+    found: dict[str, Counter[tuple[str, ...]]] = {}
+    for task in variants:
+        messages = tuple(masked(turn.user) for turn in task.turns)
+        found.setdefault(task.provenance.origin, Counter())[messages] += 1
+    alike = {seed: sum(n for n in rows.values() if n > 1) for seed, rows in found.items()}
+    return [f"{seed} {n} of {found[seed].total()}" for seed, n in alike.items()]
 
 
 def show(name: str, writer: str, made: Made, messages: int) -> None:
@@ -78,6 +91,7 @@ def show(name: str, writer: str, made: Made, messages: int) -> None:
         f"  distinct but for ids: conversations {len(whole)} of {len(made.variants)},"
         f" messages {len(set(map(masked, said)))} of {len(said)}"
     )
+    print(f"    the same but for ids, by seed task: {', '.join(alike_by_seed(made.variants))}")
     for text in said[:messages]:
         print(f"    {text}")
 
