@@ -46,7 +46,7 @@ class SuiteRules(Protocol):
     steps: int = 0
     """Steps of a turn under the suite's rules; 0: the user's setting."""
     executes: bool = False
-    """True if every call that can be read is executed, and all else is an answer (`executing`)."""
+    """True if every call that can be read is executed, and all else is an answer."""
     trials: bool = False
     """True if the suite quotes pass^k, the chance that k trials of a task are all right."""
 
