@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,25 +67,21 @@ MEANINGS: tuple[tuple[type[openai.APIError], bool, str], ...] = (
 """Errors of the package: whether later requests fail, too, and what to do. The first one counts."""
 
 
-def _bounded(seconds: float) -> Any:
-    """An HTTP client that ends answers without an end; a timeout is of silence alone."""
+def _bound(seconds: float, response: Any) -> None:
+    """End an answer that has no end; the package's timeout is of silence alone."""
+    stream, until = response.stream, time.monotonic() + seconds
 
-    def bound(response: Any) -> None:
-        content = _content(response.stream, time.monotonic() + seconds)
-        response.stream = HTTP.Response(200, content=content).stream
+    def content() -> Iterator[bytes]:
+        size = 0
+        with contextlib.closing(stream):
+            for chunk in stream:
+                if (size := size + len(chunk)) > LONGEST:
+                    raise HTTP.ReadError(f"an answer of more than {LONGEST} bytes")
+                if time.monotonic() > until:
+                    raise HTTP.ReadTimeout("the answer has no end")
+                yield chunk
 
-    return openai.DefaultHttpxClient(event_hooks={"response": [bound]})
-
-
-def _content(stream: Any, until: float) -> Iterator[bytes]:
-    size = 0
-    with contextlib.closing(stream):
-        for chunk in stream:
-            if (size := size + len(chunk)) > LONGEST:
-                raise HTTP.ReadError(f"an answer of more than {LONGEST} bytes")
-            if time.monotonic() > until:
-                raise HTTP.ReadTimeout("the answer has no end")
-            yield chunk
+    response.stream = HTTP.Response(200, content=content()).stream
 
 
 class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
@@ -106,12 +103,13 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         key = read_key(KEY_VARIABLE)
         self._secrets = [secret for secret in (key, login) if secret]
         self._cache = ResponseCache(cache) if cache else None
+        bound = partial(_bound, settings.timeout)
         self._api = openai.OpenAI(
             base_url=self._url,
             api_key=key or "none",  # else the package would send another service's key
             max_retries=RETRIES,
             timeout=settings.timeout,
-            http_client=_bounded(settings.timeout),
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [bound]}),
             default_headers={"Authorization": f"Basic {login}"} if login else None,
         )
         self._api.organization = self._api.project = None  # nor that service's account
