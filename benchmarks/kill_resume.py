@@ -18,10 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from shared import Options
 
 from rods.curriculum.saving import STATE, VARIANTS
 from rods.infra.checkpoints import Checkpoints
+from rods.trajectory import TrainingSignal
 
 SMALL = [
     "--rollout.k", "2", "--rollout.tasks-per-step", "2",
@@ -108,12 +110,20 @@ def differences(one: Path, other: Path) -> list[str]:
             problems += [f"{kind} {x['step']}: {k} differs" for k in keys if x.get(k) != y.get(k)]
     if pool(one) != pool(other):
         problems.append("the pools differ")
+    if signals(one) != signals(other):
+        problems.append("rewards or advantages of single trajectories differ")
     return problems
 
 
 def logged(path: Path, kind: str) -> list[dict[str, Any]]:
     rows = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
     return [row for row in rows if row["kind"] == kind]
+
+
+def signals(path: Path) -> list[Any]:
+    """Reward, its parts and advantages of each trajectory."""
+    files = sorted((path / "trajectories").iterdir())
+    return [pq.read_table(f, columns=[*TrainingSignal._fields]).to_pylist() for f in files]
 
 
 def pool(path: Path) -> list[Any]:

@@ -7,7 +7,8 @@
 The run is generated: groups of 8, three turns each, some 1,700 characters of messages and 180
 tokens in a trajectory. `open` is until the first page of the list can be drawn: folder, metrics and
 index. Texts are read after that, in a thread (`texts`); `text` filters are timed once they are
-there. Each filter is timed five times and the slowest counts.
+there. Each filter is timed five times and the slowest counts. Memory is the most that the process
+has held at once since the run was opened.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import time
 from pathlib import Path
 
 from shared import Options
-from soak import resident
 
 from rods.env import TurnVerdict
+from rods.report.viewer import progress
 from rods.tokens import Span
-from rods.trajectory import Step, Trajectory
+from rods.trajectory import Step, TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
 from rods.view.index import TrajectoryFilter
@@ -39,6 +40,7 @@ FILTERS = {
     "category and stop": TrajectoryFilter(category="base", stop="done"),
     "step": TrajectoryFilter(step="1"),
     "tool": TrajectoryFilter(tool="lend", low=0.5),
+    "reward": TrajectoryFilter(reward_low="0.5"),
     "rare text": TrajectoryFilter(text="order no. 77"),
     "common text": TrajectoryFilter(text="river book"),
 }
@@ -69,6 +71,13 @@ def trajectory(rng: random.Random, task: str, member: int, step: int) -> Traject
     return Trajectory(task, member, step, 0, *turns, 3, tuple(spans), StopReason.DONE)
 
 
+def signal(made: Trajectory) -> TrainingSignal:
+    """Reward with its parts, and advantages as of a mean reward of 0.4."""
+    solved = progress(made)
+    parts = dict.fromkeys(("reached", "solved", "state", "executed"), solved)
+    return TrainingSignal(solved, parts, [solved - 0.4 if s.sampled else None for s in made.spans])
+
+
 def write_run(folder: Path, count: int) -> None:
     """Write trajectories and metrics of so many steps that `count` is reached."""
     rng = random.Random(0)
@@ -76,7 +85,8 @@ def write_run(folder: Path, count: int) -> None:
         for step in range(1, -(-count // (K * GROUPS)) + 1):
             tasks = [f"{number:016x}" for number in rng.sample(range(2000), GROUPS)]
             rows = [trajectory(rng, task, i, step) for task in tasks for i in range(K)]
-            write_parquet(folder / f"trajectories/step-{step:06d}.parquet", rows)
+            path = folder / f"trajectories/step-{step:06d}.parquet"
+            write_parquet(path, rows, signals=[signal(row) for row in rows])
             judged = [
                 {"task_id": task, "category": "base", "rbar": 0.5, "variance": 0.1, "n_valid": K}
                 for task in tasks
@@ -95,11 +105,18 @@ class Clock:
         return time.perf_counter() - self._clock, time.process_time() - self._processor
 
 
+def held(name: str) -> float:
+    """A size of this process in MiB, by the name that Linux gives it."""
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(rows[name].split()[0]) / 1024
+
+
 def measure(folder: Path) -> bool:
     """Print times and memory; whether all are below the limits."""
     import rods.view.server  # its memory counts
 
     assert rods.view.server
+    Path("/proc/self/clear_refs").write_text("5")  # what was held to write the run does not count
     clock = Clock()
     run = RunView(folder, "large")
     run.refresh()
@@ -121,8 +138,8 @@ def measure(folder: Path) -> bool:
         print(
             f"{name:18} {1000 * wall:5.0f} ms, {1000 * processor:5.0f} of the processor, {found:,}"
         )
-    memory = resident()
-    print(f"{memory:,.0f} MiB resident")
+    memory, left = (held(name) for name in ("VmHWM", "VmRSS"))
+    print(f"{memory:,.0f} MiB resident at most, {left:,.0f} at the end")
     run.close()
     print(f"limits: open {OPEN:g} s, a filter {1000 * FILTER:g} ms, {MEMORY:g} MiB")
     return opened < OPEN and slowest < FILTER and memory < MEMORY

@@ -17,7 +17,7 @@ from rods.policy import Engine, Weights
 from rods.reward import Rewards, Score
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trajectory import Group
+from rods.trajectory import Group, TrainingSignal
 from rods.types import Json
 
 
@@ -32,6 +32,11 @@ class UpdateReport(Protocol):
     @property
     def informative(self) -> int:
         """Groups that taught something."""
+        ...
+
+    @property
+    def signals(self) -> Sequence[Sequence[TrainingSignal]]:
+        """What it made of each trajectory of each group."""
         ...
 
     def metrics(self) -> Mapping[str, Json]:

@@ -19,6 +19,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from rods.components import Components, Display, UpdateReport
@@ -145,10 +146,11 @@ class _Loop:
         judgements = self.curriculum.judge(groups, scores, [s.drawn.epoch for s in batch.scored])
         self.curriculum.request_variants()
         report = await self._update(batch)
-        self.run.write_trajectories(self.trainer.step, [t for g in groups for t in g.trajectories])
+        trajectories = [t for g in groups for t in g.trajectories]
+        self.run.write_trajectories(self.trainer.step, trajectories, [*chain(*report.signals)])
         record = step_record(self.components, self.curriculum, batch, judgements, report)
         self._log(record)
-        self.sampled += sum(len(group.trajectories) for group in groups)
+        self.sampled += len(trajectories)
         over = self.stopped() or self.over
         if not over:  # an epoch that begins now is part of this checkpoint
             await self._next_epoch(self.config.rollout.tasks_per_step)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, SupportsFloat, TypeAlias, runtime_checkable
 
 from rods.errors import RewardError
 from rods.task import Task
@@ -105,6 +105,9 @@ def _checked(result: object, task: Task) -> Score:
         finite = False
     if not finite:
         raise RewardError(f"task {task.id}: the reward is {result.value!r}, not a finite number.")
+    parts: Mapping[str, Any] = result.parts
+    if bad := {k: v for k, v in parts.items() if not isinstance(v, SupportsFloat)}:
+        raise RewardError(f"task {task.id}: parts of the reward are not numbers: {bad}.")
     return result
 
 

@@ -43,7 +43,7 @@ from rods.infra.text import counted, quoted
 from rods.types import Json
 
 if TYPE_CHECKING:
-    from rods.trajectory import Trajectory
+    from rods.trajectory import TrainingSignal, Trajectory
 
 MANIFEST, METRICS, LOCK = "manifest.json", "metrics.jsonl", ".lock"
 FORMAT = 3
@@ -371,14 +371,16 @@ class RunDirectory:
 
     # -- trajectories -----------------------------------------------------------------------
 
-    def write_trajectories(self, step: int, trajectories: Sequence[Trajectory]) -> Path:
-        """Keep one step's trajectories as Parquet; returns the file."""
+    def write_trajectories(
+        self, step: int, trajectories: Sequence[Trajectory], signals: Sequence[TrainingSignal] = ()
+    ) -> Path:
+        """Keep one step's trajectories, and what the update made of them, as Parquet."""
         from rods.trajectory_codec import write_parquet
 
         path = self.trajectories / f"step-{step:06d}.parquet"
         with disk(path, "writing"):
             self.trajectories.mkdir(exist_ok=True)
-            write_parquet(path, trajectories)
+            write_parquet(path, trajectories, signals=signals)
         return path
 
     # -- checkpoints ------------------------------------------------------------------------

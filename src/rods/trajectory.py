@@ -6,9 +6,10 @@ the trainer, steps and verdicts for rewards. A `Group` is K of them by one polic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from rods.env import TurnVerdict
 from rods.task import Task
@@ -83,6 +84,16 @@ class Trajectory:
     def solved(self) -> bool:
         """Our verdict: every turn was reached and solved, abstentions included."""
         return len(self.verdicts) == self.n_turns and all(v.solved for v in self.verdicts)
+
+
+class TrainingSignal(NamedTuple):
+    """What an update made of one trajectory."""
+
+    reward: float | None
+    """The reward that was compared within the group, less what KL costs; None: it is invalid."""
+    reward_parts: Mapping[str, float]
+    span_advantages: Sequence[float | None]
+    """For each span the mean advantage of its tokens with loss; None: none of them has a loss."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ Never scores and never drops a row: what cannot be read stops with file and row.
 
     write_parquet(path, [t for group in groups for t in group.trajectories])
     trajectories = list(read_parquet(path))
+    trajectory, signal = read_row(path, 7)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from rods.infra.files import pyarrow, replacing, table_rows
 from rods.infra.rows import listed, opened
 from rods.task import call_to_json, calls_from_json
 from rods.tokens import Span
-from rods.trajectory import Step, Trajectory
+from rods.trajectory import Step, TrainingSignal, Trajectory
 from rods.types import FinishReason, Json, Message, ParseVerdict, StopReason, ToolResult
 
 VERSION = 3
@@ -89,13 +91,19 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
         raise StoreError(f"{where}: not a trajectory: {what}.") from error
 
 
-def write_parquet(path: Path, trajectories: Iterable[Trajectory], template: str = "") -> int:
+def write_parquet(
+    path: Path,
+    trajectories: Iterable[Trajectory],
+    template: str = "",
+    signals: Sequence[TrainingSignal] = (),
+) -> int:
     """Write a Parquet file; ids and log-probabilities are columns of lists; returns how many rows.
 
     Args:
         path: of the file.
         trajectories: written in pieces as they come.
         template: digest of the chat template that made the ids, where no manifest names it.
+        signals: what an update made of each; empty: nobody trained on them.
 
     Raises:
         PrerequisiteError: pyarrow is not installed.
@@ -105,8 +113,8 @@ def write_parquet(path: Path, trajectories: Iterable[Trajectory], template: str 
     count = 0
     with replacing(path) as part, parquet.ParquetWriter(part, schema, compression="zstd") as writer:
         rows: list[dict[str, Any]] = []
-        for trajectory in trajectories:
-            rows.append(_flat(trajectory))
+        for trajectory, signal in zip(trajectories, signals or repeat(None), strict=bool(signals)):
+            rows.append(_flat(trajectory, signal))
             count += 1
             if len(rows) == _ROWS:
                 writer.write_table(arrow.Table.from_pylist(rows, schema))
@@ -125,6 +133,22 @@ def read_parquet(path: str | Path) -> Iterator[Trajectory]:
     """
     for where, row in table_rows(Path(path), "trajectories", StoreError):
         yield _unflat(row, where)
+
+
+def read_row(path: Path, number: int) -> tuple[Trajectory, TrainingSignal | None]:
+    """One row of a Parquet file, from 0, with what an update made of it, if the file holds that.
+
+    Raises as `read_parquet`, and `StoreError` where there is no such row.
+    """
+    found = next(islice(table_rows(path, "trajectories", StoreError), number, None), None)
+    if found is None:
+        raise StoreError(f"{path.name} has no row {number}.")
+    where, row = found
+    signal = None
+    if row.get("span_advantages") is not None:
+        row["reward_parts"] = json.loads(row["reward_parts"])
+        signal = TrainingSignal(*(row[name] for name in TrainingSignal._fields))
+    return _unflat(row, where), signal
 
 
 def template_in(path: Path) -> str:
@@ -173,7 +197,7 @@ _TEXTS = ("messages", "steps", "verdicts")
 """Nested columns, kept as JSON text: people read them, trainers do not."""
 
 
-def _flat(trajectory: Trajectory) -> dict[str, Any]:
+def _flat(trajectory: Trajectory, signal: TrainingSignal | None) -> dict[str, Any]:
     """One Parquet row: scalars, JSON texts, and lists for the spans and their tokens."""
     row: dict[str, Any] = to_json(trajectory)
     del row["spans"]
@@ -184,6 +208,8 @@ def _flat(trajectory: Trajectory) -> dict[str, Any]:
     row["span_versions"] = [s.version for s in trajectory.spans]
     row["ids"] = [i for s in trajectory.spans for i in s.ids]
     row["logprobs"] = [p for s in trajectory.spans for p in s.logprobs or ()]
+    if signal is not None:
+        row |= {**signal._asdict(), "reward_parts": json.dumps(signal.reward_parts)}
     return row
 
 
@@ -218,6 +244,7 @@ def _schema(arrow: Any) -> Any:
         **dict.fromkeys(_TEXTS, arrow.string()),
         "span_lengths": arrow.list_(arrow.int32()), "span_sampled": arrow.list_(arrow.bool_()),
         "span_versions": arrow.list_(arrow.int64()), "ids": arrow.list_(arrow.int32()),
-        "logprobs": arrow.list_(arrow.float64()),
+        "logprobs": arrow.list_(arrow.float64()), "reward": arrow.float64(),
+        "reward_parts": arrow.string(), "span_advantages": arrow.list_(arrow.float32()),
     }  # fmt: skip
     return arrow.schema(list(columns.items()))

@@ -32,9 +32,10 @@ from rods.env import World
 from rods.errors import Interrupted, PolicyError, StoreError, TaskError
 from rods.infra.interrupt import STOPPING
 from rods.loop import train
+from rods.report.viewer import progress
 from rods.store import RunDirectory
 from rods.task import Task
-from rods.trajectory_codec import read_parquet
+from rods.trajectory_codec import read_parquet, read_row
 from rods.types import Json
 from verbs import rods
 
@@ -116,8 +117,14 @@ def test_the_policy_follows_the_trainer(whole: Whole) -> None:
 @pytest.mark.slow
 def test_spans_know_the_version_that_sampled_them(whole: Whole) -> None:
     for step, path in enumerate(sorted((whole.path / "trajectories").iterdir())):
-        spans = [span for t in read_parquet(path) for span in t.spans]
+        trajectories = list(read_parquet(path))
+        spans = [span for t in trajectories for span in t.spans]
         assert {span.version for span in spans if span.sampled} == {step}
+        signals = [read_row(path, number)[1] for number in range(len(trajectories))]
+        assert [s and s.reward for s in signals] == [progress(t) for t in trajectories]
+        assert {len(s.span_advantages) for s in signals if s} == {
+            len(t.spans) for t in trajectories
+        }
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.2])

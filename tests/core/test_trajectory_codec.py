@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.tokens import Span
-from rods.trajectory import Step, Trajectory
+from rods.trajectory import Step, TrainingSignal, Trajectory
 from rods.trajectory_codec import (
     from_json,
     read_parquet,
+    read_row,
     to_json,
     write_parquet,
 )
@@ -122,3 +125,28 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write_parquet(tmp_path / "t.parquet", rows())
     assert list(read_parquet(tmp_path / "t.parquet")) == [ONE]
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_signals_of_training_stand_beside_their_trajectories(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    kept = [replace(ONE, member=number) for number in range(2)]
+    signals = [
+        TrainingSignal(0.75, {"solved": 0.5, "a\ud800": 1.0}, [None]),
+        TrainingSignal(None, {}, [-0.25]),
+    ]
+    write_parquet(path, kept, signals=signals)
+    assert [read_row(path, number) for number in range(2)] == list(zip(kept, signals, strict=True))
+    assert list(read_parquet(path)) == kept
+    with pytest.raises(StoreError, match=r"t\.parquet has no row 2"):
+        read_row(path, 2)
+    with pytest.raises(ValueError, match="shorter"):
+        write_parquet(path, kept, signals=signals[:1])
+
+
+def test_a_file_without_signals_is_read(tmp_path: Path) -> None:
+    """Nobody trained on them, or the file was written before there were such columns."""
+    write_parquet(tmp_path / "new.parquet", [ONE])
+    table = pq.read_table(tmp_path / "new.parquet")
+    pq.write_table(table.drop_columns([*TrainingSignal._fields]), tmp_path / "old.parquet")
+    for name in ("new", "old"):
+        assert read_row(tmp_path / f"{name}.parquet", 0) == (ONE, None)

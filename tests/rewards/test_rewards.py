@@ -118,6 +118,7 @@ class Grouped:
         (Score(cast("float", None)), "the reward is None, not a finite number"),
         (Score(cast("float", "1")), "the reward is '1', not a finite number"),
         (Score(float("nan")), "the reward is nan, not a finite number"),
+        (Score(1.0, {"a": cast("float", "1")}), "parts of the reward are not numbers: .*a"),
     ],
 )
 def test_what_is_no_score_is_refused_by_name(returned: Any, message: str) -> None:

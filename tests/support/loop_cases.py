@@ -21,7 +21,8 @@ from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.store import RunDirectory
 from rods.task import Task
-from rods.trajectory import Group
+from rods.trainers.collect import training_signals
+from rods.trajectory import Group, TrainingSignal
 from rods.types import FinishReason, ToolCall
 from rollout_cases import TEMPLATE
 from worlds import NotesEnvironment, notes_task
@@ -103,8 +104,8 @@ class Mute(Learner):
 class Report:
     seconds, informative = 0.0, 1
 
-    def __init__(self, loss: float) -> None:
-        self.loss = loss
+    def __init__(self, loss: float, signals: Sequence[Sequence[TrainingSignal]]) -> None:
+        self.loss, self.signals = loss, signals
 
     def metrics(self) -> dict[str, Any]:
         return {"loss": self.loss}
@@ -134,7 +135,7 @@ class Counter:
         self.step += 1
         self.version += 1
         self.total += sum(s.value for row in scores for s in row)
-        return Report(self.total)
+        return Report(self.total, training_signals(groups, scores, []))
 
     def weights(self) -> Total:
         return Total(self.total)

@@ -3,14 +3,21 @@
 import json
 import math
 import random
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from rods.env import TurnVerdict
-from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM
+from rods.synthesis.pipeline import RequestOutcome
+from rods.synthesis.rejection import Rejection
+from rods.synthesis.worker.queue import NextOutcome, SqliteQueue
+from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM, Provenance, Task, Turn
 from rods.tokens import Span
-from rods.trajectory import Step, Trajectory
+from rods.trajectory import Step, TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
 
@@ -220,17 +227,58 @@ def trajectory(task_id: str, member: int, version: int, solved: Iterable[bool]) 
     )
 
 
-def write_trajectories(path: Path) -> None:
-    """Two files of 6 tasks with 8 members each, named as a run names them."""
+def signal(member: Trajectory, mean: float) -> TrainingSignal:
+    """What `progress` and `dr_grpo` make of a trajectory in a group of this mean reward."""
+    solved = sum(v.solved for v in member.verdicts) / member.n_turns
+    advantage = solved - mean
+    spans = [advantage if s.sampled and advantage else None for s in member.spans]
+    return TrainingSignal(solved, {"solved": solved, "reached": 1.0}, spans)
+
+
+def write_trajectories(path: Path, signals: bool = True) -> None:
+    """Two files of 6 tasks with 8 members each, named as a run names them.
+
+    Without `signals` they are as a run that held no rewards of single trajectories has them.
+    """
     folder = path / "trajectories"
     folder.mkdir(exist_ok=True)
     for step in (0, 31):
         rng = random.Random(step)
-        write_parquet(
-            folder / f"step-{step:06d}.parquet",
-            [
-                trajectory(f"o{task:03d}0a7c", member, step, [rng.random() < p for p in (0.7, 0.4)])
-                for task in range(6)
-                for member in range(8)
-            ],
-        )
+        members = [
+            trajectory(f"o{task:03d}0a7c", member, step, [rng.random() < p for p in (0.7, 0.4)])
+            for task in range(6)
+            for member in range(8)
+        ]
+        made = [signal(member, 0.4) for member in members]
+        file = folder / f"step-{step:06d}.parquet"
+        write_parquet(file, members, signals=made)
+        if not signals:
+            pq.write_table(pq.read_table(file).drop_columns([*TrainingSignal._fields]), file)
+
+
+SEED = Task("bfcl", "base", (Turn("Lend it."),), {}, Provenance("multi_turn_base_1", "1"))
+VARIANT = Task(
+    "bfcl", "base", (Turn("Lend that."),), {},
+    Provenance("multi_turn_base_1", "1", (SEED.id,), "resample:cut"),
+)  # fmt: skip
+REFUSED = Rejection(
+    "gate", "typed", "turn 1: day='x' is not a date", message="Lend it on x.",
+    turns=(Turn("Lend it on x.", (ToolCall("lend", {"day": "x"}),)), Turn(ATTACK)),
+)  # fmt: skip
+
+
+def write_queue(path: Path, candidates: bool = True) -> None:
+    """A queue whose one seed has an accepted variant and one of which all candidates are rejected.
+
+    Without `candidates` it is as a run that kept no messages of theirs has it.
+    """
+    early = Rejection("write", "schema")
+    queue = SqliteQueue(path / "synthesis.sqlite")
+    queue.submit("r", SEED, 0, 2, 1.0, 1)
+    outcomes = (RequestOutcome(VARIANT, 0.5, (early,)), RequestOutcome(None, 1.0, (early, REFUSED)))
+    for number, outcome in enumerate(outcomes):
+        queue.record(NextOutcome(SEED, number), outcome, 0.1)
+    queue.close()
+    if not candidates:
+        with closing(sqlite3.connect(path / "synthesis.sqlite")) as db:
+            db.execute("DROP TABLE candidates")

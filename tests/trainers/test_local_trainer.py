@@ -470,6 +470,25 @@ def test_a_bandit_is_learned(advantage):
     assert means[-1] > means[0] + 0.2 and means[-1] > 0.8
 
 
+def test_an_update_says_what_it_made_of_each_trajectory():
+    """The reward and the advantages by which it moved the weights, costs of KL taken off."""
+    groups = make_groups(make_model(), groups=2)
+    scores = [[Score(1.0)] * 4, make_scores(groups)[1]]
+    plain = make_trainer(make_model(), advantage="dr_grpo").update(groups, scores)
+    rewards = [[s.reward for s in row] for row in plain.signals]
+    assert rewards == [[1.0] * 4, [0.0, 1.0, 0.0, 1.0]] and "signals" not in plain.metrics()
+    found = [[set(s.span_advantages) for s in row] for row in plain.signals]
+    assert found == [[{None}] * 4, [{None, -0.5}, {None, 0.5}] * 2]
+    trainer = make_trainer(make_model(), advantage="dr_grpo", kl=0.5, kl_in="reward")
+    for _ in range(2):  # the second one starts away from the reference
+        paid = trainer.update(groups, scores).signals[1]
+    for less, score in zip(paid, scores[1], strict=True):
+        assert less.reward == pytest.approx(score.value - less.reward_parts["kl_cost"])
+    judged = make_trainer(make_model(), advantage="gae").update(groups, scores).signals
+    counts = [sum(a is not None for a in s.span_advantages) for row in judged for s in row]
+    assert counts == [2] * 8, "under a critic equal rewards teach, too"
+
+
 def test_the_model_given_is_the_model_trained():
     model = make_model()
     before = copy.deepcopy(model.state_dict())

@@ -12,9 +12,9 @@ from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.batches.micro import grow, loss_weights, pack
-from rods.trainers.collect import collect
+from rods.trainers.collect import collect, training_signals
 from rods.trainers.credit import with_credit
-from rods.trainers.samples import Sample, host_row, to_sample
+from rods.trainers.samples import Estimates, Sample, host_row, span_advantages, to_sample
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
@@ -117,6 +117,41 @@ def test_invariant_5_an_invalid_score_is_no_zero():
     scores = [Score(1.0), Score(1.0), Score(0.0, valid=False, reason="judge failed")]
     batch = collect([group], [scores], "grpo")
     assert batch.samples == [] and batch.zero_variance == 1 and batch.invalid == 1
+
+
+def test_signals_have_the_reward_its_parts_and_an_advantage_for_each_span_with_a_loss():
+    none = make([Span((1,), None)], 2)
+    group = Group(TASK, [make(TURNS, 0), make(TURNS, 1), none, make(TURNS, 3, "gone")], 0)
+    flat = Group(TASK, [make(TURNS, i) for i in range(2)], 0)
+    half = Score(np.float32(0.5), {"solved": np.float32(0.5)})
+    scores = [[Score(1.0)] * 2, [Score(1.0, {"solved": 1.0}), half, Score(0.0), Score(9.0)]]
+    batch = collect([flat, group], scores, "dr_grpo")
+    signals = training_signals([flat, group], scores, batch.samples)
+    idle = (None,) * len(TURNS)
+    assert signals[0] == [(1.0, {}, idle)] * 2, "equal rewards teach nothing"
+    assert signals[1] == [
+        (1.0, {"solved": 1.0}, (None, 0.5, None, None, 0.5, None)),
+        (0.5, {"solved": 0.5}, (None, 0.0, None, None, 0.0, None)),
+        (0.0, {}, (None,)),
+        (None, {}, idle),
+    ]
+    assert all(type(s.reward) in (float, type(None)) for s in signals[1]), "as JSON knows them"
+
+
+def test_the_advantage_of_a_span_is_the_mean_over_its_tokens_with_a_loss():
+    one = to_sample(make(TURNS), 0.5)
+    wide = to_sample(make(TURNS), 0.5, mask_env_tokens=False)
+    credit = with_credit(one, np.array([0, 0, 1, 3, 0], dtype=np.float32))
+    five = np.array([1, 2, 0, -3, -3], dtype=np.float32)
+    judged = dataclasses.replace(one, estimates=Estimates(five, five, five))
+    found = [span_advantages(make(TURNS), s) for s in (one, wide, credit, judged, None)]
+    assert found == [
+        (None, 0.5, None, None, 0.5, None),
+        (None, 0.5, 0.5, None, 0.5, 0.5),
+        (None, None, None, None, 2.0, None),
+        (None, 1.5, None, None, -2.0, None),
+        (None,) * 6,
+    ]
 
 
 def test_scores_of_another_shape_are_refused():

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from report_runs import trajectory, write_run, write_trajectories
+from report_runs import ATTACK, SEED, trajectory, write_queue, write_run, write_trajectories
 from rods.trajectory_codec import write_parquet
 from verbs import rods as program
 
@@ -38,13 +38,16 @@ STARTS = [sys.executable, "-m", "rods.cli.main", "view"]
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_run(tmp_path_factory.mktemp("view") / "shown", steps=32)
     write_trajectories(path)
+    write_queue(path)
     return path
 
 
 @pytest.fixture(scope="module")
 def address(run: Path) -> Iterator[str]:
-    """The printed address of a service that shows the run and a copy of it."""
-    other = shutil.copytree(run, run.parent / LONG)
+    """The printed address of a service that shows the run and another one, which holds less."""
+    other = shutil.copytree(run, run.parent / LONG, ignore=lambda *_: ["synthesis.sqlite"])
+    write_trajectories(other, signals=False)
+    write_queue(other, candidates=False)
     with serving([*STARTS, str(run), str(other)]) as address:
         yield address
 
@@ -131,6 +134,15 @@ def test_only_who_has_the_token_sees_anything(address: str) -> None:
         ("trajectory?run=shown&step=31&row=999", "There is no such trajectory"),
         ("trajectory?run=shown&step=31&row=0&beside=x", "There is no such trajectory"),
         ("trajectories?run=shown&step=x", ">0 trajectories"),
+        ("candidate?run=shown", "There is no such candidate in this run."),
+        (f"candidate?run=shown&seed={SEED.id}&number=1&attempt=2", "There is no such candidate"),
+        (f"candidate?run=shown&seed={SEED.id}&number=1&attempt=-1", "There is no such candidate"),
+        (f"candidate?run=shown&seed={SEED.id}&number=1&attempt=0", "No messages: it was rejected"),
+        (f"candidate?run=other&seed={SEED.id}&number=1&attempt=1", "does not hold the messages"),
+        ("trajectory?run=other&step=31&row=0", "does not hold rewards and advantages of single"),
+        ("trajectory?run=other&step=31&row=0&color=advantage", "This run does not hold advantages"),
+        ("trajectory?run=shown&step=31&row=0&color=x", "tok mask"),
+        ("trajectories?run=other&reward_low=0.1", ">0 trajectories"),
     ],
 )
 def test_an_address_of_what_does_not_exist_says_so(address: str, place: str, text: str) -> None:
@@ -217,6 +229,12 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.goto(page.url)
     page.wait_for_selector("text=48 trajectories")
     assert fits(page)
+    page.get_by_label("progress to").fill("0")
+    page.wait_for_url("**high=0**")
+    page.get_by_label("reward from").fill("0.5")
+    page.wait_for_selector("[role=status]:text-is('0 trajectories')")
+    page.get_by_label("progress to").fill("1")
+    page.wait_for_selector("main table a")
     # Open a trajectory, go on by the keyboard, put a sibling beside it, color the tokens.
     page.locator("main table a").first.press("Enter")
     page.wait_for_selector("article .msg")
@@ -227,6 +245,17 @@ def test_pages_in_a_browser(page: Any) -> None:
     assert page.locator("article").count() == 2
     page.get_by_role("link", name="log-probability").first.click()
     page.wait_for_selector(".tok.logprob")
+    page.get_by_role("link", name="advantage").first.click()
+    page.wait_for_url("**color=advantage**")
+    page.goto(page.url)
+    assert page.locator("table.reward").count() == page.locator(".tok.advantage").count() == 2
+    told = page.locator("table.reward").first.inner_text().split()
+    assert {"solved", "reached", "reward", "advantage"} <= set(told)
+    shades = page.eval_on_selector_all(
+        ".tok.advantage span",
+        "all => [...new Set(all.map(t => getComputedStyle(t).backgroundColor))]",
+    )
+    assert len(shades) > 1, "tokens with an advantage differ from those without"
     assert page.locator("main script, main img").count() == 0, "texts of a model are no markup"
     assert fits(page)
     # The theme of the page is kept.
@@ -241,6 +270,24 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.locator("main table a").first.press("Enter")
     page.wait_for_url("**/task?**")
     page.wait_for_selector("text=Groups")
+
+
+@pytest.mark.slow
+def test_a_click_on_a_reason_opens_the_rejected_candidate(page: Any) -> None:
+    page.goto("/synthesis?run=shown")
+    page.get_by_role("link", name="gate: wrong form of a value").click()
+    page.wait_for_url(f"**/candidate?run=shown&seed={SEED.id}&number=1&attempt=1")
+    page.goto(page.url)  # its address alone shows it again
+    shown = page.locator("main").inner_text()
+    for text in ("multi_turn_base_1", "day='x' is not a date", "lend(day='x')", ATTACK.split()[-1]):
+        assert text in shown
+    assert page.locator("main script, main img").count() == 0, "texts of a model are no markup"
+    assert page.locator(".gates .good").count() > 3 and page.locator(".gates .bad").count() == 1
+    assert fits(page)
+    page.wait_for_function("window.socket?.connected ?? true")
+    page.keyboard.press("k")
+    page.wait_for_url("**attempt=0")
+    page.wait_for_selector("text=No messages")
 
 
 WIDE = pytest.mark.parametrize("page", [(1280, "light")], ids=["wide"], indirect=True)

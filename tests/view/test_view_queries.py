@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from report_runs import ATTACK, trajectory, write_run
+from report_runs import ATTACK, SEED, VARIANT, signal, trajectory, write_queue, write_run
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.report.run_data import load_run
 from rods.report.viewer import progress, stop_words, trajectory_view
-from rods.synthesis.worker.queue import SCHEMA
-from rods.task import Provenance, Task, Turn
-from rods.trajectory import Trajectory
+from rods.trajectory import TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import StopReason
 
@@ -69,7 +68,7 @@ def test_filters(index: TrajectoryIndex) -> None:
 
 
 def test_text_and_tools(index: TrajectoryIndex) -> None:
-    first = index.read(1, 0)
+    first = index.read(1, 0)[0]
     word = first.messages[0].content.split()[0].upper()
     assert len(found(index, text=word)) == 5
     assert found(index, text="no such words") == []
@@ -156,47 +155,85 @@ def test_a_filter_is_its_address() -> None:
     assert TrajectoryFilter.parse({"low": "many", "other": "1"}) == TrajectoryFilter()
 
 
-def test_tokens_have_mask_and_log_probabilities(index: TrajectoryIndex) -> None:
-    one = index.read(1, 0)
-    shown = token_spans(one, None, "mask")
+def test_tokens_have_mask_log_probabilities_and_advantages(index: TrajectoryIndex) -> None:
+    one, none = index.read(1, 0)
+    assert none is None, "nobody has trained on it"
+    shown = token_spans(one, None, None, "mask")
     count = sum(len(span.ids) for span in one.spans)
     rows = shown["rows"]
-    assert isinstance(rows, list) and len(rows) == count == shown["total"]
-    strengths = [row[3] for row in rows if isinstance(row, list)]
+    assert len(rows) == count == shown["total"] and shown["advantages"] == []
+    strengths = [row[3] for row in rows]
     assert strengths == [float(span.sampled) for span in one.spans for _ in span.ids]
+    given = (None, -0.25, None, 4.0, None, 0.0, None, None)
+    colored = token_spans(one, TrainingSignal(0.5, {}, given), None, "advantage")
+    assert colored["advantages"] == [-0.25, 0.0, 4.0]
+    wanted = [(css, strength, words) for span, css, strength, words in zip(
+        one.spans,
+        ["env", "policy less", "env", "policy", "env", "policy", "env", "policy"],
+        [0.0, 0.4, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
+        ["", "-0.250", "", "+4.000", "", "+0.000", "", ""],
+        strict=True,
+    ) for _ in span.ids]  # fmt: skip
+    found = [
+        (css, v, "".join(re.findall("advantage (.*?),", t))) for _, t, css, v in colored["rows"]
+    ]
+    assert found == wanted
 
 
-def test_candidates_and_tasks_of_a_run(tmp_path: Path) -> None:
+def test_rewards_are_filtered_where_files_hold_them(tmp_path: Path) -> None:
+    """Files of a run that was resumed lack the column before that, or all of them lack it."""
+    old = [replace(member, failure="gone") for member in members("a", 1, [0, 2])]
+    file = tmp_path / "step-000001.parquet"
+    write_parquet(file, old)
+    pq.write_table(pq.read_table(file).drop_columns([*TrainingSignal._fields]), file)
+    index = TrajectoryIndex(tmp_path)
+    assert index.refresh()
+    assert [row.reward for row in index.find(TrajectoryFilter()).rows] == [None, None]
+    assert index.read(1, 1)[1] is None
+    new = members("b", 2, [0, 1, 2])
+    signals = [signal(member, 0.5) for member in new]
+    signals[0] = signals[0]._replace(reward=None)
+    write_parquet(tmp_path / "step-000002.parquet", new, signals=signals)
+    assert index.refresh()
+    rewards = [row.reward for row in index.find(TrajectoryFilter()).rows]
+    assert rewards == [None, 0.5, 1.0, None, None]
+    assert found(index, reward_low="0.5") == [("b", 1), ("b", 2)]
+    assert found(index, reward_low="-1", reward_high="0.5", text="a") == [("b", 1)]
+    assert found(index, reward_high="x") == [], "no reward is at most that"
+    trajectory, known = index.read(2, 2)
+    assert known and (trajectory, known._replace(span_advantages=[*known.span_advantages])) == (
+        new[2], signals[2]
+    )  # fmt: skip
+    index.close()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
+def test_candidates_and_tasks_of_a_run(tmp_path: Path, kept: bool) -> None:
     run = write_run(tmp_path / "run", steps=4)
-    seed = Task("bfcl", "base", (Turn("Lend it."),), {}, Provenance("multi_turn_base_1", "1"))
-    origin = Provenance("multi_turn_base_1", "1", (seed.id,), "resample:cut")
-    variant = Task("bfcl", "base", (Turn("Lend that."),), {}, origin)
-    with sqlite3.connect(run / "synthesis.sqlite") as db:
-        for statement in SCHEMA:
-            db.execute(statement)
-        texts = [json.dumps(task.to_json()) for task in (seed, variant)]
-        db.execute("INSERT INTO seeds VALUES (?, ?)", (seed.id, texts[0]))
-        row = "INSERT INTO outcomes VALUES (?, ?, ?, 0.5, 2, ?, 0.1, 0)"
-        db.execute(row, (seed.id, 0, texts[1], '[["gate", "worded"]]'))
-        more = ["gate", "typed", "turn 1: day='x' is not a date", "Lend it on x."]
-        db.execute(row, (seed.id, 1, None, json.dumps([["write", "schema"], more])))
-    db.close()
+    write_queue(run, kept)
     view, other = open_runs([run, run])
     other.close()
     assert (view.label, other.label) == ("run", "run (2)")
     view.read_tasks()
     rejected, accepted = view.candidates
-    assert rejected.variant is None and rejected.rejections == [["write", "schema", "", ""], more]
+    refused = ["gate", "typed", "turn 1: day='x' is not a date", "Lend it on x."]
+    assert rejected.variant is None and rejected.rejections == [
+        ["write", "schema", "", ""],
+        refused,
+    ]
     values = {"run": view, "stage": "", "accepted": 1, "rejected": [(("gate", "typed"), 1)]}
     page = _jinja.get_template("synthesis.html.j2")
     shown = page.render(**values, rows=view.candidates, total=2, link=link)
     assert "wrong form of a value (typed)" in shown and "is not a date" in shown
     assert "Lend it on x." in shown and "write: schema" in shown
-    assert accepted.variant == variant and accepted.seed == seed.id
-    assert view.name_of(seed.id) == "multi_turn_base_1"
-    assert view.name_of(variant.id).startswith("multi_turn_base_1")
+    assert f"/candidate?run=run&amp;seed={SEED.id}&amp;number=1&amp;attempt=1" in shown
+    turns = [view.turns_of(SEED.id, 1, attempt) for attempt in range(2)]
+    assert turns == ([[], [["Lend it on x.", "lend(day='x')"], [ATTACK]]] if kept else [None] * 2)
+    assert accepted.variant == VARIANT and accepted.seed == SEED.id
+    assert view.name_of(SEED.id) == "multi_turn_base_1"
+    assert view.name_of(VARIANT.id).startswith("multi_turn_base_1")
     assert shown.count("<h3>Seed task, an original task</h3>") == 2
-    again = [accepted._replace(seed=variant.id)]  # a variant may itself be a seed task
+    again = [accepted._replace(seed=VARIANT.id)]  # a variant may itself be a seed task
     assert "Seed task, itself a variant" in page.render(**values, rows=again, total=1, link=link)
     view.close()
 

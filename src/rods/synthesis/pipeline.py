@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rods.env import Environment
 from rods.synthesis.gates.keeper import Gatekeeper
@@ -80,12 +80,13 @@ class Pipeline:
         verdict = self._keeper.check(seed, candidate, seen, writer.gates(candidate))
         if verdict.rejection is None and isinstance(writer, Reviewer):
             if isinstance(reviewed := writer.review(seed, candidate, rng), Rejection):
-                return reviewed
+                return replace(reviewed, turns=reviewed.turns or candidate.turns)
             if reviewed != candidate:
                 verdict = self._keeper.check(seed, reviewed, seen, writer.gates(reviewed))
                 candidate = reviewed
-        # Without a rejection the candidate is accepted here. `TaskPool.offer` queues it.
-        return verdict.rejection or (candidate, verdict.distance)
+        if verdict.rejection is not None:
+            return replace(verdict.rejection, turns=candidate.turns)
+        return candidate, verdict.distance  # accepted; `TaskPool.offer` queues it
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the writer asked of a server, by stage; empty where it asks none."""

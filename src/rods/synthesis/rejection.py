@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources import files
 
+from rods.task import Turn
 from rods.types import Json
 
 
@@ -64,6 +65,8 @@ class Rejection:
     """Number of the renamed world of the attempt: a patch fits the next one if it has it too."""
     message: str = ""
     """The user's message that a gate speaks of, or the first one."""
+    turns: tuple[Turn, ...] = ()
+    """Turns of the candidate, for people; empty where it was rejected before it had any."""
 
 
 def blocked_by(history: Sequence[Rejection]) -> frozenset[str]:

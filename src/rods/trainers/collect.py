@@ -20,8 +20,8 @@ from rods.reward import Score
 from rods.rewards.filters import TrainFilter
 from rods.trainers.advantages import advantages, zero_variance
 from rods.trainers.credit import token_credits, with_credit
-from rods.trainers.samples import Floats, Sample, loss_tokens, to_sample
-from rods.trajectory import Group
+from rods.trainers.samples import Floats, Sample, loss_tokens, span_advantages, to_sample
+from rods.trajectory import Group, TrainingSignal, Trajectory
 
 Scores = Sequence[Sequence[Score]]
 
@@ -122,6 +122,26 @@ def collect(
                 else:
                     batch.uncredited += 1
     return batch
+
+
+def training_signals(
+    groups: Sequence[Group], scores: Scores, samples: Sequence[Sample]
+) -> list[list[TrainingSignal]]:
+    """Reward and advantages of each trajectory; `samples` are those of the update."""
+    trained = {(s.group, s.member): s for s in samples}
+
+    def signal(group: int, trajectory: Trajectory, score: Score) -> TrainingSignal:
+        advantages = span_advantages(trajectory, trained.get((group, trajectory.member)))
+        if not score.valid:
+            return TrainingSignal(None, {}, advantages)
+        # Rewards of somebody else may give numbers of numpy, which JSON does not know.
+        parts = {name: float(part) for name, part in score.parts.items()}
+        return TrainingSignal(float(score.value), parts, advantages)
+
+    return [
+        [signal(i, t, s) for t, s in zip(group.trajectories, row, strict=True)]
+        for i, (group, row) in enumerate(zip(groups, _known(groups, scores), strict=True))
+    ]
 
 
 def penalized(

@@ -35,7 +35,7 @@ from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import Microbatch, by_sample, loss_weights, minibatches, pack
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
-from rods.trainers.collect import collect, penalized, perplexity
+from rods.trainers.collect import collect, penalized, perplexity, training_signals
 from rods.trainers.critic import Critic
 from rods.trainers.forward import prepare_checkpointing, token_scores, training_mode
 from rods.trainers.loading import uses_bfloat16
@@ -136,10 +136,10 @@ class LocalTrainer:
         lr = rate(settings, self.step, self.total_steps)
         sums = UpdateSums()
         critic, warming = None, self._warming()
-        if batch.samples:
+        samples = batch.samples
+        if samples:
             for part in self._optimizer.param_groups:
                 part["lr"] = lr
-            samples = batch.samples
             if settings.kl and (not warming or settings.kl_in == "reward"):
                 samples = self._with_references(samples, known)
             # Several optimizer steps move the weights within the update.
@@ -162,6 +162,7 @@ class LocalTrainer:
         self.step += 1
         return make_report(
             batch, sums, warming, step=self.step - 1, version=self.version, lr=lr, critic=critic,
+            signals=training_signals(groups, scores, samples),
             seconds=time.perf_counter() - started,
         )  # fmt: skip
 

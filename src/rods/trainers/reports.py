@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,6 +21,7 @@ from rods.config.train import CAP
 from rods.trainers.batches.micro import Microbatch
 from rods.trainers.collect import Batch
 from rods.trainers.samples import Floats
+from rods.trajectory import TrainingSignal
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,12 @@ class LocalUpdateReport:
     critic: Mapping[str, float | None] | None = None
     """Metrics of the critic, by the log's names (`Critic.report`); under `gae` alone."""
 
+    signals: Sequence[Sequence[TrainingSignal]] = ()
+    """What it made of each trajectory of each group; not for the log."""
+
     def metrics(self) -> dict[str, float | int | str | None]:
-        """All fields in one flat row, for the log: those of the critic, counts by reason too."""
-        inner = ("critic", "dropped", "masked")
+        """All numbers in one flat row, for the log: those of the critic, counts by reason too."""
+        inner = ("critic", "dropped", "masked", "signals")
         flat: dict[str, float | int | str | None] = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in inner
         }

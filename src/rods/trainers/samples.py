@@ -84,7 +84,9 @@ class Sample:
 
     @property
     def advantages(self) -> Floats:
-        """Advantage of each sampled token, by trajectory or by turn; shape (`sampled`,)."""
+        """Advantage of each sampled token, by token, turn or trajectory; shape (`sampled`,)."""
+        if self.estimates is not None:
+            return self.estimates.advantages
         if self.credit is not None:
             return self.credit
         return np.full(self.sampled, self.advantage, dtype=np.float32)
@@ -204,6 +206,18 @@ def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> 
         trained[part].astype(int).tolist(),
         advantages[part].tolist(),
     )
+
+
+def span_advantages(trajectory: Trajectory, sample: Sample | None) -> tuple[float | None, ...]:
+    """The mean advantage of each span's tokens with loss; None: none has a loss, or no sample."""
+    if sample is None:
+        return (None,) * len(trajectory.spans)
+    by_token = np.zeros(len(sample))
+    by_token[sample.mask] = sample.advantages
+    # Mask and advantages run over the spans end to end.
+    ends = np.cumsum([len(span.ids) for span in trajectory.spans])[:-1]
+    pieces = zip(np.split(by_token, ends), np.split(sample.mask, ends), strict=True)
+    return tuple(float(of[mask].mean()) if mask.any() else None for of, mask in pieces)
 
 
 def loss_tokens(trajectory: Trajectory, mask_env_tokens: bool = True) -> int:

@@ -1,8 +1,8 @@
 """Trajectories of a run in DuckDB: filters, siblings and facets over its Parquet files.
 
 Owns the tables and what is new in the folder. The table `rows` is filled at once. Texts and names
-of tools take longer, so a thread fills `texts`, and a filter that needs them waits for it. Nothing
-is written into the run, and DuckDB loads no extension from elsewhere.
+of tools take longer, so a thread fills `texts`, and a filter that needs them waits for it. Tables
+lie in a temporary file; nothing is written into the run, and DuckDB loads no extension.
 
     index = TrajectoryIndex(Path("runs/today/trajectories"))
     index.refresh()
@@ -16,24 +16,23 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 
-from rods.errors import StoreError
 from rods.infra.checkpoints import step_of
-from rods.trajectory import Trajectory
-from rods.trajectory_codec import read_parquet
+from rods.trajectory import TrainingSignal, Trajectory
+from rods.trajectory_codec import read_row
 
 PAGE = 50
 """Trajectories on one page."""
-MEMORY = "320MB"
+MEMORY = "160MB"
 """Memory of DuckDB for one run; what needs more goes to a temporary folder."""
 OPTIONS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    "checkpoint_threshold": "4MB",
     "memory_limit": MEMORY,
     "threads": "2",
 }
@@ -47,22 +46,20 @@ _VERDICT = json.dumps(
 _SOLVED = """CASE WHEN v.correct IS NOT NULL THEN v.correct AND v.answered
     WHEN NOT v.expects_calls THEN v.calls = 0 AND v.answered
     ELSE v.calls > 0 AND v.state AND v.executed END"""
-_ROW = f"""parse_filename(filename, true)[6:]::INTEGER AS step, file_row_number AS number, task_id,
-    member, policy_version AS version, stop, failure, list_sum(span_lengths) AS tokens,
+_PLACE = "parse_filename(filename, true)[6:]::INTEGER AS step, file_row_number AS number"
+_ROW = f"""{_PLACE}, task_id, member, stop, failure,
+    list_sum(span_lengths) AS tokens, reward,
     (len(list_filter(from_json(verdicts, '{_VERDICT}'), lambda v: {_SOLVED}))
         / greatest(1, n_turns))::FLOAT AS progress"""
-_TEXT = """lower(messages) AS text,
+_TEXT = f"""{_PLACE}, lower(messages) AS text,
     list_distinct(regexp_extract_all(steps, '"name": "([^"]+)", "arguments"', 1)) AS tools"""
-_SELECT = {"rows": _ROW, "texts": f"{_ROW}, {_TEXT}"}
-_FILES = "FROM read_parquet($paths, filename = true, file_row_number = true)"
-_COLUMNS = "step, number, task_id, member, version, stop, failure, tokens, progress"
-# An update may have several groups of one task; each has every member once.
-_VISIT = """row_number() OVER
-    (PARTITION BY step, task_id, version, member ORDER BY number) AS visit"""
-_TYPED = """step INTEGER, number BIGINT, task_id VARCHAR, member INTEGER, version BIGINT,
-    stop VARCHAR, failure VARCHAR, tokens BIGINT, progress FLOAT"""
-_TABLES = f"""CREATE TABLE rows ({_TYPED});
-CREATE TABLE texts ({_TYPED}, text VARCHAR, tools VARCHAR[]);
+_SELECT = {"rows": _ROW, "texts": _TEXT}
+_FIRST = "number - member"  # row of a group's first member: an update may have two of one task
+_FILES = "FROM read_parquet($paths, filename = true, file_row_number = true, union_by_name = true)"
+_COLUMNS = "step, number, task_id, member, stop, failure, tokens, reward, progress"
+_TABLES = """CREATE TABLE rows (step INTEGER, number BIGINT, task_id VARCHAR, member INTEGER,
+    stop VARCHAR, failure VARCHAR, tokens BIGINT, reward FLOAT, progress FLOAT);
+CREATE TABLE texts (step INTEGER, number BIGINT, text VARCHAR, tools VARCHAR[]);
 CREATE TABLE kinds (task_id VARCHAR, category VARCHAR)"""
 
 
@@ -80,6 +77,8 @@ class TrajectoryFilter:
     step: str = ""
     stop: str = ""
     task: str = ""
+    reward_low: str = ""
+    reward_high: str = ""
     page: int = 0
 
     @classmethod
@@ -109,10 +108,11 @@ class IndexRow(NamedTuple):
     """Row within the step's file."""
     task_id: str
     member: int
-    version: int
     stop: str
     failure: str | None
     tokens: int
+    reward: float | None
+    """None: it is invalid, or its file holds no reward."""
     progress: float
 
 
@@ -130,8 +130,12 @@ class TrajectoryIndex:
         self._folder = folder
         self._spill = tempfile.TemporaryDirectory(prefix="rods-view-")
         options: dict[str, Any] = {**OPTIONS, "temp_directory": self._spill.name}
-        self._db = duckdb.connect(":memory:", config=options)
+        # Tables of a file, unlike those in memory, are compressed, and leave memory for others.
+        self._db = duckdb.connect(f"{self._spill.name}/index.duckdb", config=options)
         self._db.execute(_TABLES)
+        # A file without rows that names the column which files of older runs lack.
+        self._named = f"{self._spill.name}/step-0.parquet"
+        self._db.execute(f"COPY (SELECT NULL::DOUBLE AS reward LIMIT 0) TO '{self._named}'")
         self._files: dict[Path, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._filling: threading.Thread | None = None
@@ -173,7 +177,7 @@ class TrajectoryIndex:
         insert = f"INSERT INTO {table} SELECT {_SELECT[table]} {_FILES}"
         try:
             if paths:
-                self._run(insert, {"paths": [str(path) for path in paths]})
+                self._run(insert, {"paths": [self._named, *map(str, paths)]})
         except duckdb.Error as error:
             if len(paths) == 1:
                 self.faults[paths[0].name] = str(error).splitlines()[0]
@@ -195,7 +199,7 @@ class TrajectoryIndex:
         table = "rows"
         if wanted.text or wanted.tool:
             self.wait()
-            table = "texts"
+            table = "rows JOIN texts USING (step, number)"
         found = self._run(
             f"WITH hits AS MATERIALIZED (SELECT {_COLUMNS} FROM {table} WHERE {where}) "
             f"SELECT *, (SELECT count(*) FROM hits) FROM (SELECT * FROM hits "
@@ -209,9 +213,9 @@ class TrajectoryIndex:
     def siblings(self, step: int, number: int) -> list[IndexRow]:
         """The group of a trajectory, itself included; empty where there is no such trajectory."""
         found = self._run(
-            f"WITH marked AS (SELECT *, {_VISIT} FROM rows WHERE step = $step) "
-            f"SELECT {_COLUMNS} FROM marked WHERE (task_id, version, visit) IN (SELECT "
-            "(task_id, version, visit) FROM marked WHERE number = $number) ORDER BY member",
+            f"SELECT {_COLUMNS} FROM rows WHERE step = $step AND (task_id, {_FIRST}) IN (SELECT "
+            f"(task_id, {_FIRST}) FROM rows WHERE step = $step AND number = $number) "
+            "ORDER BY member, number",
             {"step": step, "number": number},
         )
         return [IndexRow(*row) for row in found.fetchall()]
@@ -219,9 +223,8 @@ class TrajectoryIndex:
     def groups(self, task: str) -> list[tuple[int, int, int, float]]:
         """Groups of a task: step, row of the first member, number of members, mean progress."""
         return self._run(
-            f"WITH marked AS (SELECT *, {_VISIT} FROM rows WHERE task_id = $task) "
-            "SELECT step, min(number), count(*), avg(progress) FROM marked "
-            "GROUP BY step, version, visit ORDER BY step, min(number)",
+            "SELECT step, min(number), count(*), avg(progress) FROM rows WHERE task_id = $task "
+            f"GROUP BY step, {_FIRST} ORDER BY step, {_FIRST}",
             {"task": task},
         ).fetchall()
 
@@ -235,17 +238,12 @@ class TrajectoryIndex:
         found = self._run(f"SELECT v FROM ({source}) ORDER BY v").fetchall()
         return [v for (v,) in found if v]
 
-    def read(self, step: int, number: int) -> Trajectory:
-        """One trajectory, whole.
+    def read(self, step: int, number: int) -> tuple[Trajectory, TrainingSignal | None]:
+        """One trajectory with its reward and advantages, where the file holds these.
 
-        Raises:
-            StoreError: there is none, or its file cannot be read.
+        Raises `StoreError` where there is none, or its file cannot be read.
         """
-        path = self._folder / f"step-{step:06d}.parquet"
-        found = next(islice(read_parquet(path), number, None), None)
-        if found is None:
-            raise StoreError(f"{path.name} has no row {number}.")
-        return found
+        return read_row(self._folder / f"step-{step:06d}.parquet", number)
 
     def close(self) -> None:
         """Release memory and temporary files."""
@@ -264,6 +262,8 @@ def _where(wanted: TrajectoryFilter) -> tuple[str, dict[str, Any]]:
         "task": "task_id = $task",
         "step": "step::VARCHAR = $step",
         "tool": "list_contains(tools, $tool)",
+        "reward_low": "reward >= TRY_CAST($reward_low AS FLOAT) - 1e-6",
+        "reward_high": "reward <= TRY_CAST($reward_high AS FLOAT) + 1e-6",
     }.items():
         if value := getattr(wanted, name):
             parts.append(test)

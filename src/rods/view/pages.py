@@ -1,6 +1,6 @@
-"""The pages: overview, boundary map, task, trajectories, one trajectory, synthesis.
+"""The pages: overview, boundary map, task, trajectories, one of them, synthesis, a candidate.
 
-Owns the addresses, and the colors of tokens by mask and log-probability. Each
+Owns the addresses, and the colors of tokens by mask, log-probability and advantage. Each
 address holds all that a page shows, so a copied one shows the same again.
 
     add_pages(open_runs([Path("runs/today")]))
@@ -12,6 +12,7 @@ from asyncio import to_thread
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from fastapi import Request
@@ -21,7 +22,8 @@ from rods.errors import RodsError
 from rods.report.heldout import category_words
 from rods.report.viewer import Decode, member_view, stop_words
 from rods.synthesis.gates.keeper import gates_for
-from rods.trajectory import Trajectory
+from rods.synthesis.worker.queue import KEPT
+from rods.trajectory import TrainingSignal, Trajectory
 from rods.types import Json, StopReason
 from rods.view.charts import boundary_map, courses, overview
 from rods.view.frame import draw, head, html, link, live
@@ -34,22 +36,35 @@ SHOWN = 200
 """Rows of a long table."""
 UNLIKELY = 5.0
 """Negative log-probability, in nats, from which a color is at its strongest."""
+LARGE, FAINT = 1.0, 0.15
+"""Size of an advantage from which a color is at its strongest, and strength of the faintest one."""
+COLORS = {"mask": "loss mask", "logprob": "log-probability", "advantage": "advantage"}
+"""What tokens may be colored by."""
 
 
-def token_spans(trajectory: Trajectory, decode: Decode | None, color: str) -> dict[str, Json]:
+def token_spans(
+    trajectory: Trajectory, signal: TrainingSignal | None, decode: Decode | None, color: str
+) -> dict[str, Any]:
     """Tokens as rows of text, title, class and strength of the color in [0, 1].
 
     Args:
         decode: tokens to text; None: each is shown by its id.
-        color: `mask` (sampled tokens carry loss) or `logprob` (unlikely tokens stand out).
+        color: `mask` (sampled tokens carry loss), `logprob` (unlikely tokens stand out) or
+            `advantage` (sign and size).
     """
     rows: list[Json] = []
+    advantages = signal.span_advantages if signal else [None] * len(trajectory.spans)
     total = sum(len(span.ids) for span in trajectory.spans)
-    for span in trajectory.spans:
+    for span, advantage in zip(trajectory.spans, advantages, strict=True):
         owner, by = ("policy", "sampled") if span.sampled else ("env", "from the environment")
+        if advantage is not None:
+            owner += " less" if advantage < 0 else ""
+            by += f", advantage {advantage:+.3f}"
+        size = min(1.0, FAINT + abs(advantage) / LARGE) if advantage else 0.0
+        plain = size if color == "advantage" else span.sampled
         for place, number in enumerate(span.ids[: MOST - len(rows)]):
             text = decode([number]) if decode else f"{number} "
-            title, strength = f"token {number}, {by}", float(span.sampled)
+            title, strength = f"token {number}, {by}", round(float(plain), 3)
             if span.logprobs:
                 logprob = span.logprobs[place]
                 title += f", log-probability {logprob:.3f}"
@@ -57,7 +72,8 @@ def token_spans(trajectory: Trajectory, decode: Decode | None, color: str) -> di
                     strength = round(min(1.0, -logprob / UNLIKELY), 3)
             rows.append([text, title, owner, strength])
     known = any(span.logprobs for span in trajectory.spans)
-    return {"rows": rows, "total": total, "logprobs": known, "decoded": decode is not None}
+    some = {"advantages": sorted({round(a, 3) for a in advantages if a is not None})}
+    return {"rows": rows, "total": total, "logprobs": known, "decoded": decode is not None, **some}
 
 
 def add_pages(runs: Sequence[RunView]) -> None:
@@ -83,6 +99,7 @@ def add_pages(runs: Sequence[RunView]) -> None:
     page("/trajectories", _trajectories)
     page("/trajectory", _trajectory)
     page("/synthesis", _synthesis)
+    page("/candidate", _candidate)
 
 
 async def _overview(runs: Sequence[RunView], run: RunView) -> None:
@@ -157,7 +174,7 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
     def change(**values: Any) -> Callable[[], Awaitable[None]]:
         async def changed() -> None:
             nonlocal wanted
-            given = {name: field.value or "" for name, field in fields.items()}
+            given = {n: "" if f.value is None else f"{f.value}" for n, f in fields.items()}
             wanted = TrajectoryFilter.parse({**given, **values})
             ui.navigate.history.replace(link("/trajectories", run=run.label, **wanted.query))
             box.clear()
@@ -176,10 +193,12 @@ async def _trajectories(run: RunView, query: Mapping[str, str]) -> None:
             fields[name] = ui.select(options, label=label, value=getattr(wanted, name))
         options = stops if wanted.stop in stops else stops | {wanted.stop: wanted.stop}
         fields["stop"] = ui.select(options, label="stop reason", value=wanted.stop)
-        fields["step"] = ui.input("update", value=wanted.step).props("inputmode=numeric")
         for name, label in (("low", "progress from"), ("high", "progress to")):
             fields[name] = ui.number(label, value=getattr(wanted, name), min=0, max=1, step=0.1)
-        fields["task"] = ui.input("task id", value=wanted.task)
+        more = {"step": "update", "reward_low": "reward from", "reward_high": "reward to"}
+        for name, label in {**more, "task": "task id"}.items():
+            fields[name] = ui.input(label, value=getattr(wanted, name))
+        fields["step"].props("inputmode=numeric")
     for field in fields.values():
         field.props("dense outlined debounce=250").on_value_change(change())
     box = ui.element("div").classes("block")
@@ -199,23 +218,14 @@ async def _trajectory(run: RunView, query: Mapping[str, str]) -> None:
     except (ValueError, RodsError) as error:
         html("absent", text=f"There is no such trajectory: {error}")
         return
-    color = query.get("color", "mask")
-    html(
-        "trajectory",
-        run=run,
-        step=step,
-        row=number,
-        beside=beside,
-        members=members,
-        color=color,
-        task=loaded[0].task_id,
-        views=[_member(run, t, color) for t in loaded],
-    )
-
-
-def _member(run: RunView, trajectory: Trajectory, color: str) -> dict[str, Json]:
-    shown = member_view(trajectory, None)
-    return {**shown, "spans": token_spans(trajectory, run.decode, color)}
+    color = wanted if (wanted := query.get("color", "")) in COLORS else "mask"
+    views = [
+        {**member_view(t, None), "signal": some, "spans": token_spans(t, some, run.decode, color)}
+        for t, some in loaded
+    ]
+    place = {"step": step, "row": number, "beside": beside, "task": loaded[0][0].task_id}
+    shown = {"members": members, "color": color, "colors": COLORS, "views": views}
+    html("trajectory", run=run, **place, **shown)
 
 
 async def _synthesis(run: RunView, query: Mapping[str, str]) -> None:
@@ -226,17 +236,23 @@ async def _synthesis(run: RunView, query: Mapping[str, str]) -> None:
         rejected = Counter((r[0], r[1]) for c in run.candidates for r in c.rejections)
         accepted = sum(c.variant is not None for c in run.candidates)
         rows = [c for c in run.candidates if _shown(c, stage)]
-        html(
-            "synthesis",
-            run=run,
-            stage=stage,
-            accepted=accepted,
-            rejected=rejected.most_common(),
-            rows=rows[:SHOWN],
-            total=len(rows),
-        )
+        shown = {"accepted": accepted, "rejected": rejected.most_common(), "total": len(rows)}
+        html("synthesis", run=run, stage=stage, rows=rows[:SHOWN], **shown)
 
     await live([run], content)
+
+
+async def _candidate(run: RunView, query: Mapping[str, str]) -> None:
+    await to_thread(run.read_tasks)
+    place = [query.get(name, "") for name in ("seed", "number", "attempt")]
+    tried = ((row, n) for row in run.candidates for n in range(len(row.rejections)))
+    found = next(((c, n) for c, n in tried if [c.seed, f"{c.number}", f"{n}"] == place), None)
+    if found is None:
+        return html("absent", text="There is no such candidate in this run.")
+    row, n = found
+    turns = await to_thread(run.turns_of, row.seed, row.number, n)
+    gates = takewhile(lambda gate: gate != row.rejections[n][1], _gates(run, row))
+    html("candidate", run=run, row=row, attempt=n, turns=turns, gates=[*gates], kept=KEPT)
 
 
 def _shown(row: CandidateRow, stage: str) -> bool:

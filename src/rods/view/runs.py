@@ -77,7 +77,7 @@ class RunView:
             if self._changed(*TASKS):
                 self.tasks |= {task.id: task for task in self._originals()}
             if self._changed(QUEUE, f"{QUEUE}-wal"):
-                seeds, self.candidates = _outcomes(self.path / QUEUE)
+                seeds, self.candidates = _outcomes(self.path)
                 made = [c.variant for c in self.candidates if c.variant]
                 self.tasks |= {task.id: task for task in (*seeds, *made)}
 
@@ -85,6 +85,17 @@ class RunView:
     def decode(self) -> Decode | None:
         """The decoder of the run's tokenizer, if it is known."""
         return decoder_for(self.data)
+
+    def turns_of(self, seed: str, number: int, attempt: int) -> list[list[str]] | None:
+        """Message and calls of each turn of a rejected candidate; empty: they are not kept.
+
+        None: this run keeps them of no candidate.
+        """
+        if not _rows(self.path, "SELECT 1 FROM sqlite_master WHERE name = 'candidates'"):
+            return None
+        text = "SELECT turns FROM candidates WHERE seed = ? AND number = ? AND attempt = ?"
+        found = _rows(self.path, text, seed, number, attempt)
+        return json.loads(found[0][0]) if found else []
 
     def name_of(self, task_id: str) -> str:
         """The name of a task for people: that of its original, and its id where it is a variant."""
@@ -137,21 +148,23 @@ def _task(text: str | None) -> Task | None:
         return None
 
 
-def _outcomes(path: Path) -> tuple[list[Task], list[CandidateRow]]:
-    """Seed tasks and outcomes in a synthesis queue, which its worker may be writing."""
-    if not path.is_file():
-        return [], []
+def _rows(path: Path, text: str, *values: str | int) -> list[Any]:
+    """Rows of a run's synthesis queue, which its worker may be writing; none where it has none."""
+    if not (queue := path / QUEUE).is_file():
+        return []
+    place = f"file:{quote(str(queue.resolve()))}?mode=ro"
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as db:
-            seeds = [
-                task for (text,) in db.execute("SELECT task FROM seeds") if (task := _task(text))
-            ]
-            rows: list[Any] = db.execute(
-                "SELECT seed, number, task, rejected, distance, seconds FROM outcomes "
-                "ORDER BY rowid DESC"
-            ).fetchall()
+        with closing(sqlite3.connect(place, uri=True)) as db:
+            return db.execute(text, values).fetchall()
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot be read: {error}.") from error
+        raise StoreError(f"{queue}: cannot be read: {error}.") from error
+
+
+def _outcomes(path: Path) -> tuple[list[Task], list[CandidateRow]]:
+    """Seed tasks and outcomes in a synthesis queue."""
+    columns = "seed, number, task, rejected, distance, seconds"
+    rows = _rows(path, f"SELECT {columns} FROM outcomes ORDER BY rowid DESC")
+    seeds = [task for (text,) in _rows(path, "SELECT task FROM seeds") if (task := _task(text))]
     return seeds, [
         CandidateRow(seed, number, _task(task), rejections_of(rejected), distance, seconds)
         for seed, number, task, rejected, distance, seconds in rows

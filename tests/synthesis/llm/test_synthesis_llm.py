@@ -292,6 +292,7 @@ def test_one_refinement_at_most() -> None:
     turned_down = writer.review(sides().train[0], variant, random.Random(2))
     assert isinstance(turned_down, Rejection)
     assert always.stages["judge"] == 2
+    assert [t.ground_truth for t in turned_down.turns] == [t.ground_truth for t in variant.turns]
 
 
 @pytest.mark.slow

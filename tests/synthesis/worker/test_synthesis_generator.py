@@ -22,8 +22,9 @@ from rods.synthesis.llm.writer import released
 from rods.synthesis.pipeline import Pipeline, RequestOutcome
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker import generator as generator_module
+from rods.synthesis.worker import queue as queue_module
 from rods.synthesis.worker.generator import FAILURES, LONGEST, PAUSE, Generator, Patience
-from rods.synthesis.worker.queue import SqliteQueue
+from rods.synthesis.worker.queue import NextOutcome, SqliteQueue
 from rods.synthesis.writer import Writer
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
@@ -101,6 +102,69 @@ def made(
 
 
 # -- What is collected ----------------------------------------------------------------------------
+
+
+class Strict(Content):
+    """A gatekeeper that is content with odd numbers alone."""
+
+    def check(
+        self, seed: Task, variant: Task, seen: Sequence[object] = (), own: object = None
+    ) -> GateVerdict:
+        if int(variant.turns[0].user.split()[-1]) % 2:
+            return GateVerdict(None, 0.1)
+        return GateVerdict(Rejection("gate", "novelty", message=variant.turns[0].user), 1.0)
+
+
+def candidates_in(path: Path) -> list[Any]:
+    """Seed, number and attempt of rejected candidates, and the turns that are kept of them."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        return db.execute("SELECT * FROM candidates ORDER BY rowid").fetchall()
+
+
+def test_rejected_candidates_keep_messages_and_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "q.sqlite"
+    strict = Pipeline(NotesEnvironment(), Scribe(), Strict(), attempts=2)  # type: ignore[arg-type]
+    with Stepped(path, strict, rng_seed=3) as worker:
+        collection = Collection(worker, SEEDS, 8)
+        collection.run(lambda _: None)
+        assert collection.accepted
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        rows = db.execute("SELECT seed, number, rejected FROM outcomes").fetchall()
+    said = {
+        (seed, number, attempt): rejection[3]
+        for seed, number, rejected in rows
+        for attempt, rejection in enumerate(json.loads(rejected))
+        if rejection[0] == "gate"  # the others were rejected before they had messages
+    }
+    kept = {tuple(place): json.loads(turns) for *place, turns in candidates_in(path)}
+    assert said and {place: turns[0][0] for place, turns in kept.items()} == said
+    assert all(turns[0][1].startswith("add(amount=") for turns in kept.values())
+    # Only the latest are kept, and a message that is too long is cut and says so.
+    monkeypatch.setattr(queue_module, "KEPT", 3)
+    monkeypatch.setattr(queue_module, "CHARACTERS", 12)
+    queue = SqliteQueue(path)
+    long = Turn("0123456789", (ToolCall("add", {"amount": 1}),))
+    for number in range(5):
+        outcome = RequestOutcome(None, 1.0, (Rejection("gate", "novelty", turns=(long, long)),))
+        queue.record(NextOutcome(SEEDS[0], 1000 + number), outcome, 0.1)
+        queue.record(NextOutcome(SEEDS[0], 1000 + number), outcome, 0.1)  # after a kill
+    queue.close()
+    last = candidates_in(path)
+    assert [row[1:3] for row in last] == [(1002, 0), (1003, 0), (1004, 0)]
+    assert json.loads(last[0][3]) == [
+        ["0123456789", "ad [11 characters left out]"],
+        [" [10 characters left out]", " [13 characters left out]"],
+    ]
+
+
+def test_a_queue_that_was_begun_without_candidates_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "q.sqlite"
+    SqliteQueue(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE candidates")
+    assert made(path).accepted and candidates_in(path) == []
 
 
 def test_seeds_without_an_outcome_were_not_tried(tmp_path: Path) -> None:

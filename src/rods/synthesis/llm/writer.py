@@ -213,7 +213,9 @@ class LlmWriter(Writer):
             return texts
         refined = dataclasses.replace(variant, turns=assemble(planned, texts))
         again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
-        return again.rejection or refined
+        return (
+            dataclasses.replace(bad, turns=refined.turns) if (bad := again.rejection) else refined
+        )
 
 
 def make_llm_writer(

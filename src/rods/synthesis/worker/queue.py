@@ -21,7 +21,7 @@ from rods.infra.database import Database
 from rods.infra.dotted import changes
 from rods.synthesis.pipeline import RequestOutcome, Statistics
 from rods.synthesis.yields import SeedYield
-from rods.task import Task
+from rods.task import Task, Turn
 from rods.types import Json
 
 SCHEMA = (
@@ -37,14 +37,33 @@ SCHEMA = (
     "seconds REAL NOT NULL, taken INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (seed, number))",
     "CREATE INDEX waiting ON outcomes (seed) WHERE taken = 0 AND task IS NOT NULL",
 )
+CANDIDATES = (
+    "CREATE TABLE IF NOT EXISTS candidates (seed TEXT NOT NULL, number INTEGER NOT NULL, "
+    "attempt INTEGER NOT NULL, turns TEXT NOT NULL, PRIMARY KEY (seed, number, attempt))"
+)
+"""Messages and calls of rejected candidates; apart, since totals read all of `outcomes`."""
 VERSION = 3
 LONGEST = 300
 """Characters of a rejected candidate's detail, and of its message, that are kept."""
+KEPT, CHARACTERS = 2_000, 20_000
+"""The latest so many rejected candidates have their turns kept, so many characters of each."""
 
 
 def rejections_of(column: str) -> list[list[str]]:
     """Stage, reason, detail and message of the rejected candidates of an outcome."""
     return [[*row, "", ""][:4] for row in json.loads(column)]  # older files have the first two
+
+
+def bounded(turns: Sequence[Turn]) -> str:
+    """JSON of each turn's message and calls, without what exceeds `CHARACTERS`, which it states."""
+    left, kept = CHARACTERS, list[list[str]]()
+    for turn in turns:
+        kept.append([])
+        for text in (turn.user, *map(str, turn.ground_truth)):
+            over = len(text) - left
+            kept[-1].append(f"{text[:left]} [{over} characters left out]" if over > 0 else text)
+            left = max(0, -over)
+    return json.dumps(kept)
 
 
 class NextOutcome(NamedTuple):
@@ -61,6 +80,7 @@ class SqliteQueue:
     def __init__(self, path: Path):
         """Open or make the file; raises `StoreError` where it is damaged or of another layout."""
         self._db = Database(path, SCHEMA, VERSION, "synthesis queue")
+        self._db.run(CANDIDATES)
 
     def submit(
         self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
@@ -131,6 +151,12 @@ class SqliteQueue:
                     outcome.distance, outcome.tried, rejected, seconds,
                 ),
             )  # fmt: skip
+            for attempt, rejection in enumerate(outcome.rejections):
+                kept = (request.seed.id, request.number, attempt, bounded(rejection.turns))
+                if rejection.turns:
+                    self._db.run("INSERT OR IGNORE INTO candidates VALUES (?, ?, ?, ?)", kept)
+            last = "(SELECT MAX(rowid) FROM candidates)"
+            self._db.run(f"DELETE FROM candidates WHERE rowid <= {last} - ?", (KEPT,))
             self._finish(request.seed.id)
             self.put("usage", usage)
 

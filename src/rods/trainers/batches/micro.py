@@ -174,8 +174,6 @@ class Microbatch:
     @property
     def advantages(self) -> Floats:
         """Advantage of each sampled token; shape (N,)."""
-        if self.estimates is not None:
-            return self.estimates.advantages
         return np.concatenate([s.advantages for s in self.samples])
 
     @cached_property

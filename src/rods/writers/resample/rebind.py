@@ -175,7 +175,8 @@ def rebind(
         return Rejection("execute", ErrorClass.VM_EXEC_FAILED, str(error))
     with closing(world):
         world.begin_turn(0)
-        return _Rebound(world, draft, knowledge, numbers).task()
+        made = _Rebound(world, draft, knowledge, numbers).task()
+    return dataclasses.replace(made, turns=draft.turns) if isinstance(made, Rejection) else made
 
 
 class _Rebound:
