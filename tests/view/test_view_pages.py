@@ -138,11 +138,14 @@ def test_only_who_has_the_token_sees_anything(address: str) -> None:
         (f"candidate?run=shown&seed={SEED.id}&number=1&attempt=2", "There is no such candidate"),
         (f"candidate?run=shown&seed={SEED.id}&number=1&attempt=-1", "There is no such candidate"),
         (f"candidate?run=shown&seed={SEED.id}&number=1&attempt=0", "No messages: it was rejected"),
-        (f"candidate?run=other&seed={SEED.id}&number=1&attempt=1", "does not hold the messages"),
-        ("trajectory?run=other&step=31&row=0", "does not hold rewards and advantages of single"),
-        ("trajectory?run=other&step=31&row=0&color=advantage", "This run does not hold advantages"),
+        (f"candidate?run={LONG}&seed={SEED.id}&number=1&attempt=1", "does not hold the messages"),
+        (f"trajectory?run={LONG}&step=31&row=0", "does not hold rewards and advantages of single"),
+        (
+            f"trajectory?run={LONG}&step=31&row=0&color=advantage",
+            "This run does not hold advantages",
+        ),
         ("trajectory?run=shown&step=31&row=0&color=x", "tok mask"),
-        ("trajectories?run=other&reward_low=0.1", ">0 trajectories"),
+        (f"trajectories?run={LONG}&reward_low=0.1", ">0 trajectories"),
     ],
 )
 def test_an_address_of_what_does_not_exist_says_so(address: str, place: str, text: str) -> None:
