@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from rods.infra.text import counted
 from rods.synthesis.rejection import reason_words
@@ -46,11 +45,11 @@ class SeedYield:
     def to_json(self) -> dict[str, Json]:
         """Return the row of `--json`, the most frequent reason first."""
         reasons = Counter((row[0], row[1]) for row in self.rejections).most_common()
-        rejected = [
+        rejected: list[Json] = [
             {"stage": s, "reason": r, "words": reason_words(r), "count": n} for (s, r), n in reasons
         ]
         return {"seed": self.name, "id": self.seed.id, "candidates": self.candidates,
-                "accepted": self.accepted, "rejected": cast("Json", rejected)}  # fmt: skip
+                "accepted": self.accepted, "rejected": rejected}  # fmt: skip
 
     def line(self, example: bool) -> str:
         """Return the yield with the most frequent reason in words, and an example if asked."""

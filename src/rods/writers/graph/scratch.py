@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import cast
 
-from rods.env import called
+from rods.env import World, called
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -92,8 +92,7 @@ class ScratchWalk(Walk):
         found: dict[str, str] = {}
         inventor = cast("Inventor", self._grounder)
         with stage_world(self._planner.environment, self._base.task) as world:
-            live = Live(cast("Readable", world).public_state())
-            live.look(self._planner.domains)
+            live = self._live(world)
             for tool, spec in self._base.specs.items():
                 if tool in known:
                     continue
@@ -102,6 +101,11 @@ class ScratchWalk(Walk):
                 why = inventor.lacks(tool) or odd or "no call of it is possible in this state"
                 found[tool] = "" if any(map(self._plainly, calls)) else why
         return found
+
+    def _live(self, world: World) -> Live:
+        live = Live(cast("Readable", world).public_state())
+        live.look(self._planner.domains)
+        return live
 
     def _plainly(self, call: ToolCall | None) -> ToolCall | None:
         """The call, without optional arguments where these read odd; None where it reads odd so."""
@@ -241,8 +245,7 @@ class ScratchWalk(Walk):
             with stage_world(self._planner.environment, self._base.task) as world:
                 for other in earlier:
                     called(world, other)
-                live = Live(cast("Readable", world).public_state())
-                live.look(domains)
+                live = self._live(world)
                 kind, owner = domains.parameter(call.name, name), self._owner(call)
                 shown = called(world, ToolCall(tool, {})).content
             alike = {str(value) for value in live.existing(kind, name, owner)}
