@@ -14,7 +14,7 @@ import typer
 
 from rods.abilities import initial_state, unvaried
 from rods.cli import common
-from rods.cli.synth.outcomes import never_called, say_low_yields, shown, table
+from rods.cli.synth.outcomes import never_called, say_low_yields, shown, table, why_none
 from rods.config import SMALL, RunConfig, load_config
 from rods.dialects import structured
 from rods.env import Environment
@@ -368,14 +368,7 @@ def _make(
     if made or not keep:  # a seed task from nothing has no ancestors
         say_low_yields(yields, target, "world" if what == SEEDS else "seed task")
     if not keep:
-        why, lost = "see the table", counted.rejected
-        if (
-            what == SEEDS
-            and 2 * sum(n for (s, _), n in lost.items() if s == "plan") > counted.tried
-        ):
-            why = f"these worlds have too little that tasks could speak of. {STATES[:-1]}"
-        elif 2 * lost["gate", "novelty"] > counted.tried:
-            why = "nothing in these tasks varies (docs/reference/tool-classes.md)"
+        why = why_none(counted, STATES[:-1] if what == SEEDS else "")
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
     if uncalled := never_called(collection.tried if made else [], collection.accepted):
         common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")

@@ -19,6 +19,7 @@ from rods.task import Task
 
 if TYPE_CHECKING:
     from rods.synthesis.collect import Collection
+    from rods.synthesis.pipeline import Statistics
 
 REDRAW = 0.5  # seconds between two bars
 EACH = 5  # with fewer variants per tool, an uncalled tool may be chance
@@ -42,6 +43,16 @@ def say_low_yields(yields: Sequence[SeedYield], at: Path, of: str = "seed task")
 def rejected_file(target: Path) -> Path:
     """Return the path of the reasons why seed tasks of a data set have few variants or none."""
     return target.with_name(f"{target.name}.rejected.jsonl")
+
+
+def why_none(counted: Statistics, advice: str) -> str:
+    """Return why no candidate was accepted; `advice` holds where tasks were made from nothing."""
+    planned = sum(n for (stage, _), n in counted.rejected.items() if stage == "plan")
+    if advice and 2 * planned > counted.tried:
+        return f"these worlds have too little that tasks could speak of. {advice}"
+    if 2 * counted.rejected["gate", "novelty"] > counted.tried:
+        return "nothing in these tasks varies (docs/reference/tool-classes.md)"
+    return "see the table"
 
 
 def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
