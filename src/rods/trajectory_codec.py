@@ -5,7 +5,6 @@ Never scores and never drops a row: what cannot be read stops with file and row.
 
     write_parquet(path, [t for group in groups for t in group.trajectories])
     trajectories = list(read_parquet(path))
-    trajectory, signal = read_row(path, 7)
 """
 
 from __future__ import annotations

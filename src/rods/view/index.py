@@ -133,8 +133,7 @@ class TrajectoryIndex:
         # Tables of a file, unlike those in memory, are compressed, and leave memory for others.
         self._db = duckdb.connect(f"{self._spill.name}/index.duckdb", config=options)
         self._db.execute(_TABLES)
-        # A file without rows that names the column which files of older runs lack.
-        self._named = f"{self._spill.name}/step-0.parquet"
+        self._named = f"{self._spill.name}/step-0.parquet"  # a column that older files lack
         self._db.execute(f"COPY (SELECT NULL::DOUBLE AS reward LIMIT 0) TO '{self._named}'")
         self._files: dict[Path, tuple[int, int]] = {}
         self._lock = threading.Lock()
