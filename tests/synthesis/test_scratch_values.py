@@ -277,3 +277,67 @@ def test_an_honest_agent_can_do_nothing_until_a_gap_is_closed() -> None:
         else:
             assert then[0].name != "give" or "Paul" in message, "only Paul is on shift"
     assert {withheld for withheld, *_ in gaps} == {True, False}
+
+
+class Halls:
+    """Machines in cold halls."""
+
+    def __init__(self) -> None:
+        self.halls = {"North": {"temperature": -18}, "South": {"temperature": -26}}
+        self.machines: dict[str, Any] = {
+            f"M-{n}": {"hours": 3000 + n, "hall": "North", "status": "here"} for n in range(1, 5)
+        }
+
+    def set_temperature(self, hall: str, temperature: int) -> dict[str, Any]:
+        """Set the temperature of a hall.
+
+        Args:
+            hall: The hall.
+            temperature: In degrees Celsius.
+        """
+        self.halls[hall]["temperature"] = temperature
+        return {"hall": hall}
+
+    def log_hours(self, machine_id: str, hours: int) -> dict[str, Any]:
+        """Log operating hours of a machine."""
+        self.machines[machine_id]["hours"] += hours
+        return {"logged": hours}
+
+    def move(self, machine_id: str, new_hall: str) -> dict[str, Any]:
+        """Move a machine to another hall."""
+        self.machines[machine_id]["hall"] = new_hall
+        return {"hall": new_hall}
+
+    def put(self, machine_id: str, hall: str) -> dict[str, Any]:
+        """Put a machine into a hall."""
+        self.machines[machine_id]["hall"] = hall
+        return {"hall": hall}
+
+    def paint(self, machine_id: str) -> dict[str, Any]:
+        """Paint a machine."""
+        self.machines[machine_id]["painted"] = True
+        return {"painted": machine_id}
+
+    def check_out(self, machine_id: str) -> dict[str, Any]:
+        """Check out a machine."""
+        self.machines[machine_id]["status"] = "gone"
+        return {"gone": machine_id}
+
+
+def test_values_fit_the_state_and_a_withheld_tool_has_no_substitute() -> None:
+    halls = ToolClasses("halls", [Halls])
+    stages = stages_of(halls)
+    writer = GraphWriter(stages, halls)
+    made = (writer.propose(stages[0], random.Random(number)) for number in range(250))
+    tasks = [task for task in made if isinstance(task, Task)]
+    calls = [call for task in tasks for call in flattened(task)]
+    assert all(-30 <= value < -15 for value in values(calls, "set_temperature", "temperature"))
+    assert not any(c.name == "log_hours" for c in calls), "nobody adds what it ran in all its life"
+    for task in tasks:
+        gone = set[object]()
+        for call in flattened(task):
+            assert not gone & {call.arguments.get("machine_id")}, "it was checked out"
+            gone |= {call.arguments["machine_id"]} if call.name == "check_out" else set()
+    withheld = {name for task in tasks for turn in task.turns for name in turn.withheld}
+    assert withheld and not withheld & {"move", "put"}, "each does what the other does"
+    assert {"move", "put"} <= {call.name for call in calls}

@@ -124,6 +124,14 @@ def marked(spec: ToolSpec) -> str:
             tool("adjust", "Adjust the rent for a flat.", flat=TEXT, rent=number("Rent in euros.")),
             "adjust the rent for <the flat #> (<rent: # euros>)",
         ),
+        (  # which of the two is named cannot be seen
+            tool("split", "Take boxes off a pallet to a new pallet.", pallet_id=TEXT, boxes=NUMBER),
+            "take boxes off a pallet to a new pallet (<pallet: #>, <# boxes>)",
+        ),
+        (
+            tool("find", "Find call-outs by state and technician.", state=TEXT, technician=TEXT),
+            "find call-outs (<state: #>, <technician: #>)",
+        ),
     ],
 )
 def test_a_sentence_is_kept_whole_and_values_stand_where_their_things_do(
@@ -153,6 +161,7 @@ def test_a_sentence_is_kept_whole_and_values_stand_where_their_things_do(
         (tool("shorten", "Shorten a spot.", spot=TEXT, seconds=NUMBER), "is a difference"),
         (tool("swap", "Swap the guide of a tour.", tour=TEXT, guide=TEXT), "what is new"),
         (tool("upgrade", "Upgrade a ticket.", ticket=TEXT, kind=TEXT), "on one side of"),
+        (tool("free", "List bays below the given temperature."), "given temperature` would be"),
         (tool("set", "Set whether a shop is open.", open={"type": "boolean"}), "no text or number"),
     ],
 )

@@ -184,13 +184,15 @@ class Inventor(Grounder):
         if not known and usual == listed("numbers", "else"):
             return None  # an insurance value of 3 dollars
         value = self._rng.choice(usual or [1])
-        if near and max(near) > 0 and (own or not usual):  # as the state has them there
+        if any(near) and (own or not usual):  # as the state has them there
             value = self._near(near[0] if own else 0, [*near, *self._held(tool, name, description)])
         return int(value) if declared == "integer" else float(value)
 
     def _near(self, own: float, held: Iterable[Scalar]) -> float:
         """A number as the state has them in a field, and near what the thing itself has there."""
-        known = [v for v in held if isinstance(v, int | float) and v > 0]
+        held = [v for v in held if isinstance(v, int | float)]
+        sign = -1 if own < 0 or max(held) <= 0 else 1  # a cold store has -18 degrees
+        own, known = abs(own), [v * sign for v in held if v * sign > 0]
         low, high = min(known), max(known)
         if own:
             near = own * 0.15 if own % 1 or own > 20 else 3
@@ -198,9 +200,8 @@ class Inventor(Grounder):
         value = self._rng.uniform(low, high)
         places = max(len(str(v).partition(".")[2]) for v in known if v % 1 or v == known[0])
         value = round(value, places if value < 20 else 0)
-        return (
-            round(value, 2 - len(str(int(value)))) if value >= 100 else value or 1
-        )  # 2600, no 2572
+        value = round(value, 2 - len(str(int(value)))) if value >= 100 else value or 1  # no 2572
+        return value * sign
 
     def _text(self, tool: str, name: str, description: str) -> Scalar:
         live, rng = self._live, self._rng

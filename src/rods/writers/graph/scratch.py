@@ -5,8 +5,9 @@ Tools go on with what earlier calls were about. A call that no plain sentence as
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import cast
+from collections.abc import Container, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias, cast
 
 from rods.env import World, called
 from rods.synthesis.base import Readable
@@ -34,8 +35,12 @@ TURNS = (2, 3, 3, 4)  # Turns of a conversation, each drawn alike
 SECOND = 0.25  # How often a turn asks for another call behind one that changed nothing
 STAY = 0.8  # How often a turn is about the class of the turn before
 GOES_ON = 20.0  # How much likelier a tool is that goes on with what earlier calls were about
+LITTLE = 12  # What anybody may add to anything
 AGAIN = 0.02  # The same for each time that it was called before
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}  # How often each category is planned
+
+
+_State: TypeAlias = Mapping[Path, Scalar]
 
 
 def category_of(planned: Sequence[PlannedTurn]) -> str:
@@ -49,11 +54,26 @@ def _words(tool: str) -> set[str]:
     return set(noun(tool).split())
 
 
+def _matter(name: str) -> str:
+    """What an argument is about: `bed` of `new_bed`."""
+    return thing(name).removeprefix("new ").removeprefix("target ")
+
+
 def _things(call: ToolCall) -> set[str]:
     """What a call is about: its texts and codes, but not who asks."""
     given = {n: v for n, v in call.arguments.items() if noun(n).split()[-1] not in lists()["own"]}
     named = {n: v for n, v in given.items() if isinstance(v, str) or noun(n) != thing(n)}
     return {str(leaf.value) for leaf in leaves(ToolCall(call.name, named))}
+
+
+def _grows(call: ToolCall, before: _State, now: _State) -> bool:
+    """Whether a call adds as much again to a number: 3,600 hours to a machine's 4,120."""
+    given = [v for v in call.arguments.values() if isinstance(v, int | float) and v > LITTLE]
+    return any(
+        isinstance(old, int | float) and now.get(at) == old + value and 2 * value >= old > 0
+        for at, old in before.items()
+        for value in given
+    )
 
 
 class ScratchWalk(Walk):
@@ -124,7 +144,7 @@ class ScratchWalk(Walk):
         inventor.asked = {**inventor.asked, **step.call.arguments} if now == before else {}
         if now != before:
             changed = {at for at, value in before.items() if now.get(at) != value}
-            self._odd |= self._spoils(step, changed)
+            self._odd |= self._spoils(step, changed) or _grows(step.call, before, now)
             self._acts.append((step, changed))
         elif any(self._is(what, step.call) for what in ("ends", "revises", "sets")):
             self._odd = True  # moved to where it is
@@ -156,7 +176,8 @@ class ScratchWalk(Walk):
 
     def _is(self, what: str, call: ToolCall) -> bool:
         spec = self._base.specs[call.name]
-        words = {noun(call.name).split()[0], verb_of(spec)}  # a stop of a bus ends nothing
+        name = noun(call.name).split()
+        words = {name[0], "_".join(name[:2]), verb_of(spec)}  # a stop of a bus ends nothing
         words |= {*_words(call.name), *spec.properties} & lists()["breaks"]
         return bool(words & lists()[what])
 
@@ -220,12 +241,12 @@ class ScratchWalk(Walk):
         self, category: str, turn: PlannedTurn, before: Sequence[PlannedTurn]
     ) -> PlannedTurn | Rejection:
         """The turn with a gap, if an honest agent can do nothing until it is closed."""
-        if len(turn.requests) > 1:
+        if len(turn.requests) != 1:
             return Rejection("augment", ErrorClass.NO_PATTERN, "the agent could do a part of it")
         if category == MISS_FUNC:
             acts = [step.call for step, _ in self._acts]
-            if any(request.call not in acts for request in turn.requests):
-                what = "another tool may show the same"
+            if turn.requests[0].call not in acts or self._replaceable(turn, before):
+                what = "another tool may do or show the same"
                 return Rejection("augment", ErrorClass.NO_PATTERN, what)
             return missing_function(turn, before, self._rng)
         kind_of = self._planner.domains.parameter
@@ -234,19 +255,39 @@ class ScratchWalk(Walk):
             return Rejection("augment", ErrorClass.NO_PATTERN, "the agent could find the value")
         return made
 
+    def _replaceable(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
+        """Whether another tool changes the world as the only call of a turn does."""
+        call = turn.requests[0].call
+        wanted = {_matter(name): value for name, value in call.arguments.items()}
+        alike = [call]
+        for tool, spec in self._base.specs.items():
+            names = {_matter(name): name for name in spec.required}
+            if tool != call.name and names.keys() == wanted.keys():
+                alike.append(ToolCall(tool, {n: wanted[what] for what, n in names.items()}))
+        made = list[object]()
+        for other in alike:
+            with self._world_after(before) as world:
+                called(world, other)
+                made.append(cast("Readable", world).snapshot())
+        return made[0] in made[1:]
+
+    @contextmanager
+    def _world_after(self, turns: Sequence[PlannedTurn]) -> Generator[World]:
+        """Open the world as these turns leave it."""
+        with stage_world(self._planner.environment, self._base.task) as world:
+            for request in (request for turn in turns for request in turn.requests):
+                called(world, request.call)
+            yield world
+
     def _shown_alone(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
         """Whether a tool that needs nothing shows the open value and no other of its kind."""
         assert turn.left_open is not None
-        index, name = turn.left_open
-        call, domains = turn.requests[index].call, self._planner.domains
-        earlier = [r.call for t in before for r in t.requests]
-        earlier += [r.call for r in turn.requests[:index]]
+        _, name = turn.left_open  # of the only call
+        call, domains = turn.requests[0].call, self._planner.domains
+        kind, owner = domains.parameter(call.name, name), self._owner(call)
         for tool in (n for n, spec in self._base.specs.items() if not spec.required):
-            with stage_world(self._planner.environment, self._base.task) as world:
-                for other in earlier:
-                    called(world, other)
+            with self._world_after(before) as world:
                 live = self._live(world)
-                kind, owner = domains.parameter(call.name, name), self._owner(call)
                 shown = called(world, ToolCall(tool, {})).content
             alike = {str(value) for value in live.existing(kind, name, owner)}
             value = str(call.arguments[name])

@@ -67,8 +67,10 @@ def unsure(spec: ToolSpec, given: Collection[str] = ()) -> str:
             return reason.format(found[0].strip())
     if not 2 <= len(words) <= LONGEST:
         return f"its description has {len(words)} words"
-    listed = list[str]()
-    for name in (n for n in spec.properties if n in spec.required or n in given):
+    listed, wanted = list[str](), [n for n in spec.properties if n in spec.required or n in given]
+    if (named := _P["given"].search(say)) and named[1] not in map(thing, wanted):
+        return f"`{named[0]}` would be missing"
+    for name in wanted:
         if json_type(spec.properties[name]) not in ("string", "integer", "number"):
             return f"`{name}` is no text or number"
         if not _place(name, spec, say):
@@ -99,7 +101,8 @@ def _sentence(spec: ToolSpec) -> str:
         say = _D[name].sub("", say)
     say = _D["plain"].sub(lambda m: article(m[1]) + " ", _P["then"].sub("", say))
     by = _P["by"].search(say)
-    say = say[: by.start()] if by and by[1] in map(thing, spec.properties) else say
+    listed = re.split(", and |, | and | or ", _P["article"].sub("", by[1])) if by else ()
+    say = say[: by.start()] if by and {*listed} <= {*map(thing, spec.properties)} else say
     return _P["tell"].sub("tell me ", say)
 
 
@@ -158,7 +161,8 @@ def _label(name: str, spec: ToolSpec, say: str) -> str:
     if _is_number(spec.properties[name]) and (counted := _D["counted"].match(about)):
         label = counted[1]
     label, what = re.sub("^(max|min) ", r"\1imum ", label), _P["side"].sub("", label)
-    changed = re.search(rf"\b(?:another|different|new) {re.escape(what)}\b", say)
+    found = re.findall(rf"\b((?:another|different|new) )?{re.escape(what)}\b", say)
+    changed = len(found) == 1 and found[0]  # two may be what is there and what is new
     if (changed or _P["new"].match(about)) and not _P["makes"].match(say):
         label = f"new {what}"
     return _P["short"].sub(lambda match: match[0].upper(), label)
