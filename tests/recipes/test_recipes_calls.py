@@ -47,7 +47,7 @@ def test_a_single_step_reward_of_several_generations_is_refused_before_the_start
     reward: str,
 ) -> None:
     given = [f"stages=[{{name='all', reward='{reward}'}}]", "rollout.steps_per_turn=2"]
-    with pytest.raises(ConfigError, match=f"{reward}', which scores one response, but rollout"):
+    with pytest.raises(ConfigError, match=f"stages.0.reward: '{reward}' scores one"):
         require_named(load_config("toolrl", "small", given))
     require_named(load_config("toolrl", "small", [*given, "rollout.steps_per_turn=1"]))
     require_named(load_config("artist_fc", "small", ["rollout.steps_per_turn=2"]))
