@@ -28,7 +28,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 412),
-    "other modules at the top": Budget(TOP, 2_800, 3_133),
+    "other modules at the top": Budget(TOP, 2_800, 3_132),
     "config": Budget(("config",), 1_500, 1_658),
     "rollout": Budget(("rollout",), 1_800, 1_957),
     "curriculum": Budget(("curriculum",), 1_200, 1_623),
@@ -40,12 +40,12 @@ BUDGETS = {
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_892),
     "envs": Budget(("envs",), 9_000, 9_785, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_003),
-    "view": Budget(("view",), 1_100, 1_229),
-    "offline writers": Budget(("writers",), 5_200, 5_581),
+    "view": Budget(("view",), 1_100, 1_228),
+    "offline writers": Budget(("writers",), 5_200, 5_630),
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_603),
     "suites": Budget(("suites",), 1_900, 1_727),
-    "all of src/rods": Budget((".",), 56_000, 68_377, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_424, ("envs/repo/repositories",)),
 }
 
 

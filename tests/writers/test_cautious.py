@@ -323,3 +323,11 @@ def test_a_new_value_is_another_one_and_within_those_of_its_field(rides: list[Ta
     assert len(stalls) > 5 and len(fees) > 5
     assert all(str(a["new_stall"])[1:] != str(a["horse_id"])[2:] for a in stalls)
     assert all(isinstance(fee, float) and 300 <= fee <= 304 for fee in fees)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(3, "page 3"), ("B", "page B"), ("Left", "the page Left")]
+)
+def test_numbers_and_letters_need_no_article(value: int | str, said: str) -> None:
+    wording = cautious(tool("show", "Show which stories are on a page.", page=TEXT))
+    assert wording.texts("page", value) == [said]

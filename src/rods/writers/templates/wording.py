@@ -84,6 +84,9 @@ class Wording(NamedTuple):
         # Tank T4, but the station Mill.
         if self.described and name not in self.firm and _IS_CODE.fullmatch(str(value)):
             forms = tuple(_CERTAIN.sub("", form) for form in forms)
+        if self.described and re.fullmatch(r"\d+|[A-Z]", str(value)):  # page 3, track B
+            plain = f"the {self.noun(name)} {{}}"
+            forms = tuple(form[4:] if form == plain else form for form in forms)
         if self.described and re.fullmatch("[a-z]+", str(value)):  # the north paddock
             forms = tuple(_ATTRIBUTE.sub(r"the {} \1", form) for form in forms)
         if name in self.bare and _PROPER.fullmatch(str(value)):
