@@ -17,7 +17,7 @@ from rods.policy import Engine, Weights
 from rods.reward import Rewards, Score
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trajectory import Group, TrainingSignal
+from rods.trajectory import Group, Signals
 from rods.types import Json
 
 
@@ -35,8 +35,8 @@ class UpdateReport(Protocol):
         ...
 
     @property
-    def signals(self) -> Sequence[Sequence[TrainingSignal]]:
-        """What it made of each trajectory of each group."""
+    def signals(self) -> Signals:
+        """Reward and advantages of each trajectory of each group."""
         ...
 
     def metrics(self) -> Mapping[str, Json]:

@@ -19,7 +19,6 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from rods.components import Components, Display, UpdateReport
@@ -147,7 +146,7 @@ class _Loop:
         self.curriculum.request_variants()
         report = await self._update(batch)
         trajectories = [t for g in groups for t in g.trajectories]
-        self.run.write_trajectories(self.trainer.step, trajectories, [*chain(*report.signals)])
+        self.run.write_trajectories(self.trainer.step, trajectories, report.signals)
         record = step_record(self.components, self.curriculum, batch, judgements, report)
         self._log(record)
         self.sampled += len(trajectories)

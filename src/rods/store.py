@@ -9,8 +9,7 @@
       checkpoint/latest         name of the one to resume from
 
 Owns names, formats and their safety: a kill, or a full disk, at any moment leaves what was there.
-It never reads a setting to decide what a run does. A checkpoint remembers how long the log was: log
-a step first, then make its checkpoint; a resume cuts what was logged later and does it again.
+A checkpoint remembers how long the log was, so log a step first; a resume cuts what came later.
 
     run = RunDirectory.create(new_run_dir("runs"), config, split_hash=...)
     run.log({"kind": "step", "step": 1, "reward_mean": 0.4})
@@ -27,7 +26,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,7 +42,7 @@ from rods.infra.text import counted, quoted
 from rods.types import Json
 
 if TYPE_CHECKING:
-    from rods.trajectory import TrainingSignal, Trajectory
+    from rods.trajectory import Signals, Trajectory
 
 MANIFEST, METRICS, LOCK = "manifest.json", "metrics.jsonl", ".lock"
 FORMAT = 3
@@ -372,16 +371,15 @@ class RunDirectory:
     # -- trajectories -----------------------------------------------------------------------
 
     def write_trajectories(
-        self, step: int, trajectories: Sequence[Trajectory], signals: Sequence[TrainingSignal] = ()
-    ) -> Path:
-        """Keep one step's trajectories, and what the update made of them, as Parquet."""
+        self, step: int, trajectories: Sequence[Trajectory], signals: Signals = ()
+    ) -> None:
+        """Keep one step's trajectories as Parquet, with what the update made of each, by group."""
         from rods.trajectory_codec import write_parquet
 
         path = self.trajectories / f"step-{step:06d}.parquet"
         with disk(path, "writing"):
             self.trajectories.mkdir(exist_ok=True)
-            write_parquet(path, trajectories, signals=signals)
-        return path
+            write_parquet(path, trajectories, signals=[*chain(*signals)])
 
     # -- checkpoints ------------------------------------------------------------------------
 

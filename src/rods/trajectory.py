@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rods.env import TurnVerdict
 from rods.task import Task
@@ -87,13 +87,17 @@ class Trajectory:
 
 
 class TrainingSignal(NamedTuple):
-    """What an update made of one trajectory."""
+    """Reward and advantages of one trajectory in an update."""
 
     reward: float | None
     """The reward that was compared within the group, less what KL costs; None: it is invalid."""
     reward_parts: Mapping[str, float]
     span_advantages: Sequence[float | None]
     """For each span the mean advantage of its tokens with loss; None: none of them has a loss."""
+
+
+Signals: TypeAlias = Sequence[Sequence[TrainingSignal]]
+"""Rewards and advantages of an update, by group and member."""
 
 
 @dataclass(frozen=True)

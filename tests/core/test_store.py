@@ -600,7 +600,8 @@ def test_a_full_disk_leaves_no_half_line_in_the_log(run, monkeypatch):
 def test_trajectories_are_kept_and_cut(run):
     trajectories = group(original(1), [1.0, 0.0])[0].trajectories
     for step in (1, 2):
-        assert run.write_trajectories(step, trajectories).is_file()
+        run.write_trajectories(step, trajectories)
+        assert (run.trajectories / f"step-{step:06d}.parquet").is_file()
         if step == 1:
             save(run, 1)
     (run.trajectories / "step-000003.parquet.part").write_text("torn")

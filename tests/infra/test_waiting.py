@@ -44,15 +44,13 @@ def test_progress_without_a_terminal_is_never_silent(capsys: pytest.CaptureFixtu
 def test_the_start_of_a_run_names_what_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rods import assemble
-
     def slow(*_: object) -> object:
         time.sleep(0.3)
         raise OSError("the end of this test")
 
-    for name in ("settle", "load_model"):
+    for name in ("assemble.engines.settle", "trainers.loading.load_model"):
         with monkeypatch.context() as patched, pytest.raises(OSError, match="end of this test"):
-            patched.setattr(assemble, name, slow)
+            patched.setattr(f"rods.{name}", slow)
             rods("train", "--out", str(tmp_path / name), monkeypatch=monkeypatch)
     said = capsys.readouterr().err
     assert "planning the memory, " in said and "loading the model tiny, " in said

@@ -228,7 +228,7 @@ def test_the_script_that_compares_recipes_prints_intervals_over_seeds(
                     (place / out).write_text(capsys.readouterr().out, encoding="utf-8")
     assert rods(*shlex.split(compare)[1:], monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr()
-    assert "To torl seed by seed" in shown.out
+    assert "Arm minus torl, seed by seed" in shown.out
     pairs = "torl-0.json with retool-0.json, torl-1.json with retool-1.json"
     assert pairs in " ".join(shown.err.split())
 

@@ -27,15 +27,15 @@ class Budget(NamedTuple):
 HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
-    "loop and components": Budget(HEART, 400, 412),
-    "other modules at the top": Budget(TOP, 2_800, 3_132),
+    "loop and components": Budget(HEART, 400, 411),
+    "other modules at the top": Budget(TOP, 2_800, 3_134),
     "config": Budget(("config",), 1_500, 1_658),
     "rollout": Budget(("rollout",), 1_800, 1_957),
     "curriculum": Budget(("curriculum",), 1_200, 1_623),
-    "synthesis": Budget(("synthesis",), 5_300, 7_819),
+    "synthesis": Budget(("synthesis",), 5_300, 7_816),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_971),
     "trainers": Budget(("trainers",), 4_000, 4_593),
-    "engines": Budget(("engines",), 3_000, 3_676),
+    "engines": Budget(("engines",), 3_000, 3_682),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_796),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_892),
     "envs": Budget(("envs",), 9_000, 9_785, ("envs/repo/repositories",)),
@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_603),
     "suites": Budget(("suites",), 1_900, 1_727),
-    "all of src/rods": Budget((".",), 56_000, 68_424, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_427, ("envs/repo/repositories",)),
 }
 
 

@@ -169,7 +169,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     QWEN3_4B.save_pretrained(tmp_path / "model")
     asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
     asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
-    monkeypatch.setattr("rods.assemble.outline.is_here", lambda _: True)
+    monkeypatch.setattr("rods.trainers.memory.shape.is_here", lambda _: True)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 50 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     monkeypatch.setattr(engines, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "200.00 GiB  free on disk" in capsys.readouterr().out
-    monkeypatch.setattr("rods.assemble.outline.is_here", lambda _: False)
+    monkeypatch.setattr("rods.trainers.memory.shape.is_here", lambda _: False)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "host's memory and disk were not checked" in capsys.readouterr().out

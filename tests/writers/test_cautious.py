@@ -162,7 +162,10 @@ def test_a_sentence_is_kept_whole_and_values_stand_where_their_things_do(
         (tool("swap", "Swap the guide of a tour.", tour=TEXT, guide=TEXT), "what is new"),
         (tool("upgrade", "Upgrade a ticket.", ticket=TEXT, kind=TEXT), "on one side of"),
         (tool("free", "List bays below the given temperature."), "given temperature` would be"),
-        (tool("set", "Set whether a shop is open.", open={"type": "boolean"}), "no text or number"),
+        (
+            tool("set", "Set whether a shop is open.", open={"type": "boolean"}),
+            "neither a text nor a number",
+        ),
     ],
 )
 def test_a_tool_that_reads_odd_is_left_out_with_the_reason(spec: ToolSpec, reason: str) -> None:

@@ -17,7 +17,7 @@ from rods.config import RunConfig
 from rods.config.bundled import BUNDLED, adapters_at, local_path
 from rods.config.checks import require
 from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect
-from rods.engines import ENGINES, engine_factory
+from rods.engines import require_engine
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.originals import require_splits
@@ -51,8 +51,8 @@ def startable(config: RunConfig, evaluates: bool = True) -> Splits:
 
 def require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
-    if not (config.engine.traits.undecided or config.engine.name in ENGINES):  # ours import torch
-        engine_factory(config.engine.name)
+    if not config.engine.traits.undecided:
+        require_engine(config.engine.name)
     dialect = get_dialect(config.model.dialect)
     if config.curriculum == "envtuning" and isinstance(dialect, InlineDialect):
         raise ConfigError(

@@ -34,6 +34,12 @@ def engine_factory(name: str) -> Any:
     return takes("engine.name", name, ENGINES.find(name), "engine options")
 
 
+def require_engine(name: str) -> None:
+    """Find an engine, without an import of ours, which need torch; raises `ConfigError`."""
+    if name not in ENGINES:
+        engine_factory(name)
+
+
 def make_engine(options: EngineOptions) -> Engine:
     """The engine that the configuration names; its driver starts it.
 

@@ -45,7 +45,7 @@ SYNONYMS = {
 ELSEWHERE: ContextVar[Callable[[], Mapping[str, str]]] = ContextVar("ELSEWHERE", default=dict)
 """The options, settings and values that a command line may name, and how each is typed."""
 UNREAD: ContextVar[Callable[[], Mapping[str, str]]] = ContextVar("UNREAD", default=dict)
-"""What a command line may not name although other commands know it, and what it is, in words."""
+"""Names that other commands know and a command line may not have, with their meaning in words."""
 
 
 def nearest(name: str, known: Collection[str], anywhere: bool = False) -> str:

@@ -4,8 +4,7 @@ Owns the mixture: which questions, how often a program is written, how many, and
 useless or fail. Outputs are real: every program is run. That happens in this process, without a
 sandbox, because all programs come from our own generators; nothing else may be passed to `execute`.
 
-A direct answer is written down as if it were known. A small model can learn it for small numbers
-and guesses it for large ones, so that a program is worth its while.
+A direct answer is written as if it were known: a small model guesses it for large numbers.
 
     for made in demonstrations(ProgramPlan(dialects=("retool",)), seed=0, numbers=range(1000)):
         made.task_id, made.pieces       # "add-2-8451-retool", [["What is ...", False], ...]

@@ -19,7 +19,7 @@ WORST, EXAMPLES = 10, 3
 
 @dataclass
 class SeedYield:
-    """What became of the candidates of one seed task."""
+    """Outcomes of the candidates of one seed task."""
 
     seed: Task
     accepted: int = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,7 +21,7 @@ from rods.config.train import CAP
 from rods.trainers.batches.micro import Microbatch
 from rods.trainers.collect import Batch
 from rods.trainers.samples import Floats
-from rods.trajectory import TrainingSignal
+from rods.trajectory import Signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class LocalUpdateReport:
     critic: Mapping[str, float | None] | None = None
     """Metrics of the critic, by the log's names (`Critic.report`); under `gae` alone."""
 
-    signals: Sequence[Sequence[TrainingSignal]] = ()
-    """What it made of each trajectory of each group; not for the log."""
+    signals: Signals = ()
+    """Reward and advantages of each trajectory of each group; not for the log."""
 
     def metrics(self) -> dict[str, float | int | str | None]:
         """All numbers in one flat row, for the log: those of the critic, counts by reason too."""

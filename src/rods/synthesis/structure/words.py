@@ -30,9 +30,7 @@ def literal(value: Value, words: Mapping[str, str]) -> str:
         items = [literal(item, words) for item in value] or ["nothing"]
         return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
     if isinstance(value, dict):
-        return literal(
-            [f"{noun(key)} {literal(item, words)}" for key, item in value.items()], words
-        )
+        return literal([f"{noun(k)} {literal(v, words)}" for k, v in value.items()], words)
     text = str(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         text = str(int(value))
@@ -137,9 +135,8 @@ def alike_words() -> Mapping[str, tuple[str, ...]]:
     listed = word_lists().alike
     plurals = ([_plural(word) for word in group if not word.endswith("s")] for group in listed)
     groups = [*listed, *plurals]
-    return {
-        w: tuple(o for o in g if o != w and article(o) == article(w)) for g in groups for w in g
-    }
+    sound = {word: article(word) for group in groups for word in group}
+    return {w: tuple(o for o in g if o != w and sound[o] == sound[w]) for g in groups for w in g}
 
 
 def _plural(word: str) -> str:

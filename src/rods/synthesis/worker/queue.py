@@ -224,7 +224,7 @@ class SqliteQueue:
         return counted
 
     def yields(self) -> list[SeedYield]:
-        """What became of the candidates of each seed, those without an outcome left out."""
+        """Outcomes of the candidates of each seed, those without an outcome left out."""
         seeds = self._db.rows("SELECT id, task FROM seeds ORDER BY rowid")
         found = {key: SeedYield(Task.from_json(json.loads(str(task)))) for key, task in seeds}
         outcomes = "SELECT seed, task IS NOT NULL, rejected FROM outcomes ORDER BY seed, number"

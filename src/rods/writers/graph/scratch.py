@@ -67,7 +67,7 @@ def _things(call: ToolCall) -> set[str]:
 
 
 def _grows(call: ToolCall, before: _State, now: _State) -> bool:
-    """Whether a call adds as much again to a number: 3,600 hours to a machine's 4,120."""
+    """True if a call adds as much again to a number: 3,600 hours to a machine's 4,120."""
     given = [v for v in call.arguments.values() if isinstance(v, int | float) and v > LITTLE]
     return any(
         isinstance(old, int | float) and now.get(at) == old + value and 2 * value >= old > 0
@@ -160,7 +160,7 @@ class ScratchWalk(Walk):
         return {v.path: v.value for v in found if not counts & {*noun(field_of(v.path)).split()}}
 
     def _spoils(self, step: TraceStep, changed: set[Path]) -> bool:
-        """Whether a call repeats or undoes earlier ones, or ends or revises what is new."""
+        """True if a call repeats or undoes earlier ones, or ends or revises what is new."""
         things, ends = _things(step.call), self._is("ends", step.call)
         new = ends or self._is("revises", step.call)
         for other, places in self._acts:
@@ -193,7 +193,7 @@ class ScratchWalk(Walk):
         return {name: p for name, p in found.items() if call.arguments[name] in plain}
 
     def _may_blur(self, tool: str, name: str) -> bool:
-        """Whether a clause reads well that leaves an argument open: `move an animal`."""
+        """True if a clause reads well that leaves an argument open: `move an animal`."""
         if tool in self._planner.phrases.wordings:
             return self._planner.may_blur(tool, name)
         opened = cautious(self._base.specs[tool]).open.get(name, ("",))[0]
@@ -256,7 +256,7 @@ class ScratchWalk(Walk):
         return made
 
     def _replaceable(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
-        """Whether another tool changes the world as the only call of a turn does."""
+        """True if another tool changes the world as the only call of a turn does."""
         call = turn.requests[0].call
         wanted = {_matter(name): value for name, value in call.arguments.items()}
         alike = [call]
@@ -268,7 +268,7 @@ class ScratchWalk(Walk):
         for other in alike:
             with self._world_after(before) as world:
                 called(world, other)
-                made.append(cast("Readable", world).snapshot())
+                made.append(self._live(world).configuration)
         return made[0] in made[1:]
 
     @contextmanager
@@ -280,7 +280,7 @@ class ScratchWalk(Walk):
             yield world
 
     def _shown_alone(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
-        """Whether a tool that needs nothing shows the open value and no other of its kind."""
+        """True if a tool that needs nothing shows the open value and no other of its kind."""
         assert turn.left_open is not None
         _, name = turn.left_open  # of the only call
         call, domains = turn.requests[0].call, self._planner.domains

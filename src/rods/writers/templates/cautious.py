@@ -72,7 +72,7 @@ def unsure(spec: ToolSpec, given: Collection[str] = ()) -> str:
         return f"`{named[0]}` would be missing"
     for name in wanted:
         if json_type(spec.properties[name]) not in ("string", "integer", "number"):
-            return f"`{name}` is no text or number"
+            return f"`{name}` is neither a text nor a number"
         if not _place(name, spec, say):
             listed.append(_label(name, spec, say))
             if why := _unclear(name, listed[-1], spec, say):

@@ -146,7 +146,7 @@ class Phrases:
         return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
 
     def with_words_of(self, describe: Describe) -> Phrases:
-        """The same templates, with other wordings for tools without any."""
+        """Templates with other wordings for tools that have none here."""
         return Phrases(self.wordings, self._openers, self.verbs, describe)
 
     @property
