@@ -658,3 +658,38 @@ def test_what_a_program_returns_is_shown_and_what_a_customer_returns_is_returned
     name: str, description: str, said: str
 ) -> None:
     assert order_of(ToolSpec(name, description, {})).startswith(said)
+
+
+class Kitchen:
+    """Bills of reservations, whose orders are counted by dish."""
+
+    def __init__(self) -> None:
+        self.dishes: dict[str, Any] = {}
+        self.reservations: dict[str, Any] = {}
+
+    def bill(self, reservation_id: str) -> float:
+        """Add up the bill of a reservation."""
+        orders = self.reservations[reservation_id]["orders"]
+        return sum(self.dishes[dish]["price"] * count for dish, count in orders.items())
+
+    def take_off(self, dish_id: str) -> str:
+        """Take a dish off the menu."""
+        return self.dishes.pop(dish_id)["title"]
+
+
+def test_keys_that_name_the_things_of_another_mapping_are_renamed_with_them() -> None:
+    """Else a bill looks for a dish that has another code now."""
+    kitchen = ToolClasses("kitchen", [Kitchen])
+    dishes = {f"D-{n}": {"title": f"soup {n}", "price": 2.5} for n in (11, 12)}
+    start: Any = {"dishes": dishes, "reservations": {"R-14": {"orders": {"D-11": 2}}}}
+    calls = ToolCall("bill", {"reservation_id": "R-14"}), ToolCall("take_off", {"dish_id": "D-12"})
+    said = "What is the bill of reservation R-14?", "Take dish D-12 off the menu."
+    turns = tuple(Turn(text, (call,)) for text, call in zip(said, calls, strict=True))
+    world: Any = {"classes": ["Kitchen"], "initial_config": {"Kitchen": start}}
+    seed = Task("kitchen", "base", turns, world)
+    writer = make_writer("resample", [seed], kitchen)
+    made = [writer.propose(seed, random.Random(number)) for number in range(20)]
+    drafts = [draft for draft in made if not isinstance(draft, Rejection)]
+    assert len(drafts) == len(made)
+    ids = {call.arguments.get("dish_id") for task in drafts for call in flattened(task)}
+    assert len(ids - {"D-12", None}) > 5, "the codes of dishes vary"

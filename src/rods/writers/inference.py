@@ -110,6 +110,7 @@ def infer(names: set[str], fields: _Fields) -> Domains:
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
             configuration[name] = "ident"
+    mappings |= {name: "ident" for name, ids in keys.items() if ids and ids <= known}
     return Domains(
         parameters=parameters,
         configuration=configuration,
