@@ -48,6 +48,7 @@ PROMPTS = frozenset({"prompt", "messages", "conversations", "problem", "query", 
 REVIEWS = ("accepted", "edited", "rejected")
 """Verdicts of a person on a seed task that was generated from nothing."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
+CATEGORIES = (BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,15 @@ LINES = {
     "sft gone.jsonl --model tiny --out x": "gone.jsonl: there is no such file, folder or run",
     **{
         f"{verb} {TINY}": "this bundled policy was pretrained with other tools"
-        for verb in ("train", "train --engine.name hf", "train --dry-run", "trl", "verl", "chat")
+        for verb in (
+            "train",
+            "train --engine.name hf",
+            "train --dry-run",
+            "trl",
+            "verl",
+            "chat",
+            "eval",
+        )
     },
     **{
         f"{verb} {MINE} --env.tasks torn.jsonl": "torn.jsonl"

@@ -99,9 +99,14 @@ def test_stage_tasks_are_stratified_and_seeded():
     assert chosen == stage_tasks(of(tasks=6), 1, list(reversed(tasks)))
     assert chosen != stage_tasks(of(1, tasks=6), 1, tasks)
     assert len(stage_tasks(of(), 1, tasks)) == 40
-    said = r"stages\.1\.categories: stage 'x' has no tasks. Its categories are \['mis_func'\], .*"
-    with pytest.raises(ConfigError, match=said + "Did you mean 'miss_func'"):
-        stage_tasks(of(categories=("mis_func",)), 1, tasks)
+    for asked in (("mis_func",), ("base", "mis_func")):  # not even beside a right one
+        said = r"stages\.1\.categories: there is no category 'mis_func'\. Those of the stage 'x' .*"
+        with pytest.raises(ConfigError, match=said + "Did you mean 'miss_func'"):
+            stage_tasks(of(categories=asked), 1, tasks)
+    base = [task for task in tasks if task.category == "base"]
+    with pytest.raises(ConfigError, match=r"the stage has no tasks.*have \['base'\]"):
+        stage_tasks(of(categories=("miss_func",)), 1, base)
+    assert stage_tasks(of(categories=("base", "miss_func")), 1, base), "a known one may be missing"
 
 
 def test_a_stage_on_another_scale_is_judged_by_turns(curriculum_of):

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rods.assemble.refusals import require_whole
+from rods.assemble.refusals import require_known_tools, require_whole
 from rods.assemble.tasks import held_out_tasks, splits_of
 from rods.config import RunConfig
 from rods.dialects import get_dialect
@@ -35,6 +35,7 @@ def evaluation_of(
     """
     with closing(environment_of(config)) as environment:
         splits = splits_of(config, environment)
+        require_known_tools(config, environment, splits.held_out)
         from rods.trainers.loading import require_found
 
         require_found(config.model.name)

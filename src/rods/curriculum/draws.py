@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rods.config import RunConfig, StageSettings
 from rods.errors import ConfigError, TaskError
 from rods.infra.dotted import nearest
-from rods.task import Task
+from rods.task import CATEGORIES, Task
 from rods.types import Json
 
 
@@ -25,21 +25,21 @@ def stage_tasks(config: RunConfig, number: int, originals: Sequence[Task]) -> li
     """Ids of a stage's original tasks: of its categories, at most `tasks`, stratified, seeded.
 
     Raises:
-        ConfigError: no task is of the categories of the stage of this number, from 0.
+        ConfigError: the stage of this number, from 0, names an unknown category or has no task.
     """
     stage = config.stages[number]
     groups: dict[str, list[str]] = {}
     for task in originals:
         if not stage.categories or task.category in stage.categories:
             groups.setdefault(task.category, []).append(task.id)
-    if not groups:
-        known = sorted({task.category for task in originals})
-        asked = (
-            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have {known}"
-        )
+    known = sorted({task.category for task in originals})
+    unknown = [name for name in stage.categories if name not in {*known, *CATEGORIES}]
+    if unknown or not groups:
+        what = f"there is no category {unknown[0]!r}" if unknown else "the stage has no tasks"
         raise ConfigError(
-            f"stages.{number}.categories: stage {stage.name!r} has no tasks. Its categories are "
-            f"{asked}.{''.join(nearest(name, known) for name in stage.categories)}"
+            f"stages.{number}.categories: {what}. Those of the stage {stage.name!r} are "
+            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have {known}."
+            f"{''.join(nearest(name, known) for name in unknown or stage.categories)}"
         )
     rng = random.Random(f"{config.seed}/stage/{stage.name}")
     columns = [rng.sample(sorted(ids), len(ids)) for _, ids in sorted(groups.items())]

@@ -24,12 +24,12 @@ from typing import Any
 
 from rods.errors import PrerequisiteError
 from rods.infra.wheels import Wheel, cache_folder, check_hash, fetched, folder_in_cache
+from rods.task import CATEGORIES as CATEGORIES
 
 VERSION = "2026.3.23"
 _SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
 SOURCE = Wheel("bfcl-eval", VERSION, _SHA256, "The BFCL benchmark")
 WHEEL = SOURCE.file
-CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 _CODE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _CLASSES: dict[str, tuple[str, str]] = {
