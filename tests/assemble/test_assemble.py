@@ -80,7 +80,7 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     environment = Mock()
     rows = AsyncMock(return_value=[{"task_id": "a"}], side_effect=fault)
     monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)
-    monkeypatch.setattr(evaluated, "splits_of", Mock())
+    monkeypatch.setattr(evaluated, "splits_of", Mock(return_value=Mock(held_out=[])))
     monkeypatch.setattr(evaluated, "_evaluated", lambda *_: (None, None))
     monkeypatch.setattr(evaluated, "held_out_tasks", Mock())
     monkeypatch.setattr("rods.assemble.engines.engine_of", lambda *_: AsyncMock())

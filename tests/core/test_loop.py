@@ -73,23 +73,30 @@ def test_the_loop_closes(whole: Whole) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "slices", "lengths"),
+    ("size", "slices", "lengths", "schedule"),
     [
-        (3, [0, 0], [3, 11]),  # 8 tasks: the last update of an epoch takes tasks of the next one
-        (5, [0, 3], [2, 3]),
-        (5, [6, 7], [2, 5]),
-        (8, [3, 2], [1, 4]),  # an update takes one small epoch, not two
-        (4, [6, 1], [2, 3]),
+        (
+            3,
+            [0, 0],
+            [3, 11],
+            "asynchronous",
+        ),  # 8 tasks: the last update of an epoch takes tasks of the next one
+        (5, [0, 3], [2, 3], "asynchronous"),
+        (5, [6, 7], [2, 5], "asynchronous"),
+        (8, [3, 2], [1, 4], "asynchronous"),  # an update takes one small epoch
+        (8, [3, 2], [1, 1], "pipelined"),  # as many as it needs
+        (4, [6, 1], [2, 3], "synchronous"),
+        (4, [6, 1], [2, 1], "pipelined"),
     ],
 )
 def test_a_fixed_pool_makes_as_many_updates_as_the_dry_run_states(
-    size: int, slices: list[int], lengths: list[int], tmp_path: Path
+    size: int, slices: list[int], lengths: list[int], schedule: str, tmp_path: Path
 ) -> None:
     plain, grow = ({**s, "slice": n} for s, n in zip(STAGES, slices, strict=True))
     config = settings(
         curriculum="static",
         stages=[plain, grow],
-        rollout={"k": 2, "tasks_per_step": size},
+        rollout={"k": 2, "tasks_per_step": size, "schedule": schedule},
         evaluation={"every": 0},
     )
     made = parts("static")

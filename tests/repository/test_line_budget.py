@@ -28,7 +28,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 411),
-    "other modules at the top": Budget(TOP, 2_800, 3_134),
+    "other modules at the top": Budget(TOP, 2_800, 3_135),
     "config": Budget(("config",), 1_500, 1_658),
     "rollout": Budget(("rollout",), 1_800, 1_957),
     "curriculum": Budget(("curriculum",), 1_200, 1_623),
@@ -37,15 +37,15 @@ BUDGETS = {
     "trainers": Budget(("trainers",), 4_000, 4_593),
     "engines": Budget(("engines",), 3_000, 3_682),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_796),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_892),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 7_893),
     "envs": Budget(("envs",), 9_000, 9_785, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_003),
     "view": Budget(("view",), 1_100, 1_228),
-    "offline writers": Budget(("writers",), 5_200, 5_630),
+    "offline writers": Budget(("writers",), 5_200, 5_631),
     "recipes": Budget(("recipes",), 1_600, 1_408),
     "integrations": Budget(("integrations",), 4_000, 3_603),
     "suites": Budget(("suites",), 1_900, 1_727),
-    "all of src/rods": Budget((".",), 56_000, 68_427, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_430, ("envs/repo/repositories",)),
 }
 
 

@@ -252,8 +252,8 @@ def test_pages_in_a_browser(page: Any) -> None:
     page.wait_for_url("**color=advantage**")
     page.goto(page.url)
     assert page.locator("table.reward").count() == page.locator(".tok.advantage").count() == 2
-    told = page.locator("table.reward").first.inner_text().split()
-    assert {"solved", "reached", "reward", "advantage"} <= set(told)
+    shown = page.locator("table.reward").first.inner_text().split()
+    assert {"solved", "reached", "reward", "advantage"} <= set(shown)
     shades = page.eval_on_selector_all(
         ".tok.advantage span",
         "all => [...new Set(all.map(t => getComputedStyle(t).backgroundColor))]",

@@ -194,10 +194,10 @@ def stage_updates(config: RunConfig, originals: Sequence[Task], hosted: bool = F
     """Updates of each stage, if the pool stays as it is.
 
     The next epoch or stage fills an update; one of two stages is counted in the first. `hosted`:
-    inside another trainer, which fills an update from as many small epochs as it needs.
+    inside another trainer, which takes as many small epochs as it needs, as a pipelined run does.
     """
     pools, size = pool_sizes(config, originals), config.rollout.tasks_per_step
-    if hosted:
+    if hosted or config.rollout.schedule == "pipelined":
         draws = (s.epochs * n for s, n in zip(config.stages, pools, strict=True))
         ends = [0, *(math.ceil(drawn / size) for drawn in accumulate(draws))]
         return [end - begin for begin, end in pairwise(ends)]

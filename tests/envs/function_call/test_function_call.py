@@ -267,9 +267,9 @@ def test_steps_that_cannot_be_used_are_dropped_and_counted(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert len(load(tmp_path, XLAM, row)) == 1
-    told = [record.getMessage() for record in caplog.records]
-    assert "rows.jsonl:2" in told[0] and message in told[0]
-    assert told[1].endswith("1 steps are dropped, 1 are kept")
+    shown = [record.getMessage() for record in caplog.records]
+    assert "rows.jsonl:2" in shown[0] and message in shown[0]
+    assert shown[1].endswith("1 steps are dropped, 1 are kept")
 
 
 def test_words_in_brackets_are_words() -> None:
