@@ -158,7 +158,7 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
 
     environment = Mock()
     monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)
-    monkeypatch.setattr(evaluated, "splits_of", lambda *_: None)
+    monkeypatch.setattr(evaluated, "splits_of", lambda *_: SimpleNamespace(held_out=[]))
     monkeypatch.setattr(evaluated, "held_out_tasks", lambda *_: [])
     monkeypatch.setattr(evaluated, "evaluate_tasks", tasks_evaluated)
     monkeypatch.setattr(
