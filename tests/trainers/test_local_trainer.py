@@ -226,6 +226,15 @@ def test_minibatches_are_whole_groups_and_near_equal():
     assert len(orders) > 1
 
 
+def test_two_groups_of_one_task_are_two_groups_of_a_minibatch():
+    first, second = make_groups(make_model(), groups=2)
+    groups = [first, replace(second, task=first.task)]
+    groups[1].trajectories[:] = [replace(t, task_id=first.task.id) for t in second.trajectories]
+    samples = collect(groups, make_scores(groups), "reinforce++").samples
+    parts = minibatches(samples, 4, np.random.default_rng(0))
+    assert sorted({s.group for s in part} for part in parts) == [{0}, {1}]
+
+
 @pytest.mark.slow
 def test_a_group_larger_than_the_minibatch_is_not_split():
     groups = make_groups(make_model(), groups=3, prompt=80)

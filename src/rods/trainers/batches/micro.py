@@ -295,7 +295,7 @@ def minibatches(
     samples: Sequence[Sample], size: int, rng: np.random.Generator
 ) -> list[list[Sample]]:
     """Mini-batches of about `size` samples, as equal as whole groups allow, in a random order."""
-    groups = [list(group) for _, group in groupby(samples, lambda s: s.task_id)]
+    groups = [list(group) for _, group in groupby(samples, lambda s: s.group)]
     count = min(len(groups), max(1, int(len(samples) / size + 0.5)))
     parts: list[list[Sample]] = [[] for _ in range(count)]
     shuffled = [groups[i] for i in rng.permutation(len(groups))]
