@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rods.env import TurnVerdict
 from rods.errors import StoreError, TokenError
@@ -32,6 +32,8 @@ TEMPLATE = "rods.template"
 """Metadata of a file: the digest of its chat template."""
 _ROWS = 512
 """Rows of one Parquet row group: bounds the memory of writing and reading."""
+Signaled: TypeAlias = tuple[Trajectory, TrainingSignal | None]
+"""A trajectory with its reward and advantages; None: the file does not hold these."""
 
 _SCALARS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "task_id": ("string", str), "member": ("int32", int), "policy_version": ("int64", int),
@@ -130,11 +132,16 @@ def read_parquet(path: str | Path) -> Iterator[Trajectory]:
         StoreError: no such file, no Parquet file, or a row is broken; file and row are named.
         PrerequisiteError: pyarrow is not installed.
     """
-    for where, row in table_rows(Path(path), "trajectories", StoreError):
-        yield _unflat(row, where)
+    return (trajectory for trajectory, _ in read_signals(Path(path)))
 
 
-def read_row(path: Path, number: int) -> tuple[Trajectory, TrainingSignal | None]:
+def read_signals(path: Path) -> Iterator[Signaled]:
+    """Read a Parquet file with what an update made of each trajectory; see `read_parquet`."""
+    for where, row in table_rows(path, "trajectories", StoreError):
+        yield _signaled(row, where)
+
+
+def read_row(path: Path, number: int) -> Signaled:
     """One row of a Parquet file, from 0, with what an update made of it, if the file holds that.
 
     Raises as `read_parquet`, and `StoreError` where there is no such row.
@@ -143,6 +150,10 @@ def read_row(path: Path, number: int) -> tuple[Trajectory, TrainingSignal | None
     if found is None:
         raise StoreError(f"{path.name} has no row {number}.")
     where, row = found
+    return _signaled(row, where)
+
+
+def _signaled(row: dict[str, Any], where: str) -> Signaled:
     signal = None
     if row.get("span_advantages") is not None:
         row["reward_parts"] = json.loads(row["reward_parts"])

@@ -20,6 +20,7 @@ from rods.errors import PrerequisiteError, TaskError
 from rods.infra import shards
 from rods.infra.rows import file_rows
 from rods.infra.shards import files_of
+from rods.integrations.formats.logged import read_rewards
 from rods.store import RunDirectory
 from rods.task import Task, Turn, read_tasks, write_tasks
 from rods.trajectory_codec import read_parquet
@@ -226,6 +227,13 @@ def test_trajectories_of_a_run_become_a_folder_with_a_card(
     assert [row["assistant_masks"] for row in found] == [one.ledger.mask for one in ours]
     solved = [sum(v.solved for v in one.verdicts) / one.n_turns for one in ours]
     assert [row["progress"] for row in found] == solved
+    assert [row["reward"] for row in found] == solved
+    parts = [{"solved": share, "reached": 1.0} for share in solved]
+    assert [json.loads(row["reward_parts"]) for row in found] == parts
+    for row, share in zip(found, solved, strict=True):  # in a group of mean reward 0.4
+        pairs = {*zip(row["assistant_masks"], row["advantages"], strict=True)}
+        assert {own: a and round(a, 6) for own, a in pairs} == {0: None, 1: round(share - 0.4, 6)}
+        assert len(pairs) == 2
     assert {r["category"] for r in found if r["task_id"] == ours[0].task_id} == {"base"}
     assert [row["step"] for row in found] == [0] * 48 + [31] * 48
     said = [{"role": m.role, "content": m.content} for m in ours[0].messages]
@@ -235,6 +243,21 @@ def test_trajectories_of_a_run_become_a_folder_with_a_card(
     assert "| train | 96 |" in card and "seed 0, 1 updates" in card
     for more in ([], ["--format", "verl"], ["--format", "datasets", "--split", "train"]):
         assert rods(*words, *more, monkeypatch=monkeypatch) == 2
+
+
+def test_rewards_that_a_run_does_not_hold_are_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = run_in(Path("run"))
+    write_trajectories(run, signals=False)
+    words = ["convert", "--run", "run", "--out", "out", "--format", "datasets"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    found = pyarrow.parquet.read_table("out/data/train-00000-of-00001.parquet").to_pylist()
+    names = ("reward", "reward_parts", "advantages")
+    assert {row[name] for row in found for name in names} == {None}
+    logged = read_rewards(Path("out/data/train-00000-of-00001.parquet"))
+    assert [row.reward for row in logged] == [row["progress"] for row in found]
 
 
 def test_a_run_without_trajectories_is_refused(

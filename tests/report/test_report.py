@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 from rich.console import Console
 
 from pool_cases import original
-from report_runs import ATTACK, trajectory, write_run, write_trajectories
+from report_runs import ATTACK, signal, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval, paired_difference
 from rods.evaluation.suites import Accuracy, SuiteRow
@@ -454,10 +454,9 @@ def test_the_viewer_aligns_messages_turns_and_spans(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", steps=2)
     (path / "trajectories").mkdir()
     wins = [(True, False), (True, True)]
-    write_parquet(
-        path / "trajectories" / "step-000001.parquet",
-        [trajectory("task", m, 0, w) for m, w in enumerate(wins)],
-    )
+    members = [trajectory("task", m, 0, w) for m, w in enumerate(wins)]
+    file = path / "trajectories" / "step-000001.parquet"
+    write_parquet(file, members, signals=[signal(member, 0.75) for member in members])
     view: Any = trajectory_view(load_run(path), decode=lambda ids: f"{len(ids)} decoded")
     (group,) = view["groups"]
     assert (
@@ -470,7 +469,12 @@ def test_the_viewer_aligns_messages_turns_and_spans(tmp_path: Path) -> None:
     assert (malformed["verdict"], malformed["bad"], malformed["calls"]) == ("malformed", True, [])
     assert first["messages"][2]["calls"][0] == "cd(folder='reports')"
     assert [s["policy"] for s in first["spans"]] == [False, True] * 4
-    assert first["spans"][1] == {"policy": True, "n": 21, "text": "21 decoded", "logprob": -0.25}
+    shown = {"policy": True, "n": 21, "text": "21 decoded", "logprob": -0.25, "advantage": -0.25}
+    assert first["spans"][1] == shown and first["spans"][0]["advantage"] is None
+    assert first["signal"] == {"reward": 0.5, "reward_parts": {"solved": 0.5, "reached": 1.0}}
+    write_parquet(file, members)
+    view = trajectory_view(load_run(path))
+    assert view["groups"][0]["members"][0]["signal"] is None
 
 
 def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:

@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -22,8 +21,8 @@ from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
 from rods.report.heldout import category_words
 from rods.report.run_data import JudgedGroup, RunData
-from rods.trajectory import Step, Trajectory
-from rods.trajectory_codec import read_parquet
+from rods.trajectory import Step, TrainingSignal, Trajectory
+from rods.trajectory_codec import Signaled, read_signals
 from rods.types import Json, Message, StopReason
 
 Decode: TypeAlias = Callable[[Sequence[int]], str]
@@ -59,12 +58,12 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     stored = shown = 0
     for path in chosen:
         try:
-            groups = _groups(read_parquet(path))
+            groups = _groups(read_signals(path))
         except (StoreError, PrerequisiteError) as error:
             faults.append(f" {path.name} was left out: {error}")
             continue
         stored += sum(len(group) for group in groups)
-        pairs = [(group, _judgement(judgements, group[0].task_id, path)) for group in groups]
+        pairs = [(group, _judgement(judgements, group[0][0].task_id, path)) for group in groups]
         for group, judged in sorted(pairs, key=_differing_first)[:GROUPS_PER_FILE]:
             members = group[:MAX_MEMBERS]
             shown += len(members)
@@ -103,21 +102,21 @@ def decoder_for(run: RunData) -> Decode | None:
     return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
-def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
+def _groups(rows: Iterable[Signaled]) -> list[list[Signaled]]:
     """Whole groups in the order of the file; an update may have several of one task."""
-    groups: dict[tuple[int, str, int], list[Trajectory]] = defaultdict(list)
+    groups: dict[tuple[int, str, int], list[Signaled]] = defaultdict(list)
     seen = Counter[tuple[int, str, int]]()
-    for one in trajectories:
-        name = one.policy_version, one.task_id
-        groups[*name, seen[*name, one.member]].append(one)
-        seen[*name, one.member] += 1
-    return [sorted(members, key=attrgetter("member")) for members in groups.values()]
+    for row in rows:
+        name = row[0].policy_version, row[0].task_id
+        groups[*name, seen[*name, row[0].member]].append(row)
+        seen[*name, row[0].member] += 1
+    return [sorted(members, key=lambda row: row[0].member) for members in groups.values()]
 
 
-def _differing_first(pair: tuple[Sequence[Trajectory], JudgedGroup | None]) -> tuple[int, str]:
+def _differing_first(pair: tuple[Sequence[Signaled], JudgedGroup | None]) -> tuple[int, str]:
     """Sort key: groups of most different results first, then by task id."""
     group, _ = pair
-    return -len({progress(member) for member in group}), group[0].task_id
+    return -len({progress(member) for member, _ in group}), group[0][0].task_id
 
 
 def progress(trajectory: Trajectory) -> float:
@@ -143,29 +142,32 @@ def _judgement(
 
 
 def _group_view(
-    members: Sequence[Trajectory], judged: JudgedGroup | None, file: str, decode: Decode | None
+    members: Sequence[Signaled], judged: JudgedGroup | None, file: str, decode: Decode | None
 ) -> dict[str, Json]:
-    values = [progress(member) for member in members if member.valid]
+    values, (first, _) = [progress(member) for member, _ in members if member.valid], members[0]
     return {
-        "task": members[0].task_id,
-        "version": members[0].policy_version,
+        "task": first.task_id,
+        "version": first.policy_version,
         "category": category_words(judged.category) if judged else "",
         **{key: getattr(judged, key, "") for key in ("origin", "region")},
         "file": file,
         "mean": sum(values) / len(values) if values else None,
-        "members": [member_view(member, decode) for member in members],
+        "members": [member_view(*member, decode) for member in members],
     }
 
 
-def member_view(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
+def member_view(
+    trajectory: Trajectory, signal: TrainingSignal | None, decode: Decode | None
+) -> dict[str, Json]:
     """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
     return {
+        "signal": signal and {"reward": signal.reward, "reward_parts": {**signal.reward_parts}},
         **{key: getattr(trajectory, key) for key in SHOWN_FIELDS},
         "progress": progress(trajectory), "stop": stop_words(trajectory.stop.value),
         "seconds": round(trajectory.seconds, 3), "cut": trajectory.cut_results,
         "turns": [{**asdict(v), "solved": v.solved} for v in trajectory.verdicts],
         "messages": _messages(trajectory.messages, trajectory.steps),
-        "spans": _spans(trajectory, decode),
+        "spans": _spans(trajectory, signal, decode),
     }  # fmt: skip
 
 
@@ -211,17 +213,21 @@ def _step_view(step: Step, results: bool) -> dict[str, Json]:
     }  # fmt: skip
 
 
-def _spans(trajectory: Trajectory, decode: Decode | None) -> list[Json]:
-    """Token spans: whether sampled, how many tokens, their text, the mean log-probability."""
+def _spans(
+    trajectory: Trajectory, signal: TrainingSignal | None, decode: Decode | None
+) -> list[Json]:
+    """Token spans: whether sampled, number, text, mean log-probability, mean advantage."""
     texts = iter([step.text for step in trajectory.steps])
+    advantages = signal.span_advantages if signal else [None] * len(trajectory.spans)
     rows: list[Json] = []
-    for span in trajectory.spans:
+    for span, advantage in zip(trajectory.spans, advantages, strict=True):
         written = next(texts, None) if span.sampled else None
         text = decode(span.ids) if decode else written
         shown = None if text is None else _clip(text)
         mean = round(sum(span.logprobs) / len(span.logprobs), 3) if span.logprobs else None
         row = {"policy": span.sampled, "n": len(span.ids), "text": shown, "logprob": mean}
-        rows.append(cast("Json", row))
+        pushed = None if advantage is None else round(advantage, 4)
+        rows.append(cast("Json", row | {"advantage": pushed}))
     return rows
 
 

@@ -26,8 +26,7 @@ from rods.infra.text import whole_text
 from rods.report.run_data import load_run
 from rods.store import RunDirectory
 from rods.task import Task
-from rods.trajectory import Trajectory
-from rods.trajectory_codec import read_parquet
+from rods.trajectory_codec import Signaled, read_signals
 
 BATCH = 512
 """Rows that are held in memory at once."""
@@ -54,7 +53,7 @@ def write_run_folder(folder: Path, title: str, path: Path) -> int:
         raise StoreError(f"{path}: this run holds no trajectories.")
     data = load_run(path)
     kinds = {judged.task_id: judged.category for _, judged in data.judgements}
-    rows = (_trajectory_row(t, step_of(f.stem), kinds) for f in files for t in read_parquet(f))
+    rows = (_trajectory_row(row, step_of(f.stem), kinds) for f in files for row in read_signals(f))
     splits = {"train": rows}
     return _write(folder, "trajectories", splits, title=title, run=data, config=run.config)["train"]
 
@@ -117,7 +116,8 @@ def _task_row(task: Task) -> Row:
     }
 
 
-def _trajectory_row(trajectory: Trajectory, step: int, kinds: Mapping[str, str]) -> Row:
+def _trajectory_row(row: Signaled, step: int, kinds: Mapping[str, str]) -> Row:
+    trajectory, signal = row
     solved, ledger = sum(v.solved for v in trajectory.verdicts), trajectory.ledger
     messages = [{"role": m.role, "content": whole_text(m.content)} for m in trajectory.messages]
     return {
@@ -125,8 +125,16 @@ def _trajectory_row(trajectory: Trajectory, step: int, kinds: Mapping[str, str])
         "step": step,
         "category": kinds.get(trajectory.task_id),
         "progress": solved / trajectory.n_turns if trajectory.valid else None,
+        "reward": signal and signal.reward,
+        "reward_parts": signal and json.dumps(signal.reward_parts),
         "messages": messages,
         "input_ids": ledger.ids,
         "assistant_masks": ledger.mask,
         "logprobs": ledger.logprobs,
+        "advantages": signal
+        and [
+            advantage
+            for span, advantage in zip(trajectory.spans, signal.span_advantages, strict=True)
+            for _ in span.ids
+        ],
     }

@@ -22,6 +22,7 @@
     return node;
   };
   const badge = (good, text) => make("span", `badge ${good === null ? "flat" : good ? "good" : "bad"}`, text);
+  const signed = (number) => (number < 0 ? "" : "+") + number.toFixed(3);
   const fact = (name, value) => make("span", "", `${name} `, make("b", "", value));
 
   function drawTasks() {
@@ -83,7 +84,8 @@
       const node = make("span", s.policy ? "policy" : "env", s.text === null ? `${s.n} environment tokens` : s.text);
       if (s.text === null) node.classList.add("blank");
       node.title = `${s.n} ${s.policy ? "policy tokens: they carry loss" : "environment tokens: masked"}`
-        + (s.logprob === null ? "" : `, mean log-probability ${s.logprob}`);
+        + (s.logprob === null ? "" : `, mean log-probability ${s.logprob}`)
+        + (s.advantage === null ? "" : `, mean advantage ${signed(s.advantage)}`);
       return node;
     }));
   }
@@ -98,6 +100,13 @@
     const facts = make("div", "facts", fact("progress", m.progress.toFixed(3)), badge(m.solved, m.solved ? "solved" : "not solved"),
       official ? badge(m.official, m.official ? "official verdict passes" : "official verdict fails") : "", fact("stop reason", m.stop), fact("policy tokens", sampled),
       fact("environment tokens", total - sampled), fact("seconds", m.seconds), fact("temperature", m.temperature));
+    if (m.signal) {
+      const parts = Object.entries(m.signal.reward_parts).map(([name, value]) => `${name} ${value.toFixed(3)}`);
+      const some = m.spans.map((s) => s.advantage).filter((a) => a !== null);
+      const ends = [...new Set([Math.min(...some), Math.max(...some)].map(signed))];
+      if (m.signal.reward !== null) facts.append(fact("reward", m.signal.reward.toFixed(3) + (parts.length ? ` (${parts.join(", ")})` : "")));
+      facts.append(fact("advantage", some.length ? ends.join(" to ") : "none"));
+    }
     if (m.cut) facts.append(fact("shortened results", m.cut));
     if (m.failure) facts.append(badge(false, `invalid: ${m.failure}`));
     const strip = make("div", "strip", ...m.spans.map((s) => {
