@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from notebook_cell import in_cell
+from places import SOURCE
 from rods.infra.interrupt import run_to_end
 
 PLACES = pytest.mark.parametrize(
@@ -28,6 +30,20 @@ def test_a_coroutine_returns_or_raises_as_asyncio_run_does(place: Callable[..., 
     assert place(lambda: run_to_end(value(2))) == 5
     with pytest.raises(ZeroDivisionError):
         place(lambda: run_to_end(value(0)))
+
+
+OWN_LOOP = ("cli", "engines/replica.py", "infra/listen.py")
+"""What a notebook never calls: verbs of the program, and services in processes of their own."""
+
+
+def test_whatever_a_notebook_may_call_runs_its_coroutines_by_run_to_end() -> None:
+    starts = re.compile(r"asyncio\.run\(|run_until_complete\(")
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if starts.search(path.read_text(encoding="utf-8"))
+    }
+    assert not [name for name in found if not name.startswith(OWN_LOOP)]
 
 
 @PLACES

@@ -11,6 +11,7 @@ import pytest
 
 import template_families as families
 from fake_tokenizer import FakeTokenizer
+from notebook_cell import in_cell
 from rods.assemble.tasks import demonstrations_of, splits_of
 from rods.config import RunConfig, load_config
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
@@ -57,6 +58,13 @@ def shown(config: RunConfig) -> list[Trajectory]:
 def of_notes(tasks: Sequence[Task], **changes: float) -> Demonstrations:
     plan = DemonstrationPlan(tasks, COMPACT, settings(), **changes)  # type: ignore[arg-type]
     return Demonstrations(NotesEnvironment(), TEMPLATE, plan, seed=0)
+
+
+def test_a_cell_of_a_notebook_makes_the_same_demonstrations() -> None:
+    def ids() -> list[list[int]]:
+        return [t.ledger.ids for t in of_notes([TWO]).solved(2)]
+
+    assert in_cell(ids) == ids()
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ the environment judges solved are returned.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import tomllib
 from collections import Counter
@@ -24,6 +23,7 @@ from rods.config import RolloutSettings
 from rods.dialects import Dialect
 from rods.env import Environment
 from rods.errors import PolicyError
+from rods.infra.interrupt import run_to_end
 from rods.policy import ScriptedPolicy
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
@@ -113,7 +113,7 @@ def rehearse(
     """
     policy = ScriptedPolicy([[*template.encode(text), template.end_id] for text in texts])
     context = RolloutContext(environment, policy, dialect, template, settings)
-    trajectory = asyncio.run(run_episode(context, task))
+    trajectory = run_to_end(run_episode(context, task))
     for step, text in zip(trajectory.steps, texts, strict=False):
         if step.text != text and step.text.endswith(text):
             opened = step.text.removesuffix(text)
