@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from itertools import cycle
+from itertools import count, cycle
 
 import pytest
 import torch
@@ -51,6 +51,17 @@ def test_the_quickest_number_is_taken(monkeypatch, table, most, expected):
     tried = {1: set(), 2: {1, 2}, 6: {1, 2, 4, 6}}[most]  # one core needs no measurement
     assert {number for _, number in measured} == tried
     assert len(measured) == ROUNDS * len(tried)
+
+
+def test_a_busy_machine_ends_the_measurement_early(monkeypatch):
+    """Beside nine processes two threads took a hundred times as long, and many take minutes."""
+    monkeypatch.setattr(threads.time, "perf_counter", count(step=10.0).__next__)
+    done = []
+    monkeypatch.setattr(threads, "silu", lambda x: done.append(x) or x)
+    assert threads.kernel_seconds(DECODE, 1) == 20 * 10.0, "one layer of twenty says how long"
+    assert len(done) == 1
+    measured = seconds_of(monkeypatch, BESIDE)
+    assert quickest(DECODE, 6) == 1 and measured == [(DECODE, n) for n in (1, 2, 4, 6)]
 
 
 def test_a_number_that_is_given_stays(monkeypatch):

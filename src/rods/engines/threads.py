@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from functools import cache
 
 import torch
@@ -31,6 +32,9 @@ NARROW = 256
 """Hidden size of a small decoder."""
 ROUNDS = 3
 """Times that each number is measured, in turns, so that a burst of load meets all of them."""
+LONGEST = 1.0
+"""Seconds after which no layer of a kernel, and no further round, begins: beside many processes
+two threads take a hundred times as long, which one layer shows as well."""
 
 _measured: dict[int, int] = {}
 """Number of threads by the rows of the work; empty: one number was given for all work."""
@@ -60,11 +64,20 @@ def quickest(rows: int, most: int) -> int:
     """The number among 1, 2, 4, ... and `most` that does work of so many rows quickest."""
     numbers = [n for n in (2**i for i in range(most.bit_length())) if n < most] + [most]
     spent = dict.fromkeys(numbers, 0.0)
-    for _ in range(ROUNDS if len(numbers) > 1 else 0):
+    for _ in _rounds() if len(numbers) > 1 else ():
         for number in numbers:
             spent[number] += kernel_seconds(rows, number)
     bound = MARGIN * min(spent.values())
     return next(n for n in numbers if spent[n] <= bound)
+
+
+def _rounds() -> Iterator[None]:
+    """Rounds of a measurement; one suffices where it takes long."""
+    started = time.perf_counter()
+    for _ in range(ROUNDS):
+        yield
+        if time.perf_counter() - started > LONGEST:
+            return
 
 
 def most_threads() -> int:
@@ -81,7 +94,7 @@ def bfloat16_pays(width: int) -> bool:
 
     def gain(width: int) -> float:
         kinds, rows, threads = (torch.float32, torch.bfloat16), UPDATE // 4, torch.get_num_threads()
-        rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in range(ROUNDS)]
+        rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in _rounds()]
         exact, half = (min(seconds) for seconds in zip(*rounds, strict=True))
         return exact / half
 
@@ -95,11 +108,13 @@ def kernel_seconds(
 ) -> float:
     """Seconds of a few layers of a small decoder over so many rows; sets the number of threads."""
     torch.set_num_threads(threads)
+    layers, done, spent = max(1, 20 * DECODE // rows), 0, 0.0
     with torch.inference_mode():
         hidden = torch.ones(rows, width, dtype=dtype)
         weight = torch.full((4 * width, width), 1e-3, dtype=dtype)
         started = time.perf_counter()
-        for _ in range(max(1, 20 * DECODE // rows)):
+        while done < layers and spent < LONGEST:
             wide = silu(hidden @ weight.T)
             hidden = (wide @ weight).softmax(-1)
-        return time.perf_counter() - started
+            done, spent = done + 1, time.perf_counter() - started
+    return spent * layers / done
