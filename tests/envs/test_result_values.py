@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,9 +16,12 @@ from rods.abilities import result_key
 from rods.env import Environment
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.judge import Judge, replayed
+from rods.envs.mcp.world import SERVER, PreparedServer
 from rods.envs.mcp.world import Server as ServerMachine
+from rods.envs.remote.messages import Hosted
 from rods.envs.remote.processes import ProcessEnvironment
 from rods.envs.tool_classes import ToolClasses
+from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
 from rods.infra.text import by_value, same_value
 from rods.synthesis.base import Base
@@ -26,7 +29,7 @@ from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.structure import changes, superfluous
 from rods.synthesis.structure.profile import ablate
 from rods.task import Provenance, Task, Turn
-from rods.types import Json, ToolCall
+from rods.types import Json, ToolCall, ToolResult
 from rods.writers.graph.walk import Walk
 
 SAME = [
@@ -236,6 +239,14 @@ STATES: list[tuple[Json, Json, bool]] = [
 ]  # fmt: skip
 
 
+def snapshot_text(value: Json) -> str:
+    """What a world elsewhere sends of its state."""
+    environment: Any = SimpleNamespace(open=lambda task: SimpleNamespace(snapshot=lambda: value))
+    hosted = Hosted(environment, shelf_task())
+    hosted.open()
+    return hosted.step({"type": "snapshot"})["snapshot"]
+
+
 @pytest.mark.parametrize(("wanted", "given", "same"), STATES)
 @pytest.mark.parametrize("kind", [Shelf, Boxed])
 def test_states_are_compared_by_value_as_results_are(
@@ -254,6 +265,27 @@ def test_states_are_compared_by_value_as_results_are(
     assert same_value(wanted, given) is same is (one == other), "results have the same rule"
     shown = cast("Any", SimpleNamespace(copy_state=lambda _: {"state": given}))
     assert ServerMachine.same(shown, "server", {"state": wanted}) is same
+    assert (snapshot_text(wanted) == snapshot_text(given)) is same, "of a world elsewhere"
+
+
+@pytest.mark.parametrize(("found", "shared"), [(1, False), (1.0, False), (True, True), (2, True)])
+def test_a_server_whose_trajectories_share_a_state_is_told_by_value(
+    found: Json, shared: bool
+) -> None:
+    start = {"a": cast("Json", 1)}
+    machine = SimpleNamespace(
+        run=lambda call: ToolResult("done"), initial=lambda: {SERVER: start},
+        unchanged=lambda name, state: False, copy_state=lambda name: {"a": 2},
+        read=lambda: {"a": found}, close=lambda: None,
+    )  # fmt: skip
+    environment = SimpleNamespace(isolated=False)
+    prepared: Any = SimpleNamespace(
+        task=shelf_task(ToolCall("look")), machine=lambda: machine, initial={SERVER: start},
+        environment=environment,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="state of another") if shared else nullcontext():
+        PreparedServer.replay.func(prepared)
+    assert environment.isolated is not shared
 
 
 def test_keys_of_a_state_are_compared_by_value() -> None:

@@ -184,12 +184,13 @@ class PreparedServer(PreparedTask):
                 return replayed(machine, truth)
             with closing(self.machine()) as witness:
                 replay = replayed(machine, truth)
-                if witness.read() != self.initial[SERVER]:
+                if not same_value(witness.read(), self.initial[SERVER]):
                     raise ConfigError(
                         "env.name = mcp: calls of one trajectory change the state of another. The "
                         "server keeps it outside of its process and folder, or sessions share it."
                     )
-                self.environment.isolated = replay[-1].snapshot != self.initial
+                changed = not same_value(replay[-1].snapshot, self.initial)
+                self.environment.isolated = changed
                 return replay
 
 

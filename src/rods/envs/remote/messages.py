@@ -178,7 +178,8 @@ def _state_text(value: object) -> str:
         return f"{{{', '.join(rows)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_state_text, value))}]"
-    return repr(value)
+    whole = isinstance(value, float) and value.is_integer()
+    return repr(int(value) if whole else value)  # 1 and 1.0 are one number
 
 
 def failed(error: BaseException) -> Observation:
