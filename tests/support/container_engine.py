@@ -55,7 +55,7 @@ def begin(name: str, first: list[str]) -> None:
         start_new_session=True,
     )
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    until, pid = time.monotonic() + 20, 0
+    until, pid = time.monotonic() + 300, 0
     while time.monotonic() < until:
         with contextlib.suppress(OSError, IndexError):
             pid = int(children.read_text().split()[0])

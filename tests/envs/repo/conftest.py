@@ -20,4 +20,5 @@ def environment(tmp_path: Path) -> RepoEnvironment:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "base"]):
         subprocess.run(["git", *words], cwd=image, check=True)
-    return RepoEnvironment(container=str(engine(tmp_path)))
+    # A command of the agent starts several programs, each of which a busy machine holds up.
+    return RepoEnvironment(container=str(engine(tmp_path)), seconds=300.0)

@@ -10,9 +10,10 @@ import json
 import subprocess
 import time
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,14 +22,17 @@ from repo_cases import bash
 from rods.envs.repo.claims import CLAIM, passed, read_report, withhold
 from rods.envs.repo.container import LOST, Container
 from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.swe import load_rows
+from rods.envs.repo.swe import load_rows, passes
+from rods.envs.repo.world import RepoWorld
 from rods.errors import EnvError
+from rods.sandbox.shell import ShellResult
 from rods.task import Task
 from rods.types import ToolCall
 from swe_cases import (
     CODE,
     IMAGE,
     ROW,
+    TEST,
     TEST_PATCH,
     needs_namespaces,
 )
@@ -270,6 +274,46 @@ def test_patches_that_repair_nothing_are_not_paid(
     assert world.snapshot()
     assert not world.end_turn().solved
     world.close()
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_judge_that_loses_its_container_is_invalid(number: int, tmp_path: Path) -> None:
+    """Nothing of the agent has run in it yet."""
+    done: list[float | None] = []
+
+    def run(
+        argv: Sequence[str], stdin: str = "", seconds: float | None = None, whole: bool = False
+    ) -> ShellResult:
+        done.append(seconds)
+        if len(done) > number:
+            return ShellResult("the container runs no commands any more", 1, LOST)
+        return ShellResult(TEST if argv[0] == "cat" else "", 0, "")
+
+    place: Any = SimpleNamespace(run=run, close=lambda: None)
+    with pytest.raises(EnvError, match="runs no commands"):
+        passes(
+            _task(tmp_path, test_patch=TEST_PATCH, PASS_TO_PASS=[]).world, "patch", lambda: place
+        )
+    assert len(done) == number + 1
+
+
+def test_a_slow_machine_has_minutes_for_the_patch_which_count_as_the_agents(tmp_path: Path) -> None:
+    """Its own git may be broken, so a time-out is no failure of infrastructure."""
+    clock, asked = [0.0], list[float | None]()
+
+    def run(argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> ShellResult:
+        asked.append(seconds)
+        clock[0] += 40.0
+        return ShellResult("base", 0, "")
+
+    place: Any = SimpleNamespace(run=run, close=lambda: None)
+    world = RepoWorld(_task(tmp_path), place, lambda patch: True, seconds=30.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rods.envs.repo.world.time.monotonic", lambda: clock[0])
+        world.begin_turn(0)
+        assert world.end_turn().state
+        assert world.ran() == 40.0
+    assert asked[-1] == 600.0
 
 
 UNPROVEN = {

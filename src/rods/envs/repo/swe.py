@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.envs.repo.claims import passed, read_report, withhold
-from rods.envs.repo.container import Container
+from rods.envs.repo.container import LOST, Container
 from rods.errors import EnvError, TaskError
 from rods.infra.rows import field, file_rows, listed
 from rods.infra.text import require_whole
@@ -133,10 +133,10 @@ def passes(
                 "released code does: env.options.believe = true."
             )
         excluded = [f"--exclude={name}" for name in (*named, *DECIDING)]
-        if not place.run([*APPLY, *excluded, "-"], patch, APPLY_SECONDS).ok:
+        if not _there(place.run([*APPLY, *excluded, "-"], patch, APPLY_SECONDS)).ok:
             return False
         for path, text in withheld.texts.items():
-            if not place.run(["sh", "-c", WRITE, path], text).ok:
+            if not _there(place.run(["sh", "-c", WRITE, path], text, APPLY_SECONDS)).ok:
                 return False  # the patch made something else of this path
         report = _report(place, touched)
     finally:
@@ -153,6 +153,13 @@ def _report(place: Container, touched: Sequence[str]) -> Mapping[str, Any] | Non
     if f"{mark}began" not in done.output:
         raise EnvError(f"the image runs no tests: {done.output.strip()[-500:] or done.code}")
     return read_report(done.output, mark)
+
+
+def _there(done: ShellResult) -> ShellResult:
+    """Raises `EnvError` where the container was lost before any code of the agent ran in it."""
+    if done.limit == LOST:
+        raise EnvError(f"a patch could not be judged: {done.output}")
+    return done
 
 
 def _expect(done: ShellResult, otherwise: str) -> str:

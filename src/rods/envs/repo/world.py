@@ -40,6 +40,8 @@ PATCH = (
     'g() { git -c core.fsmonitor=false -c core.quotePath=false "$@"; }; g add -A && '
     "g diff --cached --binary --no-color --no-ext-diff --no-textconv "
 )
+PATCH_SECONDS = 600.0
+"""Of making the patch: on a busy machine 30 were not enough, and the repair counted as none."""
 _ROWS = files("rods.envs.repo").joinpath("tools.json").read_text(encoding="utf-8")
 SPECS = tuple(ToolSpec(**row) for row in json.loads(_ROWS))
 """The agent's tools."""
@@ -153,20 +155,20 @@ class RepoWorld(TurnWorld):
             self._ran, self._began = self.ran(), None
 
     def ran(self) -> float:
-        """Seconds that commands, and checks of the patch, have run, those under way included."""
+        """Seconds of commands, the patch and its checks so far, those under way included."""
         return self._ran + (0.0 if self._began is None else time.monotonic() - self._began)
 
     def end_turn(self) -> TurnVerdict:
         """Judge the patch: it applies, and the hidden checks pass."""
         self._leave_turn()
-        self._patch = self._diff()
-        with self._running():
+        with self._running():  # the agent's own git may be slow, too
+            self._patch = self._diff()
             solved = bool(self._patch) and self._judge(self._patch)
         return TurnVerdict(True, self._calls, solved, solved, solved, answered=False)
 
     def _diff(self) -> str:
         """Changes since the start; nothing where the agent broke its own git."""
-        done = self._place.run(["bash", "-c", PATCH + self._base])
+        done = self._place.run(["bash", "-c", PATCH + self._base], seconds=PATCH_SECONDS)
         return done.output if done.ok else ""
 
     def snapshot(self) -> str:
