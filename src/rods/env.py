@@ -8,8 +8,8 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
     verdict = world.end_turn()          # judged against the ground truth, which stays inside
     world.close()
 
-A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
-trajectory is then invalid, it is not worth 0.
+A call that fails, or raises, is a `ToolResult` with `failed=True`. A world that breaks, not by what
+the policy did, raises `EnvError`: the trajectory is then invalid, it is not worth 0.
 
 An ability is a small protocol that only some fulfil. Those of worlds are here; `rods.abilities` has
 those of environments.
@@ -18,15 +18,18 @@ those of environments.
 from __future__ import annotations
 
 import inspect
+import logging
 from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rods.abilities import ability, in_process
-from rods.errors import ConfigError
+from rods.errors import ConfigError, RodsError
 from rods.infra.interrupt import shown, unless_ctrl_c
 from rods.infra.pycall import MAX_DEPTH
 from rods.infra.text import has_numbers_of_json, levels, size_of, whole
@@ -37,6 +40,7 @@ from rods.types import ToolCall, ToolResult, ToolSpec
 
 STRAY = (SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError, RecursionError)
 """Exceptions that a tool may raise by what it was called with, and that would end more than it."""
+_warn = cache(logging.getLogger(__name__).warning)  # once of each place
 MOST = 1 << 20
 """Characters of a call, and of a result."""
 
@@ -102,15 +106,16 @@ class World(Protocol):
         """Release what the world holds; may be called more than once."""
 
 
-def called(world: World, call: ToolCall) -> ToolResult:
+def called(world: World, call: ToolCall, contained: bool = True) -> ToolResult:
     """Execute a call that a policy wrote, with the same result wherever the world is.
 
     The world gets whole characters (`rods.infra.text`). A call or a result of more than `MOST`
     characters, or with a number that JSON cannot say, counts as a failed call. So does a call that
-    is nested deeper than a dialect reads, and one that would have ended the rollout or the program.
+    is nested deeper than a dialect reads, and one that raises: its place is logged once, or, where
+    it is not to be `contained`, an `Exception` is raised again.
 
     Raises:
-        EnvError: the world broke.
+        EnvError: the world broke, and says so by this very error.
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     deep = sum(1 for _ in levels(call)) > MAX_DEPTH + 1
@@ -122,8 +127,13 @@ def called(world: World, call: ToolCall) -> ToolResult:
         return ToolResult(text, failed=True)
     try:
         result = world.call(whole(call))
-    except STRAY as error:
+    except (Exception, *STRAY) as error:  # whatever the world's code raises is the call's answer
         unless_ctrl_c(error)
+        if isinstance(error, RodsError) or not (contained or isinstance(error, STRAY)):
+            raise
+        place = extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {place.filename}:{place.lineno}"
+        _warn("a call raised %s; the agent reads it as a failed call", where)
         return ToolResult(f"Error: {shown(error)}", failed=True)
     if len(result.content) <= MOST:
         return result

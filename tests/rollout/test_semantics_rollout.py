@@ -12,7 +12,9 @@ import pytest
 
 from oracle import OraclePolicy
 from rods.dialects import get_dialect
+from rods.env import _warn  # pyright: ignore[reportPrivateUsage]
 from rods.errors import EnvError, TaskError
+from rods.infra.interrupt import shown
 from rods.policy import Completion, ScriptedPolicy, Session, episode_seed
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import run_episode
@@ -28,7 +30,7 @@ from rollout_cases import (
     script,
     settings,
 )
-from worlds import NotesEnvironment, fail_first, notes_task
+from worlds import NotesEnvironment, NotesWorld, fail_first, notes_task
 
 ADD = ToolCall("add", {"amount": 2})
 NOTE = ToolCall("note", {"text": "x"})
@@ -210,9 +212,9 @@ class SlowPolicy(ScriptedPolicy):
         generate = session.generate
 
         async def slowly(*args: Any, **options: Any) -> Completion:
-            for _ in range(4):
+            for _ in range(8):
                 await asyncio.sleep(0.01)
-                time.sleep(0.05)
+                time.sleep(0.1)
             return await generate(*args, **options)
 
         session.generate = slowly  # type: ignore[method-assign]
@@ -224,9 +226,9 @@ class SlowPolicy(ScriptedPolicy):
 def test_s17_the_slowness_of_the_policy_does_not_count(blocking: bool) -> None:
     environment = NotesEnvironment(delay=0.001, blocking=blocking)
     ids = [[*TEMPLATE.encode(t), TEMPLATE.end_id] for t in ("[add(amount=2)]", "ok", "ok")]
-    trajectory = play(TWO, SlowPolicy(ids), environment, seconds=0.15)
+    trajectory = play(TWO, SlowPolicy(ids), environment, seconds=2.0)
     assert (trajectory.stop, trajectory.failure) == (StopReason.DONE, None)
-    assert trajectory.seconds > 0.6
+    assert trajectory.seconds > 2.0
 
 
 @pytest.mark.slow
@@ -241,13 +243,13 @@ def test_s17_a_call_that_ended_while_the_policy_held_the_loop_is_no_late_call() 
                     script("[total()]", "a", "b"),
                     DIALECT,
                     TEMPLATE,
-                    settings(seconds=0.2),
+                    settings(seconds=2.0),
                 ),
                 TWO,
             )
         )
         while not episode.done():
-            time.sleep(0.3)
+            time.sleep(2.2)
             await asyncio.sleep(0)
         return await episode
 
@@ -317,13 +319,35 @@ def test_s23_a_task_that_stands_twice_gets_new_noise() -> None:
     assert len({t.seed for group in groups for t in group.trajectories}) == 8
 
 
-def test_s24_a_bug_stops_the_run_and_names_the_task() -> None:
-    def broken(task: object, number: int) -> None:
+def test_s24_a_bug_stops_the_run_and_names_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(world: object, index: int) -> None:
         raise KeyError("oops")
 
+    monkeypatch.setattr(NotesWorld, "begin_turn", broken)
     with pytest.raises(KeyError) as caught:
-        play_groups([TWO] * 3, script("[total()]", "ok", "ok"), NotesEnvironment(broken))  # type: ignore[arg-type]
+        play_groups([TWO] * 3, script("[total()]", "ok", "ok"))
     assert TWO.id in caught.value.__notes__[0]
+
+
+RAISED = [KeyError("R-9"), OSError(2, "no file"), ConnectionError("down"), TimeoutError("slow")]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_s24_what_a_tool_raises_is_a_failed_call_that_the_agent_reads(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a policy discards what goes badly: it asks for a file, an address that is not there."""
+
+    def broken(task: object, number: int) -> None:
+        raise error
+
+    _warn.cache_clear()
+    policy = script("[total()]", "[total()]", "sorry", "sorry")
+    trajectory = play(TWO, policy, NotesEnvironment(broken))  # type: ignore[arg-type]
+    assert trajectory.valid and not trajectory.solved
+    read = [result for step in trajectory.steps for result in step.results]
+    assert [(r.content, r.failed) for r in read] == [(f"Error: {shown(error)}", True)] * 2
+    assert caplog.text.count(f"{type(error).__name__} at {__file__}:") == 1, "of two"
 
 
 def test_s25_a_task_that_cannot_be_loaded_is_no_infrastructure_failure() -> None:

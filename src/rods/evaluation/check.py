@@ -225,7 +225,7 @@ def _replay(task: Task, environment: Environment) -> list[_Replayed]:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             offered = world.offered()
-            results = [called(world, call) for call in turn.ground_truth]
+            results = [called(world, call, contained=False) for call in turn.ground_truth]
             keys = [(key(r.content), r.failed) for r in results]
             turns.append(_Replayed(offered, results, keys, world.end_turn(), world.snapshot()))
     return turns

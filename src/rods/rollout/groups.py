@@ -6,7 +6,8 @@ updates.
 
 A failure of infrastructure (`EnvError`, `PolicyError`, an operating-system error, the deadline)
 makes a trajectory invalid; it is not worth 0. It is tried once more in a fresh world, except after
-the deadline of a turn or of the whole trajectory. Any other exception is a bug and stops the run,
+the deadline of a turn or of the whole trajectory. Of what a call raises only `EnvError` counts as
+one; all else is a failed call (`rods.env.called`). Any other exception is a bug and stops the run,
 with the task's id noted on it.
 
     context = RolloutContext(environment, policy, dialect, template, settings)

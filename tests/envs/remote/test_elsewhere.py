@@ -33,6 +33,7 @@ from rods.task import Task
 from rods.types import StopReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE, script
 from verbs import rods
+from waits import until
 from worlds import NotesEnvironment, NotesWorld, notes_task
 
 
@@ -106,7 +107,7 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
-    with served(NotesEnvironment(), "secret", sessions=2, body=5000, idle=2.0) as url:
+    with served(NotesEnvironment(), "secret", sessions=2, body=5000, idle=10.0) as url:
         reset = {"task": TASK.to_json()}
         assert ask(f"{url}/reset", reset)[0] == 401
         assert ask(f"{url}/reset", reset, "wrong")[0] == 401
@@ -136,7 +137,7 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         assert step(2, type="call", call=call)[1]["observation"]["content"] == "4"
         assert step(9, type="call", call=call)[0] == 409
         assert "no action 'dance'" in step(3, type="dance")[1]["observation"]["error"]
-        time.sleep(4.0)  # nobody asks: both are closed
+        until(lambda: ask(f"{url}/health", {}, "secret")[1]["sessions"] == 0)  # nobody asks them
         assert step(4, type="end_turn")[0] == 404
         assert ask(f"{url}/reset", reset, "secret")[0] == 200
         policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
@@ -161,17 +162,22 @@ def test_what_breaks_there_is_a_failure_here() -> None:
         RemoteEnvironment("")
 
 
-def test_a_bug_of_a_world_is_said_once_and_not_played_again() -> None:
+@pytest.mark.parametrize("error", [AttributeError("no such thing"), OSError(2, "no such thing")])
+def test_what_a_tool_raises_there_is_a_failed_call_that_the_agent_reads_here(
+    error: Exception,
+) -> None:
     called: list[int] = []
 
     def broken(task: object, number: int) -> None:
         called.append(number)
-        raise AttributeError("no such thing")
+        raise error
 
     with served(NotesEnvironment(broken)) as url:  # type: ignore[arg-type]
-        [trajectory] = played([TASK], RemoteEnvironment(url), script("[total()]"), k=1)
-    assert trajectory.stop is StopReason.FAILURE and "no such thing" in str(trajectory.failure)
-    assert called == [0, 1], "once, and once more in a fresh world"
+        policy = script("[total()]", *["sorry"] * 3)
+        [trajectory] = played([TASK], RemoteEnvironment(url), policy, k=1)
+    assert trajectory.valid and called == [0], "once"
+    [result] = trajectory.steps[0].results
+    assert result.failed and "no such thing" in result.content
 
 
 @pytest.mark.slow
@@ -180,14 +186,14 @@ def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
 
     def broken(task: object, number: int) -> None:
         if number == 0:
-            let_go.wait(20)
+            let_go.wait(120)
 
-    with served(NotesEnvironment(broken, blocking=True), seconds=0.3) as url:  # type: ignore[arg-type]
+    with served(NotesEnvironment(broken, blocking=True), seconds=3.0) as url:  # type: ignore[arg-type]
         remote = RemoteEnvironment(url)
         started = time.perf_counter()
         policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
         assert all(t.solved for t in played([TASK], remote, policy, k=6))
-        assert time.perf_counter() - started < 8
+        assert time.perf_counter() - started < 60
         let_go.set()
 
 
@@ -218,10 +224,7 @@ def test_a_call_that_computes_for_ever_is_ended_and_holds_up_no_other(route: str
     before = hanging()
     with served(inner, seconds=1.0) as url:
         tried(RemoteEnvironment(url))
-        deadline = time.monotonic() + 10
-        while hanging() > before and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert hanging() == before  # no processor computes on for nobody
+        until(lambda: hanging() == before)  # no processor computes on for nobody
 
 
 @pytest.mark.slow

@@ -337,8 +337,10 @@ def test_a_class_whose_own_code_fails_is_named(kind: type[Any], found: str) -> N
 
 
 class Outage(Lazy):
+    kind: type[Exception] = ConnectionError
+
     def __iter__(self) -> Iterator[str]:
-        raise ConnectionError("the shop is closed")
+        raise self.kind("the shop is closed")
 
 
 class Shop:
@@ -356,12 +358,20 @@ class Shop:
 
 
 @pytest.mark.parametrize("tool", ["look", "open"])
-def test_a_lazy_value_whose_service_is_away_is_still_an_outage(tool: str) -> None:
+@pytest.mark.parametrize("kind", [ConnectionError, TimeoutError, EnvError])
+def test_only_what_a_class_names_an_outage_is_one(
+    tool: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Outage, "kind", kind)
     world = ToolClasses("shop", [Shop]).open(Task("shop", "c", (Turn("u"),), {"classes": ["Shop"]}))
     world.begin_turn(0)
-    with pytest.raises(EnvError, match="ConnectionError: the shop is closed"):
-        world.call(ToolCall(tool))
-        world.public_state()
+    if kind is EnvError:
+        with pytest.raises(EnvError, match="EnvError: the shop is closed"):
+            world.call(ToolCall(tool))
+            world.public_state()
+        return
+    assert world.call(ToolCall(tool)).failed is (tool == "look")
+    assert world.end_turn().state is (tool == "look")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -49,7 +49,7 @@ class Purse:
     def bank(self, broken: bool) -> dict[str, str]:
         """Ask the bank."""
         if broken:
-            raise ConnectionError("the bank is closed")
+            raise EnvError("the bank is closed")
         return {"error": "no credit"}
 
     def tie(self) -> None:
@@ -167,7 +167,7 @@ def test_results_are_json_and_failures_are_readable() -> None:
 def test_failures_of_infrastructure_stay_what_they_are() -> None:
     world = ENVIRONMENT.open(task_of(Turn("")))
     world.begin_turn(0)
-    with pytest.raises(EnvError, match=r"Purse\.bank: ConnectionError: the bank is closed"):
+    with pytest.raises(EnvError, match=r"Purse\.bank: EnvError: the bank is closed"):
         world.call(call("bank", broken=True))
 
 

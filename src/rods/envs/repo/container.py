@@ -70,20 +70,20 @@ class Container:
         """Run the engine's command; one that takes or writes too much is ended (`limit`).
 
         Raises:
-            EnvError: there is no such command.
+            EnvError: there is no such command, or it cannot be started.
         """
-        with tempfile.TemporaryFile() as given:
-            given.write(stdin.encode("utf-8", "replace"))
-            given.seek(0)
-            try:
+        try:
+            with tempfile.TemporaryFile() as given:  # the disk may be full
+                given.write(stdin.encode("utf-8", "replace"))
+                given.seek(0)
                 process = subprocess.Popen(
                     [self._command, *words],
                     stdin=given,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                 )
-            except OSError as error:
-                raise EnvError(f"{self._command} {words[0]}: {error}") from error
+        except OSError as error:
+            raise EnvError(f"{self._command} {words[0]}: {error}") from error
         assert process.stdout is not None
         with process, process.stdout as pipe:
             output = Output(pipe.fileno(), MOST)

@@ -67,10 +67,6 @@ _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 Plain = TypeVar("Plain")
 _POINTER = struct.calcsize("P")
 
-OUTAGES = (EnvError, ConnectionError, TimeoutError)
-"""Raised by a class when something outside it failed: the trajectory is invalid, not wrong. Not
-MemoryError: an agent gets one by asking for too much."""
-
 
 class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
@@ -228,7 +224,7 @@ def _guarded(read: Callable[[], Plain], where: str) -> Plain:
         return read()
     except StateError:
         raise
-    except OUTAGES as error:
+    except EnvError as error:  # the class says that something outside of it failed
         raise EnvError(f"{where}: {shown(error)}") from error
     except BaseException as error:  # reading runs the user's code: iterators, properties
         unless_ctrl_c(error)

@@ -1,7 +1,8 @@
 """Worlds of hosted classes: opened from a task, called by name, judged turn by turn.
 
 Owns the environment and its worlds. Two worlds share no object. Never shows the ground truth; never
-takes what a class raises for a failure of infrastructure, unless it is one.
+takes what a class raises for a failure of infrastructure, unless it is `EnvError`: an agent decides
+by its arguments on a refused connection and on a time-out.
 
     environment = ToolClasses("library", [Library])
     world = environment.open(task)
@@ -24,7 +25,6 @@ from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, State, ref
 from rods.envs.tool_classes.awaiting import Awaiting
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
-    OUTAGES,
     StateError,
     attributes,
     copied,
@@ -224,7 +224,7 @@ class Objects:
             return self._run(tool, call)
         except StateError as error:  # what a method gave depends on what it was called with
             return _failure(error_text(error))
-        except OUTAGES as error:
+        except EnvError as error:
             raise EnvError(f"{tool.owner}.{call.name}: {shown(error)}") from error
         except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
             unless_ctrl_c(error)
