@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice, repeat
+from itertools import islice, repeat, starmap
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -137,8 +137,7 @@ def read_parquet(path: str | Path) -> Iterator[Trajectory]:
 
 def read_signals(path: Path) -> Iterator[Signaled]:
     """Read a Parquet file with what an update made of each trajectory; see `read_parquet`."""
-    for where, row in table_rows(path, "trajectories", StoreError):
-        yield _signaled(row, where)
+    return starmap(_signaled, table_rows(path, "trajectories", StoreError))
 
 
 def read_row(path: Path, number: int) -> Signaled:
@@ -149,11 +148,10 @@ def read_row(path: Path, number: int) -> Signaled:
     found = next(islice(table_rows(path, "trajectories", StoreError), number, None), None)
     if found is None:
         raise StoreError(f"{path.name} has no row {number}.")
-    where, row = found
-    return _signaled(row, where)
+    return _signaled(*found)
 
 
-def _signaled(row: dict[str, Any], where: str) -> Signaled:
+def _signaled(where: str, row: dict[str, Any]) -> Signaled:
     signal = None
     if row.get("span_advantages") is not None:
         row["reward_parts"] = json.loads(row["reward_parts"])

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from functools import cache
 
 import torch
@@ -33,8 +32,8 @@ NARROW = 256
 ROUNDS = 3
 """Times that each number is measured, in turns, so that a burst of load meets all of them."""
 LONGEST = 1.0
-"""Seconds after which no layer of a kernel, and no further round, begins: beside many processes
-two threads take a hundred times as long, which one layer shows as well."""
+"""Seconds after which no layer of a kernel and no round begins: beside many processes two threads
+take a hundred times as long, which one layer shows."""
 
 _measured: dict[int, int] = {}
 """Number of threads by the rows of the work; empty: one number was given for all work."""
@@ -64,20 +63,14 @@ def quickest(rows: int, most: int) -> int:
     """The number among 1, 2, 4, ... and `most` that does work of so many rows quickest."""
     numbers = [n for n in (2**i for i in range(most.bit_length())) if n < most] + [most]
     spent = dict.fromkeys(numbers, 0.0)
-    for _ in _rounds() if len(numbers) > 1 else ():
+    started = time.perf_counter()
+    for n in range(ROUNDS if len(numbers) > 1 else 0):
+        if n and time.perf_counter() - started > LONGEST:
+            break
         for number in numbers:
             spent[number] += kernel_seconds(rows, number)
     bound = MARGIN * min(spent.values())
     return next(n for n in numbers if spent[n] <= bound)
-
-
-def _rounds() -> Iterator[None]:
-    """Rounds of a measurement; one suffices where it takes long."""
-    started = time.perf_counter()
-    for _ in range(ROUNDS):
-        yield
-        if time.perf_counter() - started > LONGEST:
-            return
 
 
 def most_threads() -> int:
@@ -94,7 +87,7 @@ def bfloat16_pays(width: int) -> bool:
 
     def gain(width: int) -> float:
         kinds, rows, threads = (torch.float32, torch.bfloat16), UPDATE // 4, torch.get_num_threads()
-        rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in _rounds()]
+        rounds = [[kernel_seconds(rows, threads, width, k) for k in kinds] for _ in range(ROUNDS)]
         exact, half = (min(seconds) for seconds in zip(*rounds, strict=True))
         return exact / half
 

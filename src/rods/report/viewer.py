@@ -21,7 +21,7 @@ from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
 from rods.report.heldout import category_words
 from rods.report.run_data import JudgedGroup, RunData
-from rods.trajectory import Step, TrainingSignal, Trajectory
+from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import Signaled, read_signals
 from rods.types import Json, Message, StopReason
 
@@ -152,14 +152,13 @@ def _group_view(
         **{key: getattr(judged, key, "") for key in ("origin", "region")},
         "file": file,
         "mean": sum(values) / len(values) if values else None,
-        "members": [member_view(*member, decode) for member in members],
+        "members": [member_view(member, decode) for member in members],
     }
 
 
-def member_view(
-    trajectory: Trajectory, signal: TrainingSignal | None, decode: Decode | None
-) -> dict[str, Json]:
+def member_view(row: Signaled, decode: Decode | None) -> dict[str, Json]:
     """One trajectory: its numbers, `turns` with verdicts, `messages`, `spans` of tokens."""
+    trajectory, signal = row
     return {
         "signal": signal and {"reward": signal.reward, "reward_parts": {**signal.reward_parts}},
         **{key: getattr(trajectory, key) for key in SHOWN_FIELDS},
@@ -167,7 +166,7 @@ def member_view(
         "seconds": round(trajectory.seconds, 3), "cut": trajectory.cut_results,
         "turns": [{**asdict(v), "solved": v.solved} for v in trajectory.verdicts],
         "messages": _messages(trajectory.messages, trajectory.steps),
-        "spans": _spans(trajectory, signal, decode),
+        "spans": _spans(row, decode),
     }  # fmt: skip
 
 
@@ -213,10 +212,9 @@ def _step_view(step: Step, results: bool) -> dict[str, Json]:
     }  # fmt: skip
 
 
-def _spans(
-    trajectory: Trajectory, signal: TrainingSignal | None, decode: Decode | None
-) -> list[Json]:
+def _spans(member: Signaled, decode: Decode | None) -> list[Json]:
     """Token spans: whether sampled, number, text, mean log-probability, mean advantage."""
+    trajectory, signal = member
     texts = iter([step.text for step in trajectory.steps])
     advantages = signal.span_advantages if signal else [None] * len(trajectory.spans)
     rows: list[Json] = []
@@ -226,8 +224,7 @@ def _spans(
         shown = None if text is None else _clip(text)
         mean = round(sum(span.logprobs) / len(span.logprobs), 3) if span.logprobs else None
         row = {"policy": span.sampled, "n": len(span.ids), "text": shown, "logprob": mean}
-        pushed = None if advantage is None else round(advantage, 4)
-        rows.append(cast("Json", row | {"advantage": pushed}))
+        rows.append(cast("Json", row | {"advantage": advantage and round(advantage, 4)}))
     return rows
 
 

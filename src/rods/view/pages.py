@@ -220,7 +220,7 @@ async def _trajectory(run: RunView, query: Mapping[str, str]) -> None:
         return
     color = wanted if (wanted := query.get("color", "")) in COLORS else "mask"
     views = [
-        {**member_view(t, some, None), "spans": token_spans(t, some, run.decode, color)}
+        {**member_view((t, some), None), "spans": token_spans(t, some, run.decode, color)}
         for t, some in loaded
     ]
     place = {"step": step, "row": number, "beside": beside, "task": loaded[0][0].task_id}

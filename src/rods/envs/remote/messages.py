@@ -171,15 +171,14 @@ class RemoteWorld:
 
 
 def _state_text(value: object) -> str:
-    """Equal for equal states; keys may be of any kinds, which JSON could not sort."""
+    """Equal for equal states, 1 and 1.0 too; keys of any kinds, which JSON could not sort."""
     if isinstance(value, dict):
         items = value.items()
         rows = sorted(f"{_state_text(key)}: {_state_text(inner)}" for key, inner in items)
         return f"{{{', '.join(rows)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_state_text, value))}]"
-    whole = isinstance(value, float) and value.is_integer()
-    return repr(int(value) if whole else value)  # 1 and 1.0 are one number
+    return repr(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def failed(error: BaseException) -> Observation:

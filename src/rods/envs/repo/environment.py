@@ -23,16 +23,13 @@ from rods.envs.repo.checks import Check, failing, outcomes
 from rods.envs.repo.container import Container
 from rods.envs.repo.plant import NAME, plant
 from rods.envs.repo.swe import load_rows, passes
-from rods.envs.repo.world import RepoWorld
+from rods.envs.repo.world import APPLY_SECONDS, RepoWorld
 from rods.errors import TaskError
 from rods.sandbox.execution import MIB
 from rods.sandbox.handle import Wrap
 from rods.sandbox.shell import Shell, ShellLimits
 from rods.split import Split, split
 from rods.task import Task
-
-APPLY_SECONDS = 600.0
-"""Most that applying a patch may take, as in SkyRL-v0."""
 
 
 class RepoEnvironment(Environment):

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from rods.envs.repo.claims import passed, read_report, withhold
 from rods.envs.repo.container import LOST, Container
+from rods.envs.repo.world import APPLY_SECONDS
 from rods.errors import EnvError, TaskError
 from rods.infra.rows import field, file_rows, listed
 from rods.infra.text import require_whole
@@ -31,8 +32,8 @@ from rods.types import Json
 IMAGE = "xingyaoww/sweb.eval.x86_64."
 COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pass", "pass_to_pass")
 """Columns that are read of a row, without regard to case."""
-APPLY_SECONDS, TEST_SECONDS = 600.0, 1200.0
-"""Limits of applying a patch and of running the tests, as released."""
+TEST_SECONDS = 1200.0
+"""Limit of running the tests, as released."""
 _FILE = re.compile(r"^\+\+\+ b/(.+?)\t?$", re.MULTILINE)
 APPLY = ("git", "apply", "--whitespace=nowarn")
 WRITE = 'rm -rf -- "$0" && mkdir -p -- "$(dirname -- "$0")" && cat > "$0"'

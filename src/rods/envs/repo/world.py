@@ -40,8 +40,8 @@ PATCH = (
     'g() { git -c core.fsmonitor=false -c core.quotePath=false "$@"; }; g add -A && '
     "g diff --cached --binary --no-color --no-ext-diff --no-textconv "
 )
-PATCH_SECONDS = 600.0
-"""Of making the patch: on a busy machine 30 were not enough, and the repair counted as none."""
+APPLY_SECONDS = 600.0
+"""Most that making or applying a patch may take, as in SkyRL-v0; a busy machine needs minutes."""
 _ROWS = files("rods.envs.repo").joinpath("tools.json").read_text(encoding="utf-8")
 SPECS = tuple(ToolSpec(**row) for row in json.loads(_ROWS))
 """The agent's tools."""
@@ -168,7 +168,7 @@ class RepoWorld(TurnWorld):
 
     def _diff(self) -> str:
         """Changes since the start; nothing where the agent broke its own git."""
-        done = self._place.run(["bash", "-c", PATCH + self._base], seconds=PATCH_SECONDS)
+        done = self._place.run(["bash", "-c", PATCH + self._base], seconds=APPLY_SECONDS)
         return done.output if done.ok else ""
 
     def snapshot(self) -> str:

@@ -118,6 +118,7 @@ def _task_row(task: Task) -> Row:
 
 def _trajectory_row(row: Signaled, step: int, kinds: Mapping[str, str]) -> Row:
     trajectory, signal = row
+    spans, advantages = trajectory.spans, signal.span_advantages if signal else ()
     solved, ledger = sum(v.solved for v in trajectory.verdicts), trajectory.ledger
     messages = [{"role": m.role, "content": whole_text(m.content)} for m in trajectory.messages]
     return {
@@ -131,10 +132,5 @@ def _trajectory_row(row: Signaled, step: int, kinds: Mapping[str, str]) -> Row:
         "input_ids": ledger.ids,
         "assistant_masks": ledger.mask,
         "logprobs": ledger.logprobs,
-        "advantages": signal
-        and [
-            advantage
-            for span, advantage in zip(trajectory.spans, signal.span_advantages, strict=True)
-            for _ in span.ids
-        ],
+        "advantages": signal and [a for s, a in zip(spans, advantages, strict=True) for _ in s.ids],
     }

@@ -39,8 +39,6 @@ REWARD_KEYS = ("reward", "score", "progress", "rewards")
 """Columns that may hold the reward, or a list of them: those of a group."""
 _OWN = frozenset(("verdicts", "n_turns", "failure"))
 """Columns of our own trajectories."""
-_EXPORTED = frozenset(("progress", "reward_parts"))
-"""Columns of our data set of them, whose reward may lie outside [0, 1]."""
 _TRL = frozenset(("completion", "advantage"))
 """Columns of TRL's completions, whose rewards have the names of their functions."""
 _NO_REWARDS = frozenset(("step", "advantage", *TASK_KEYS, *PROMPT_KEYS))
@@ -152,8 +150,8 @@ def _row(row: Mapping[str, object], reading: LogFormat, where: str) -> list[Logg
         raise TaskError(f"{where}: the step is {step!r}, expected a whole number.")
     if not reading.reward_key and _OWN.issubset(row):
         return [Logged(task, _progress(row, where), where, step)]
-    found = ("progress",) if _EXPORTED.issubset(row) else REWARD_KEYS
-    known = (reading.reward_key,) if reading.reward_key else found
+    known = ("progress",) if "reward_parts" in row else REWARD_KEYS  # those of ours may exceed 1
+    known = (reading.reward_key,) if reading.reward_key else known
     value = _plain(_column(row, known, "--reward-key", where))
     if _TRL.issubset(row) and isinstance(value, float) and math.isnan(value):
         value = None  # its function does not apply to the row
