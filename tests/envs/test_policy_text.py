@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -494,12 +493,15 @@ def test_checks_that_a_patch_holds_up_are_the_policys_seconds() -> None:
         def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> ShellResult:
             return ShellResult("abc", 0)
 
-    world = RepoWorld(TASK, cast("Any", Place()), lambda _: time.sleep(0.05) or False, 1.0)  # type: ignore[func-returns-value]
-    world.begin_turn(0)
     seen: list[float] = []
-    judging = threading.Thread(target=world.end_turn)
-    judging.start()
-    time.sleep(0.02)
-    seen.append(world.ran())
-    judging.join()
-    assert 0.0 < seen[0] < 0.05 <= world.ran(), "those under way are counted too"
+
+    def judge(patch: str) -> bool:
+        time.sleep(0.01)
+        seen.append(world.ran())
+        time.sleep(0.01)
+        return False
+
+    world = RepoWorld(TASK, cast("Any", Place()), judge, 1.0)
+    world.begin_turn(0)
+    world.end_turn()
+    assert 0.01 <= seen[0] <= world.ran() - 0.01, "those under way are counted too"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rods.cli.common import progress
 from rods.infra.waiting import waiting
 from verbs import rods
+from waits import running, until
 
 
 @pytest.fixture(autouse=True)
@@ -17,27 +19,34 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.infra.waiting.QUIET", 0.05)
 
 
+def shown_by(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What the standard error has shown so far."""
+    parts: list[str] = []
+
+    def said() -> str:
+        parts.append(capsys.readouterr().err)
+        return "".join(parts)
+
+    return said
+
+
 def test_what_takes_long_is_named_until_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    said = shown_by(capsys)
     with waiting("loading") as begin:
-        time.sleep(0.2)
+        until(lambda: said().startswith("loading, "))
         begin("starting")
-        time.sleep(0.2)
-    time.sleep(0.1)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "loading, 0 s so far" and lines[-1].startswith("starting, ")
-    time.sleep(0.2)
-    assert not capsys.readouterr().err, "the end of the work ends it"
+        until(lambda: "\nstarting, " in said())
+    until(lambda: not running("watch"))  # the end of the work ends it
 
 
 def test_progress_without_a_terminal_is_never_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    said = shown_by(capsys)
     with progress("updates", None) as show:
-        time.sleep(0.2)
-        assert "updates, 0 s so far" in capsys.readouterr().err
+        until(lambda: "updates, " in said() and " s so far" in said())
         show(3, total=8)
-        time.sleep(0.2)
-        assert "updates: 3 of 8" in capsys.readouterr().err
+        until(lambda: "updates: 3 of 8" in said())
         show(8, total=8)
-        assert "updates: 8 of 8" in capsys.readouterr().err
+        assert "updates: 8 of 8" in said()
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The display of training: what it says, and that standard output stays untouched."""
 
 import io
-import time
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rods.report.live import TrainDisplay
+from waits import running, until
 
 STEP: dict[str, Any] = {
     "kind": "step",
@@ -178,17 +178,12 @@ def test_an_update_of_minutes_does_not_leave_a_log_silent(
     monkeypatch.setattr("rods.report.live.QUIET", 0.05)
     shown = console(terminal=False)
     with TrainDisplay("run", console=shown) as display:
-        time.sleep(0.2)
-        assert "starting the engine, 0:00:0" in text(shown)
+        until(lambda: "starting the engine, 0:0" in text(shown))
         display.rollout(0, 8)
-        time.sleep(0.2)
+        until(lambda: "0 of 8 trajectories, 0:0" in text(shown))
         display.rollout(8, 8)
-        time.sleep(0.2)
-    said = text(shown)
-    assert "0 of 8 trajectories, 0:00:0" in said and "updating and saving, 0:00:0" in said
-    after = len(said)
-    time.sleep(0.2)
-    assert len(text(shown)) == after, "the end of the run ends it"
+        until(lambda: "updating and saving, 0:0" in text(shown))
+    until(lambda: not running("_watch"))  # the end of the run ends it
 
 
 def test_standard_output_is_never_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,11 +236,11 @@ def test_an_error_of_any_group_is_raised_at_once(staleness: int) -> None:
                 raise EnvError("away")
             return await super().group(task, visit)
 
-    acted = Broken(Plan(4, rounds=False, staleness=staleness), takes=lambda i: 5.0 * (i == 4))
+    acted = Broken(Plan(4, rounds=False, staleness=staleness), takes=lambda i: 300.0 * (i == 4))
     started = time.perf_counter()
     with pytest.raises(EnvError, match="away"):
         asyncio.run(acted.play(9))
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 60
 
 
 def test_an_error_of_the_update_is_raised_and_nothing_hangs() -> None:
@@ -284,7 +284,7 @@ def test_an_evaluation_between_updates_is_in_no_meter(staleness: int) -> None:
         batches: list[RolloutBatch] = []
         for _ in range(2):
             with acted.schedule.unmeasured():
-                await asyncio.sleep(1.0)  # groups in flight end meanwhile
+                await asyncio.sleep(4.0)  # groups in flight end meanwhile
             batch = await acted.batch()
             assert batch is not None
             batches.append(batch)
@@ -294,7 +294,7 @@ def test_an_evaluation_between_updates_is_in_no_meter(staleness: int) -> None:
 
     for batch in asyncio.run(play()):
         meters: dict[str, Any] = batch.metrics
-        assert batch.seconds < 0.9
+        assert batch.seconds < 3.6
         assert staleness or meters["idle_rollout"] < 0.5
 
 
@@ -337,14 +337,17 @@ def test_an_episode_that_is_cancelled_holds_nobody_up() -> None:
                 await lockstep.generating()
                 await asyncio.sleep(0.001)
                 await lockstep.working()
-                await asyncio.sleep(0.05 if number == 0 else 0.001)
+                if number == 0:
+                    working.set()
+                    await asyncio.Event().wait()
+                await asyncio.sleep(0.001)
             ended += 1
 
-        tasks = [asyncio.create_task(episode(i)) for i in range(6)]
-        await asyncio.sleep(0.02)
+        tasks, working = [asyncio.create_task(episode(i)) for i in range(6)], asyncio.Event()
+        await working.wait()
         for task in (tasks[0], tasks[3]):  # one that works, one that waits
             task.cancel()
-        await asyncio.wait(tasks, timeout=2)
+        await asyncio.wait(tasks, timeout=60)
         return ended
 
     assert asyncio.run(run()) == 4

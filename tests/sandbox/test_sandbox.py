@@ -34,6 +34,7 @@ from sandbox_cases import (
     pool_of,
     refusing,
 )
+from waits import until
 
 pool = pool_of(EACH_KIND)
 
@@ -185,9 +186,16 @@ def test_what_does_not_end_is_killed_with_what_it_wraps_and_its_folder_goes(tmp_
 def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
     with opened() as pool:
         first = pool._current().pid
-        killer = threading.Timer(0.1, os.kill, (first, signal.SIGKILL))
+
+        def kill() -> None:
+            children = Path(f"/proc/{first}/task/{first}/children")
+            until(children.read_text)  # the program was begun
+            os.kill(first, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
         killer.start()
-        done = pool.execute("import time; time.sleep(0.3); print(1)")
+        done = pool.execute("import time; time.sleep(1); print(1)")
+        killer.join()
         assert (done.stdout, done.status, done.attempts) == ("1\n", "ok", 2)
         assert pool.restarts == 1 and pool._current().pid != first
         assert pool.execute("print(2)").attempts == 1

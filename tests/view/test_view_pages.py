@@ -193,6 +193,7 @@ def page(request: pytest.FixtureRequest, address: str) -> Iterator[Any]:
         width, scheme = request.param
         view = {"width": width, "height": 900}
         shown = browser.new_page(base_url=place, viewport=view, color_scheme=scheme)
+        shown.set_default_timeout(180_000)  # a busy machine takes minutes for all of it
         shown.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         shown.on("pageerror", lambda error: faults.append(str(error)))
         shown.on(

@@ -156,6 +156,7 @@ def test_in_a_browser(file: Path) -> None:
             for width, scheme in ((1280, "light"), (400, "dark")):
                 view = {"width": width, "height": 900}
                 page = browser.new_page(viewport=view, color_scheme=scheme)
+                page.set_default_timeout(180_000)  # a busy machine takes minutes for all of it
                 page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
                 page.on("pageerror", lambda error: faults.append(str(error)))
                 page.goto(found[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import json
 import subprocess
-import time
 import unittest
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -36,6 +35,7 @@ from swe_cases import (
     TEST_PATCH,
     needs_namespaces,
 )
+from waits import until
 
 pytestmark = [needs_namespaces, pytest.mark.slow]
 
@@ -63,8 +63,7 @@ def test_the_stand_in_ends_with_its_only_child_as_docker_does(
     name = docker("run", "-d", "--init", IMAGE, "sleep", "infinity").stdout.strip()
     assert docker("exec", name, "echo", "a").stdout == "a\n"
     docker("exec", name, "sh", "-c", "kill -9 -1")
-    time.sleep(0.2)
-    assert "is not running" in docker("exec", name, "echo", "a").stderr
+    until(lambda: "is not running" in docker("exec", name, "echo", "a").stderr)
     docker("rm", "-f", name)
 
 
@@ -90,9 +89,8 @@ def test_commands_go_on_and_nothing_stays(place: Container, program: str) -> Non
         place.run(["bash", "-c", program], seconds=5)
     done = place.run(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"])
     assert done.ok and "sleep 971" not in done.output  # a container's id may hold the number
-    time.sleep(0.1)
-    states = place.run(["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3"]).output.split()
-    assert "Z" not in states
+    states = ["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3"]
+    until(lambda: "Z" not in place.run(states).output.split())
     assert place.run(["cat", "code_of_it.py"]).output == CODE
 
 
