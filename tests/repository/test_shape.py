@@ -21,7 +21,7 @@ from import_rows import PLUGINS, RANK, SEAMS
 from places import SOURCE
 
 FILES = sorted(SOURCE.rglob("*.py"))
-FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 400, 150, 80, 290, 20
+FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 400, 150, 70, 290, 20
 ADAPTER_LINES = 300
 CASTS, UNTYPED = 120, 183
 """Most casts, and most parameters whose type has `Any` in it. The limits only fall."""

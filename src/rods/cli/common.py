@@ -108,6 +108,10 @@ Drift = Annotated[
 Format = Annotated[
     str, typer.Option("--format", help="jsonl, datasets, verl, trl, verifiers, bfcl or envtuning.")
 ]
+WriterUrl = Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")]
+WriterModel = Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")]
+TaskKey = Annotated[str, typer.Option(help="Log's column of task ids. [default: detected]")]
+RewardKey = Annotated[str, typer.Option(help="Log's column of rewards. [default: detected]")]
 Categories = Annotated[str, typer.Option(help="Only tasks of these categories: a,b")]
 Dialect = Annotated[str, typer.Option(help="Syntax of tool calls (model.dialect).")]
 PromptDialect = Annotated[

@@ -77,9 +77,7 @@ def demonstrate(
         float, share("Questions: share with a failing program, or a search too few.")
     ] = 0.05,
     useless: Annotated[float, share("Questions: share with a useless program or search.")] = 0.0,
-    results: Annotated[
-        int, typer.Option(min=1, help="Questions: documents that one search returns.")
-    ] = 3,
+    results: Annotated[int, typer.Option(min=1, help="Questions: documents per search.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     recipe: common.Recipe = "rods",
     profile: Annotated[str, common.profile_option("full")] = "",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from rods.cli.common import AsJson, numbers, overrides_of, print_results, say
+from rods.cli.common import AsJson, RewardKey, TaskKey, numbers, overrides_of, print_results, say
 from rods.config import load_config
 from rods.errors import ConfigError
 from rods.infra.claims import claimed
@@ -22,8 +22,8 @@ def observe(
     target: Annotated[
         Path | None, typer.Option("--out", help="Write all tasks to this new .json or .csv file.")
     ] = None,
-    task_key: Annotated[str, typer.Option(help="Column of task ids. [default: detected]")] = "",
-    reward_key: Annotated[str, typer.Option(help="Column of rewards. [default: detected]")] = "",
+    task_key: TaskKey = "",
+    reward_key: RewardKey = "",
     span: Annotated[
         str, typer.Option("--range", help="Reward of a failure and of a success, such as -1,1.")
     ] = "0,1",

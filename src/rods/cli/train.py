@@ -48,8 +48,8 @@ def train(
         typer.Option(help="Log to tensorboard, wandb, mlflow or trackio; may be repeated."),
     ] = None,
     writer: Annotated[str, typer.Option(help="Writer of variants: synthesis.writer.")] = "",
-    writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
-    writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
+    writer_url: common.WriterUrl = "",
+    writer_model: common.WriterModel = "",
     as_json: common.AsJson = False,
 ) -> None:
     """Train a model on tasks and on their variants.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from rods.cli.common import print_results, profile_for
 from rods.config import RunConfig, Start, load_config, parse_config, with_overrides
@@ -17,6 +19,9 @@ from rods.infra.text import quoted
 if TYPE_CHECKING:
     from rods.assemble.outline import Outline
 
+DryRun = Annotated[
+    bool, typer.Option(help="Show settings, tasks and the host's arguments, then stop.")
+]
 STARTED = "rods.json"  # what a training was started with, in its folder
 
 

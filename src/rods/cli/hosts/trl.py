@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rods.cli import common
-from rods.cli.hosts import left_off, outlined, require_meant, show, started
+from rods.cli.hosts import DryRun, left_off, outlined, require_meant, show, started
 from rods.config import RunConfig, Start, with_overrides
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.checkpoints import require_unfinished
@@ -36,9 +36,7 @@ def trl(
     ] = None,
     resume: common.Resume = None,
     drift: common.Drift = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show settings, tasks and TRL's arguments, then stop.")
-    ] = False,
+    dry_run: DryRun = False,
     memory: Annotated[
         float | None,
         typer.Option(help="GiB of each device, to plan for. [default: what is free here]"),
@@ -58,17 +56,14 @@ def trl(
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
     made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift)
-    config, theirs = made.config, dict[str, Any]()
-    for text in made.theirs:
-        override(theirs, text)
+    config, theirs = made.config, _nested(made.theirs)
     from rods.integrations.trl.args import ROWS, TAKEN, given_to, require_known, require_same
 
     require_known(config, theirs, TAKEN)
     outline = outlined(made)
     given = given_to(config, folder, **theirs)
     sized = with_overrides(config, common.given({"train.local.memory_gib": memory}))
-    planned, elsewhere, unfit = _planned(sized, given[ROWS], here=not dry_run)
-    elsewhere |= {name: theirs[name] for name in elsewhere.keys() & theirs.keys()}
+    planned, elsewhere, unfit = _planned(sized, given[ROWS], theirs, here=not dry_run)
     if dry_run:
         _add(outline, given | elsewhere, planned, here=not elsewhere)
     elif unfit:
@@ -78,8 +73,7 @@ def trl(
     except PrerequisiteError:
         if not dry_run:
             raise
-        few = {name: theirs[name] for name in theirs.keys() & {ROWS, "max_steps"}}
-        _say_unchecked(theirs, given_to(config, folder, **few))
+        _say_unchecked(config, folder, theirs)
         return show(outline, unfit)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
@@ -103,8 +97,20 @@ def trl(
     common.say(f"done. Checkpoints: {folder}")
 
 
-def _say_unchecked(theirs: Collection[str], ours: Collection[str]) -> None:
+def _nested(words: Sequence[str]) -> dict[str, Any]:
+    """Return TRL's arguments from words `key=value`."""
+    found: dict[str, Any] = {}
+    for text in words:
+        override(found, text)
+    return found
+
+
+def _say_unchecked(config: RunConfig, folder: str, theirs: Mapping[str, object]) -> None:
     """State which arguments of TRL nobody checks where TRL is missing."""
+    from rods.integrations.trl.args import ROWS, given_to
+
+    few = {name: theirs[name] for name in theirs.keys() & {ROWS, "max_steps"}}
+    ours = given_to(config, folder, **few)
     common.say("TRL is not installed, so only arguments that RODS sets itself are checked.")
     for name in theirs:
         if name not in ours:
@@ -130,7 +136,7 @@ def _add(outline: Outline, given: Mapping[str, Any], planned: Sequence[str], her
 
 
 def _planned(
-    config: RunConfig, rows: int, here: bool
+    config: RunConfig, rows: int, theirs: Mapping[str, object], here: bool
 ) -> tuple[list[str], dict[str, bool], ConfigError | None]:
     """Return the estimate of memory, and the error that a dry run raises behind its summary.
 
@@ -144,6 +150,7 @@ def _planned(
     require_context(config, positions_of(load_architecture(config.model)))
     device = device_of(config, here)
     elsewhere = {} if is_here(device) else of_device(config.model, on_gpu=True)
+    elsewhere |= {name: bool(theirs[name]) for name in elsewhere.keys() & theirs.keys()}
     try:
         return trl_memory(config, rows, device), elsewhere, None
     except ConfigError as error:

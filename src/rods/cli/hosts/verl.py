@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rods.cli import common
-from rods.cli.hosts import left_off, outlined, require_meant, show, started
+from rods.cli.hosts import DryRun, left_off, outlined, require_meant, show, started
 from rods.config import RunConfig, Start
 from rods.config.load import no_setting
 from rods.errors import ConfigError, PrerequisiteError
@@ -34,10 +34,7 @@ def verl(
         int | None, typer.Option(min=1, help="GPUs of each machine. [default: 8]")
     ] = None,
     drift: common.Drift = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show settings, tasks and verl's arguments, then stop."),
-    ] = False,
+    dry_run: DryRun = False,
     as_json: common.AsJson = False,
 ) -> None:
     """Train in verl's trainer.

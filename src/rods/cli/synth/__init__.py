@@ -55,34 +55,28 @@ def synth(
     number: Annotated[int, typer.Option("--n", min=1, help="Number of variants.")] = 100,
     scratch: Annotated[
         int | None,
-        typer.Option(
-            "--from-scratch", min=1, help="Propose this many seed tasks without example tasks."
-        ),
+        typer.Option("--from-scratch", min=1, help="Propose so many seed tasks without examples."),
     ] = None,
     states: Annotated[
         Path | None,
-        typer.Option(
-            help="With --from-scratch: JSON lines of worlds. [default: those of your tasks]"
-        ),
+        typer.Option(help="With --from-scratch: JSON lines of worlds. [default: those of tasks]"),
     ] = None,
     writer: Annotated[
         str,
         typer.Option(help="resample, graph, llm, family or module:attribute: synthesis.writer."),
     ] = "",
-    writer_url: Annotated[str, typer.Option(help="Chat server: synthesis.llm.url.")] = "",
-    writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
+    writer_url: common.WriterUrl = "",
+    writer_model: common.WriterModel = "",
     resume: common.Resume = None,
     form: common.Format = "jsonl",
     categories: common.Categories = "",
     dialect: common.PromptDialect = "hermes",
     log: Annotated[
         Path | None,
-        typer.Option(
-            "--from-trajectories", help="Take boundary tasks of this log or run as seed tasks."
-        ),
+        typer.Option("--from-trajectories", help="Seed tasks: boundary tasks of this log or run."),
     ] = None,
-    task_key: Annotated[str, typer.Option(help="Log's column of task ids.")] = "",
-    reward_key: Annotated[str, typer.Option(help="Log's column of rewards.")] = "",
+    task_key: common.TaskKey = "",
+    reward_key: common.RewardKey = "",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     recipe: common.Recipe = "rods",
     profile: common.Profile = SMALL,
