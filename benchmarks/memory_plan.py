@@ -27,8 +27,7 @@ from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.plan import plan_of
-from rods.trainers.memory.shape import GIB, shape_of
+from rods.trainers.memory import GIB, plan_of, shape_of
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 

@@ -23,8 +23,7 @@ from rods.config import load_config
 from rods.engines.hf import HFPolicy
 from rods.reward import Score
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.plan import RESERVE, plan_of
-from rods.trainers.memory.shape import GIB, shape_of
+from rods.trainers.memory import GIB, RESERVE, plan_of, shape_of
 
 WAYS = [
     (mode, checkpointing, rank, kl)

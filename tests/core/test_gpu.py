@@ -24,8 +24,7 @@ from rods.engines.vllm import VllmEngine
 from rods.policy import Engine
 from rods.trainers.loading import load_model
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.plan import RESERVE, plan_of
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory import RESERVE, plan_of, shape_of
 from tiny_models import build
 from trainer_cases import (
     make_groups,

@@ -21,8 +21,7 @@ from rods.engines.weights import DecoderWeights, packs
 from rods.errors import PolicyError
 from rods.trainers.adapters import with_lora
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
-from rods.trainers.memory.plan import plan_of
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory import plan_of, shape_of
 from tiny_models import build, shake
 from trainer_cases import make_groups, make_model, make_scores, make_tokenizer, make_trainer, same
 from trainer_cases import weights as weights_of

@@ -18,6 +18,7 @@ from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
 from rods.infra.checkpoints import require_unfinished
 from rods.integrations.trl import args as args_of_trl
+from rods.integrations.trl.memory import trl_memory
 from rods.integrations.verl import start as start_of_verl
 from rods.integrations.verl.start import (
     Pool,
@@ -26,8 +27,7 @@ from rods.integrations.verl.start import (
     require_gpus,
 )
 from rods.trainers.loading import load_architecture, positions_of
-from rods.trainers.memory.plan import plan_of, require_fit, trl_memory
-from rods.trainers.memory.shape import GIB, Device, shape_of
+from rods.trainers.memory import GIB, Device, plan_of, require_fit, shape_of
 from verbs import held, rods
 
 SMOL = LlamaConfig(
@@ -126,7 +126,7 @@ def test_a_number_of_updates_that_cannot_be_is_refused_at_once_in_the_same_words
     def late(*_: Any, **__: Any) -> Any:
         pytest.fail("tasks, a model or memory came first")
 
-    for place in ("rods.trainers.memory.plan", "rods.trainers.loading"):
+    for place in ("rods.integrations.trl.memory", "rods.trainers.loading"):
         monkeypatch.setattr(f"{place}.load_architecture", late)
     for place in ("", ".refusals"):
         monkeypatch.setattr(f"rods.assemble{place}.splits_of", late)
@@ -200,7 +200,7 @@ def test_arguments_of_trl_that_contradict_are_refused_without_trl(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("rods.trainers.memory.plan.trl_memory", lambda *_: [])
+    monkeypatch.setattr("rods.integrations.trl.memory.trl_memory", lambda *_: [])
     words = ["trl", "--profile", "small", *words, "--out", str(tmp_path / "out")]
     assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 2
     out, err = capsys.readouterr()
@@ -407,7 +407,7 @@ class Host:
             made = SimpleNamespace(CurriculumGRPOTrainer=self._trainer, grpo_args=self._args)
             monkeypatch.setattr(args_of_trl, "require_same", lambda *_: None)
             monkeypatch.setitem(sys.modules, "rods.integrations.trl", made)
-            monkeypatch.setattr("rods.trainers.memory.plan.trl_memory", lambda *_: [])
+            monkeypatch.setattr("rods.integrations.trl.memory.trl_memory", lambda *_: [])
         else:
             monkeypatch.setattr("rods.integrations.verl.config.compose", self._compose)
             monkeypatch.setattr("rods.integrations.verl.start.start", lambda *_: self._save())

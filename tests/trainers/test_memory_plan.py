@@ -19,16 +19,21 @@ from rods.store import RunDirectory
 from rods.trainers.adapters import with_lora
 from rods.trainers.forward import prepare_checkpointing
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.plan import (
+from rods.trainers.memory import (
+    GIB,
     RESERVE,
+    Device,
     MemoryPlan,
+    Shape,
+    device_of,
+    keep_within,
     layer_bytes,
     plan_of,
     require_fit,
+    shape_of,
     table,
     ways,
 )
-from rods.trainers.memory.shape import GIB, Device, Shape, device_of, keep_within, shape_of
 from tiny_models import build
 from verbs import rods
 
@@ -169,7 +174,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     QWEN3_4B.save_pretrained(tmp_path / "model")
     asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
     asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
-    monkeypatch.setattr("rods.trainers.memory.shape.is_here", lambda _: True)
+    monkeypatch.setattr("rods.trainers.memory.is_here", lambda _: True)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 50 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
@@ -177,7 +182,7 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     monkeypatch.setattr(engines, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "200.00 GiB  free on disk" in capsys.readouterr().out
-    monkeypatch.setattr("rods.trainers.memory.shape.is_here", lambda _: False)
+    monkeypatch.setattr("rods.trainers.memory.is_here", lambda _: False)
     monkeypatch.setattr(engines, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "host's memory and disk were not checked" in capsys.readouterr().out
@@ -200,7 +205,7 @@ def test_what_a_run_holds_on_disk_counts_as_free_for_it(
 
 
 def test_equal_copies_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rods.trainers.memory.plan.processes_of", lambda _: 2)
+    monkeypatch.setattr("rods.trainers.memory.processes_of", lambda _: 2)
     config = load_config("torl", "small", ["engine.name=processes"])
     shape = shape_of(load_architecture(config.model))
     why = plan_of(shape, config, False).items[0].why

@@ -23,8 +23,15 @@ from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
 from rods.trainers.loading import cpu_halves, load_architecture, pick_device, uses_bfloat16
-from rods.trainers.memory.plan import require_fit, updates_beside
-from rods.trainers.memory.shape import GIB, Device, device_of, keep_within, shape_of
+from rods.trainers.memory import (
+    GIB,
+    Device,
+    device_of,
+    keep_within,
+    require_fit,
+    shape_of,
+    updates_beside,
+)
 
 _LOG = logging.getLogger("rods.engines")
 SETTLED = "settled"  # key of the manifest

@@ -90,8 +90,15 @@ class Outline:
         """Add the plan of the memory; raises `ConfigError` if it does not fit."""
         from rods.assemble.engines import with_engine, with_room  # torch, behind the refusals
         from rods.trainers.loading import load_architecture
-        from rods.trainers.memory.plan import plan_of, require_fit, table
-        from rods.trainers.memory.shape import GIB, device_of, is_here, shape_of
+        from rods.trainers.memory import (
+            GIB,
+            device_of,
+            is_here,
+            plan_of,
+            require_fit,
+            shape_of,
+            table,
+        )
 
         try:
             shape = shape_of(load_architecture(self.config.model))

@@ -143,9 +143,9 @@ def _planned(
     Between them are the arguments of TRL that follow the device, if it is a GPU elsewhere.
     """
     from rods.integrations.trl.args import of_device
+    from rods.integrations.trl.memory import trl_memory
     from rods.trainers.loading import load_architecture, positions_of, require_context
-    from rods.trainers.memory.plan import trl_memory
-    from rods.trainers.memory.shape import device_of, is_here
+    from rods.trainers.memory import device_of, is_here
 
     require_context(config, positions_of(load_architecture(config.model)))
     device = device_of(config, here)

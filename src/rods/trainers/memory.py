@@ -1,31 +1,123 @@
 """The estimate: what a run holds, and the refusal of what cannot fit, with settings that would.
 
-Weights, gradients, optimizer state and cache are exact. Activations and logits follow from what the
-layers of Llama-like models save, for a full micro-batch. The reserve is assumed.
+A model is built without storage, and counted. Weights, gradients, optimizer state and cache are
+exact. Activations and logits follow from what the layers of Llama-like models save, for a full
+micro-batch. The reserve is assumed.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from rods.config import RunConfig, with_overrides
 from rods.engines.processes import processes_of
 from rods.engines.weights import PACKED
-from rods.errors import ConfigError
+from rods.errors import ConfigError, PolicyError
 from rods.infra.checkpoints import KEPT
+from rods.infra.host import host_memory
 from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
-from rods.trainers.loading import cpu_halves, load_architecture, require_context
-from rods.trainers.memory.shape import GIB, Device, Shape, shape_of
+from rods.trainers.loading import cpu_halves, pick_device, positions_of, quiet, require_context
 
+GIB = 1 << 30
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: libraries, fragments, buffers of kernels. Assumed."""
 MODE = "train.local.optimizer_memory"
-NOT_READ = ("train.local.microbatch_tokens", "train.local.optimizer_memory", "engine.vllm.sleep")
-"""Settings that would make `rods train` fit and that TRL does not read."""
+SHOWN = "; all of it: rods train --dry-run"
+
+
+class Shape(NamedTuple):
+    """Sizes of one causal language model; widths are those of all heads together.
+
+    `feedforward` counts the experts that one token meets; `norms_heads`: as in Qwen3."""
+
+    parameters: int
+    """Weights; one that is used twice (tied embeddings) counts once."""
+    sides: int
+    """Inputs and outputs of all linear layers with adapters; rank r has r weights for each."""
+    layers: int
+    hidden: int
+    queries: int
+    keys: int
+    feedforward: int
+    vocabulary: int
+    norms_heads: bool
+    positions: int
+
+
+def shape_of(config: PretrainedConfig) -> Shape:
+    """Count; raises `PolicyError` where transformers cannot build a model from this config."""
+    try:
+        with torch.device("meta"), quiet():
+            model: Any = AutoModelForCausalLM.from_config(config)
+    except (ValueError, KeyError, RuntimeError, AttributeError, TypeError, ImportError) as error:
+        raise PolicyError(
+            f"a model of type {config.model_type!r} cannot be built from its config: {error}."
+        ) from error
+    text: Any = config.get_text_config()
+    head = model.get_output_embeddings()
+    linear = [m for m in model.modules() if isinstance(m, nn.Linear) and m is not head]
+    heads = int(text.num_attention_heads)
+    width = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
+    experts = int(getattr(text, "num_experts_per_tok", None) or 0)
+    # GPT-2's config leaves the width out where it is the usual four times the hidden one.
+    wide = int(getattr(text, "intermediate_size", None) or 4 * text.hidden_size)
+    return Shape(
+        parameters=sum(p.numel() for p in model.parameters()),
+        sides=sum(m.in_features + m.out_features for m in linear),
+        layers=int(text.num_hidden_layers),
+        hidden=int(text.hidden_size),
+        queries=heads * width,
+        keys=int(getattr(text, "num_key_value_heads", None) or heads) * width,
+        feedforward=experts * int(getattr(text, "moe_intermediate_size", None) or 0) or wide,
+        vocabulary=int(model.get_input_embeddings().weight.shape[0]),
+        norms_heads=any(name.endswith("q_norm") for name, _ in model.named_modules()),
+        positions=positions_of(config),
+    )
+
+
+class Device(NamedTuple):
+    """Device that a run is planned for, in bytes that it may hold."""
+
+    on_gpu: bool
+    memory: int
+    stated: bool
+    """True if the settings say how much memory; else it is what was free."""
+    host: int = 1 << 62
+    """Bytes of the host's memory, where the device is a GPU."""
+    disk: int = 1 << 62
+
+
+def device_of(config: RunConfig, here: bool = True) -> Device:
+    """The device that the settings mean; one that need not be `here` may be a GPU elsewhere.
+
+    Raises `PolicyError` where CUDA was asked for, is not here, and nothing says how large it is.
+    """
+    stated = int(config.train.local.memory_gib * GIB)
+    if stated and not here and config.model.device != "cpu":
+        return Device(True, stated, True)
+    device = pick_device(config.model)
+    on_gpu = device.type == "cuda"
+    free = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else host_memory()
+    return Device(on_gpu, stated or free, bool(stated))
+
+
+def is_here(device: Device) -> bool:
+    """True if a device is in this machine, so that its host and its disk are this one's."""
+    return not device.on_gpu or torch.cuda.is_available()
+
+
+def keep_within(device: Device) -> None:
+    """Hold torch, with what it keeps for later, to the memory of a GPU that the settings state."""
+    if device.on_gpu and device.stated:
+        whole = torch.cuda.mem_get_info()[1]
+        torch.cuda.set_per_process_memory_fraction(min(1.0, device.memory / whole))
 
 
 class Item(NamedTuple):
@@ -113,9 +205,7 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
         Item("gradients", 4 * trained, f"{which} x 4 bytes", "update"),
         Item("optimizer", state, kept, away),
         *_passes(shape, config, on_gpu, trl_rows * config.rollout.context_tokens),
-        Item(
-            "reserve", RESERVE[on_gpu] + processes * RESERVE[False], "for libraries, an assumption"
-        ),
+        Item("reserve", RESERVE[on_gpu] + processes * RESERVE[False], "libraries: an assumption"),
         Item("sleeping server", asleep, "its weights, in updates (engine.vllm.sleep)", "host"),
         Item("checkpoints", (KEPT + 1) * saved, f"{KEPT} kept and one made, {which}", "disk"),
     )
@@ -159,9 +249,8 @@ def _passes(shape: Shape, config: RunConfig, on_gpu: bool, trl_tokens: int) -> l
     if local.gradient_checkpointing:
         saved = shape.layers * size * shape.hidden + layer_bytes(shape, size)
     each = saved + size * (2 * shape.feedforward + 4 * shape.hidden)
-    rows = trl_tokens or min(
-        tokens, max(1, LOGITS["cuda" if on_gpu else "cpu"] // shape.vocabulary)
-    )
+    at_once = LOGITS["cuda" if on_gpu else "cpu"] // shape.vocabulary
+    rows = trl_tokens or min(tokens, max(1, at_once))
     logit = 22 if size == 2 else 20
     why = f"{tokens:,} tokens (train.local.microbatch_tokens, rollout.context_tokens) x {each:,} "
     why += f"bytes (train.local.gradient_checkpointing = {local.gradient_checkpointing})"
@@ -198,13 +287,18 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
     return [f"{size / GIB:8.2f} GiB  {name}: {why}" for name, size, why in rows]
 
 
-def changes(config: RunConfig) -> list[tuple[str, str]]:
-    """Possible changes, as overrides with their price; what costs least comes first."""
+def ways(
+    config: RunConfig, device: Device, planned: Callable[[RunConfig], MemoryPlan], *without: str
+) -> list[str]:
+    """Lines of settings with which a run fits: each alone, or all that it takes together.
+
+    What costs least comes first; settings that begin with a text of `without` are not named.
+    """
     local, vllm = config.train.local, config.engine.vllm
     served = config.engine.traits.started and not updates_beside(config)
     shorter = max(64, config.rollout.context_tokens // 2)
     again = "train.local.gradient_checkpointing=true"
-    found = [
+    changes = [
         (not local.gradient_checkpointing, again, "a third more arithmetic in updates"),
         (local.microbatch_tokens > 2048, "train.local.microbatch_tokens=2048", "smaller products"),
         (local.optimizer_memory != "8bit", f'{MODE}="8bit"', "moments rounded"),
@@ -214,46 +308,32 @@ def changes(config: RunConfig) -> list[tuple[str, str]]:
         (shorter < config.rollout.context_tokens, f"rollout.context_tokens={shorter}",
          "longer trajectories are cut"),
     ]  # fmt: skip
-    return [(text, price) for possible, text, price in found if possible]
+    prices = {text: price for on, text, price in changes if on and not text.startswith(without)}
 
-
-def ways(
-    config: RunConfig, device: Device, planned: Callable[[RunConfig], MemoryPlan], *without: str
-) -> list[str]:
-    """Lines of settings with which a run fits: each alone, or all that it takes together."""
-
-    def line(overrides: list[str], price: str) -> list[str]:
-        plan = planned(with_overrides(config, overrides))
-        if plan.lacks(device):
-            return []
+    def lines(overrides: Iterable[str], price: str) -> list[str]:
+        plan = planned(with_overrides(config, [*overrides]))
         words = " ".join(f"--{text.replace('=', ' ', 1)}" for text in overrides)
-        return [f"{words} ({price}): {plan.needed / GIB:.1f} GiB"]
+        fits = not plan.lacks(device)
+        return [f"{words} ({price}): {plan.needed / GIB:.1f} GiB"] if fits else []
 
-    possible = [change for change in changes(config) if not change[0].startswith(without)]
-    alone = [found for text, price in possible for found in line([text], price)]
+    found = [line for text, price in prices.items() for line in lines([text], price)]
     together: dict[str, str] = {}
-    for text, _ in possible if not alone else []:
-        together[text.partition("=")[0]] = text
-        if found := line([*together.values()], "together"):
-            return found
-    return alone
+    for text in prices:
+        together[text.partition("=")[0]] = text  # a later value takes the place of an earlier one
+        found = found or lines(together.values(), "together")
+    return found
 
 
-def require_fit(
-    shape: Shape,
-    config: RunConfig,
-    device: Device,
-    where: str = "; all of it: rods train --dry-run",
-) -> MemoryPlan:
+def require_fit(shape: Shape, config: RunConfig, device: Device, where: str = SHOWN) -> MemoryPlan:
     """The plan; raises `ConfigError`, with settings that would fit, where memory or disk lack."""
     require_context(config, shape.positions)
     plan = plan_of(shape, config, device.on_gpu)
     place = plan.lacks(device)
     if not place:
         return plan
-    found = ways(config, device, lambda changed: plan_of(shape, changed, device.on_gpu))
     way = "No setting here makes it fit: take a smaller model, or several GPUs inside TRL or verl"
-    way = f"These settings would: {'; '.join(found)}" if found else way
+    if found := ways(config, device, lambda changed: plan_of(shape, changed, device.on_gpu)):
+        way = f"These settings would: {'; '.join(found)}"
     places = ("always", "update") if place == "device" else (place,)
     items = sorted((i for i in plan.items if i.place in places), key=lambda item: -item.bytes)
     large = ", ".join(f"{item.name} {item.bytes / GIB:.1f}" for item in items[:4])
@@ -266,38 +346,3 @@ def require_fit(
         f"model {config.model.name!r} needs at least {needed / GIB:.1f} GiB and there are "
         f"{free / GIB:.1f} ({large}{where}). {way}. {other}"
     )
-
-
-def trl_memory(config: RunConfig, rows: int, device: Device) -> list[str]:
-    """Return an estimate for a micro-batch of full rows in TRL, and what fits where it does not.
-
-    TRL computes the rows of a micro-batch at their full context, all at once.
-
-    Raises:
-        ConfigError: not even one row fits.
-        PolicyError: the model's sizes are not known.
-    """
-    shape = shape_of(load_architecture(config.model))
-    beside = 1 if device.on_gpu else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    device = device._replace(memory=device.memory // beside)
-
-    def planned(rows: int, config: RunConfig = config) -> MemoryPlan:
-        return plan_of(shape, config, device.on_gpu, rows)
-
-    message = (
-        f"model {config.model.name!r} inside TRL: a micro-batch of {rows} rows of "
-        f"{config.rollout.context_tokens:,} tokens needs {planned(rows).needed / GIB:.1f} GiB, and "
-        f"{device.memory / GIB:.1f} GiB are free for each process. "
-    )
-    if not planned(rows).lacks(device):
-        return [f"{message}It fits."]
-    fewer = (n for n in range(rows, 0, -1) if rows % n == 0 and not planned(n).lacks(device))
-    fit = next(fewer, 0)
-    found = ways(config, device, lambda changed: planned(rows if fit else 1, changed), *NOT_READ)
-    batch = "--trl.per_device_train_batch_size"
-    if not fit:
-        way = f"{batch} 1 with {' or '.join(found)}" if found else "a smaller model, or more memory"
-        raise ConfigError(f"{message}Not even one such row fits. Try {way}.")
-    found.insert(0, f"{batch} {fit}: {planned(fit).needed / GIB:.1f} GiB")
-    shorter = "Shorter rows need less. If they grow so long, the system may end the training."
-    return [f"{message}{shorter} What would fit: {'; '.join(found)}."]
