@@ -178,6 +178,12 @@ def test_what_no_task_has_caused_ends_the_check(error, monkeypatch):
             examine([math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}))], _Flaky())
 
 
+def test_a_fault_of_the_check_itself_is_no_finding(monkeypatch):
+    monkeypatch.setattr("rods.evaluation.check._unreachable", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        replaying([math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}))], _Flaky())
+
+
 class Desk:
     """One of the user's own classes."""
 

@@ -189,6 +189,18 @@ def test_time_and_memory_are_bounded(
 
 
 @pytest.mark.slow
+def test_a_question_that_is_incomplete_is_not_judged() -> None:
+    process = verifier._Process()
+    try:
+        assert process._popen.stdin is not None
+        process._popen.stdin.write(b'{"id": 1, "gold": "1", "answer": "1"}\n')
+        assert process._reply(1, 60) == "died"
+        assert process.ask("1", "1", "boxed") == "right"
+    finally:
+        process.end()
+
+
+@pytest.mark.slow
 def test_a_process_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier.close()
     monkeypatch.setattr(verifier, "MEMORY", "much")

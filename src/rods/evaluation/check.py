@@ -165,10 +165,11 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     faults: list[CheckRow] = []
     for task in tasks:
         try:
-            faulty = _unreachable(task, _replay(task, environment))
-            fault = next(chain(_misnamed(task, environment), faulty), None)
+            found, replayed = [*_misnamed(task, environment)], _replay(task, environment)
         except Exception as error:  # noqa: BLE001 (whatever an environment raises is a finding)
             fault = _refused(task, error)
+        else:
+            fault = next(chain(found, _unreachable(task, replayed)), None)
         if fault is None:
             kept.append(task)
         else:

@@ -31,15 +31,14 @@ WARM = (("\\frac{1}{2}", "2"), ("x^2+x", "x(x+1)"), ("x^2", "x(x+1)"), ("\\{1,2\
 """Judged at the start, once for all: imports what is needed late, and fills the parser's tables."""
 
 
-def judge(tool: Any, asked: dict[str, object]) -> str:
-    """`right` or `wrong`; what the package cannot read is wrong."""
-    texts = [str(asked["gold"]), str(asked["answer"])]
-    if asked["kind"] == "boxed":
+def judge(tool: Any, kind: str, texts: list[str]) -> str:
+    """`right` or `wrong` for two texts, the gold one first."""
+    if kind == "boxed":
         texts = [text if "\\boxed" in text else f"\\boxed{{{text}}}" for text in texts]
     # Its own deadline is a signal of Python, which a long multiplication does not let through.
     gold, answer = (tool.parse(text, parsing_timeout=None) for text in texts)
     right = tool.verify(gold, answer, timeout_seconds=None)
-    if right and asked["kind"] == "boxed":
+    if right and kind == "boxed":
         right = near(gold[0], answer[0])
     return "right" if right else "wrong"
 
@@ -80,13 +79,14 @@ def serve(
     for line in iter(asked_for.readline, b""):
         asked = json.loads(line)
         current[:8] = int(asked["id"]).to_bytes(8, "little")
+        kind, texts = asked["kind"], [asked["gold"], asked["answer"]]
         signal.setitimer(signal.ITIMER_PROF, cpu)
         signal.setitimer(signal.ITIMER_REAL, wall)
         try:
-            verdict = judge(tool, asked)
+            verdict = judge(tool, kind, texts)
         except MemoryError:
             verdict = "memory"
-        except Exception:  # noqa: BLE001 - whatever the package stumbles over is not an answer
+        except Exception:  # noqa: BLE001 (what the package stumbles over is not an answer)
             verdict = "wrong"
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -109,7 +109,7 @@ def main() -> None:
     os.dup2(silent, 1)
     tool = importlib.import_module("math_verify")
     for gold, answer in WARM:
-        judge(tool, {"kind": "boxed", "gold": gold, "answer": answer})
+        judge(tool, "boxed", [gold, answer])
     os.dup2(silent, 2)
     asked_for = os.fdopen(0, "rb", buffering=0)  # a buffer would die with its process
     current = mmap.mmap(-1, 8)

@@ -81,7 +81,7 @@ class _Thread:
                 continue
             try:
                 future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 (handed over to the waiting call)
+            except BaseException as error:  # noqa: BLE001 (a world's; the waiting call raises it)
                 future.set_exception(error)
             del item, function, future  # a world must not outlive its trajectory here
 

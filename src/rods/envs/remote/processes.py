@@ -230,7 +230,7 @@ class WorldRunner:
             if self._hosted is None:
                 raise EnvError("no world is open")
             return self._hosted.step(action)
-        except BaseException as error:  # noqa: BLE001 (the other side raises it, or says so)
+        except BaseException as error:  # noqa: BLE001 (a world's code; the other side raises it)
             return failed(error)
 
 

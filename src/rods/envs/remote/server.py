@@ -69,7 +69,7 @@ class _Session:
         self.used = time.monotonic()
         try:
             return await self.owner(work)
-        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
+        except Exception as error:  # noqa: BLE001 (a world's code; the other side raises it)
             return failed(error)
         finally:
             self.used = time.monotonic()
