@@ -99,7 +99,7 @@ def test_the_others_are_not_refused_by_their_settings() -> None:
         ("rollout.k=1", "rollout.k = 1"),
         (
             "synthesis.writer=llm",
-            "the writer llm needs the address of a chat server (synthesis.llm.url)",
+            "the writer llm needs the base URL of an OpenAI-compatible chat server",
         ),
     ],
 )

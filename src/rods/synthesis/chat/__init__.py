@@ -65,15 +65,10 @@ def split_address(url: str) -> tuple[str, str]:
     except ValueError:  # the port is not a number
         parts, usable = urlsplit(""), False
     pair, _, host = parts.netloc.rpartition("@")
-    if not url.strip():
-        raise ConfigError(
-            "the writer llm needs the address of a chat server (synthesis.llm.url): --writer-url "
-            "http://localhost:8000/v1."
-        )
     if not usable:
         raise ConfigError(
-            f"synthesis.llm.url is {url.rpartition('@')[2]!r}, expected the base URL of an "
-            "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
+            "the writer llm needs the base URL of an OpenAI-compatible chat server, for example "
+            f"--writer-url http://localhost:8000/v1. synthesis.llm.url: {url.rpartition('@')[2]!r}."
         )
     pair += "" if ":" in pair else ":"
     login = base64.b64encode(unquote(pair).encode()).decode() if pair.strip(":") else ""

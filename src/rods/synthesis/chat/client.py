@@ -12,7 +12,7 @@ import importlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,9 +28,6 @@ from rods.synthesis.chat.replies import Reply, ResponseCache, digest, find_json,
 from rods.types import Json
 
 T = TypeVar("T")
-_base = openai.DefaultHttpxClient.__bases__[0].__module__
-HTTP: Any = importlib.import_module(_base.partition(".")[0])
-"""The HTTP library that the installed `openai` uses, httpx or its successor."""
 KEY_VARIABLE = "RODS_WRITER_KEY"
 RETRIES, RESEEDS = 4, 2
 """Repetitions of a failed request, and of an answer of no use (refused, empty, malformed)."""
@@ -48,40 +45,28 @@ OPTIONAL = {
     "max_tokens": "max_completion_tokens",
 }
 """Fields that a server may not know, and the words by which it refuses them."""
-_KEY = f"Put a valid key into the variable {KEY_VARIABLE}."
-MEANINGS: tuple[tuple[type[openai.APIError], bool, str], ...] = (
-    (openai.AuthenticationError, True, _KEY),
-    (openai.PermissionDeniedError, True, _KEY),
-    (openai.NotFoundError, True, "Does synthesis.llm.url end where the API begins (/v1)?"),
-    (openai.RateLimitError, False, "Lower synthesis.llm.concurrency, or raise the server's limit."),
-    (openai.InternalServerError, False, "Look at the server's log."),
-    (openai.APITimeoutError, False, "Raise synthesis.llm.timeout, or lower its max_tokens."),
-    (openai.APIConnectionError, False, "Start the server, or correct synthesis.llm.url."),
-    (
-        openai.APIError,
-        False,
-        "Read the server's reason. If it is the context: serve the model with a longer one, or "
-        "lower synthesis.llm.max_tokens.",
-    ),
-)
-"""Errors of the package: whether later requests fail, too, and what to do. The first one counts."""
+ADVICE = {
+    **dict.fromkeys((401, 403), f"Put a valid key into the variable {KEY_VARIABLE}."),
+    404: "Does synthesis.llm.url end where the API begins (/v1)?",
+    429: "Lower synthesis.llm.concurrency, or raise the server's limit.",
+    400: "Read the server's reason. If it is the context: serve the model with a longer one, or "
+    "lower synthesis.llm.max_tokens.",
+    500: "Look at the server's log.",
+}
+"""What to do, by HTTP status; the last two also for others from 300 and from 500 on."""
 
 
-def _bound(seconds: float, response: Any) -> None:
-    """End an answer that has no end; the package's timeout is of silence alone."""
-    stream, until = response.stream, time.monotonic() + seconds
-
-    def content() -> Iterator[bytes]:
-        size = 0
-        with contextlib.closing(stream):
-            for chunk in stream:
-                if (size := size + len(chunk)) > LONGEST:
-                    raise HTTP.ReadError(f"an answer of more than {LONGEST} bytes")
-                if time.monotonic() > until:
-                    raise HTTP.ReadTimeout("the answer has no end")
-                yield chunk
-
-    response.stream = HTTP.Response(200, content=content()).stream
+def _read_all(seconds: float, response: Any) -> None:
+    """Read an answer that has an end; the package's timeout is of silence alone."""
+    content, until = bytearray(), time.monotonic() + seconds
+    http = importlib.import_module(type(response).__module__.partition(".")[0])  # the package's own
+    for chunk in response.iter_bytes():
+        content += chunk
+        if len(content) > LONGEST:
+            raise http.ReadError(f"an answer of more than {LONGEST} bytes")
+        if time.monotonic() > until:
+            raise http.ReadTimeout("the answer has no end")
+    response._content = bytes(content)  # where `response.read()` keeps what it has read
 
 
 class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
@@ -103,13 +88,13 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         key = read_key(KEY_VARIABLE)
         self._secrets = [secret for secret in (key, login) if secret]
         self._cache = ResponseCache(cache) if cache else None
-        bound = partial(_bound, settings.timeout)
+        hooks = {"response": [partial(_read_all, settings.timeout)]}
         self._api = openai.OpenAI(
             base_url=self._url,
             api_key=key or "none",  # else the package would send another service's key
             max_retries=RETRIES,
             timeout=settings.timeout,
-            http_client=openai.DefaultHttpxClient(event_hooks={"response": [bound]}),
+            http_client=openai.DefaultHttpxClient(event_hooks=hooks),
             default_headers={"Authorization": f"Basic {login}"} if login else None,
         )
         self._api.organization = self._api.project = None  # nor that service's account
@@ -191,38 +176,38 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
     def _answer(self, stage: str, fields: dict[str, Any]) -> str:
         """The first answer of use, each asked for with another seed."""
         self._count(stage, calls=1)
-        for number in range(RESEEDS):
+        for number in range(RESEEDS + 1):
+            seed = (fields["seed"] + number * SEED_STEP) % SEED_LIMIT
             try:
-                return self._asked(stage, fields, number)
+                raw = self._sent({**fields, "seed": seed})
+                text, problem, (asked, completed) = self._read(raw, read_answer)
+                price = self.settings.price
+                cost = (asked * price[0] + completed * price[1]) / 1e6
+                self._count(stage, prompt_tokens=asked, completion_tokens=completed, cost=cost)
+                if problem:
+                    advice = "Name another model (synthesis.llm.model), or raise its max_tokens."
+                    raise self._of_no_use(f"{excerpt(problem)}. {advice}")
+                self._useless = 0
+                return text
             except WriterError as error:
-                if error.fatal:
+                if error.fatal or number == RESEEDS:
                     raise
-        return self._asked(stage, fields, RESEEDS)
+        raise AssertionError("the last attempt returns or raises")
 
-    def _asked(self, stage: str, fields: dict[str, Any], number: int) -> str:
-        """One answer; a field that the server does not know is left out from then on."""
-        model, create = fields["model"], self._api.chat.completions.with_raw_response.create
-        body = {**fields, "seed": (fields["seed"] + number * SEED_STEP) % SEED_LIMIT}
+    def _sent(self, fields: dict[str, Any]) -> Any:
+        """The response; a field that the server does not know is left out from then on."""
+        body, model = dict(fields), fields["model"]
         for name in OPTIONAL:
             if (model, name) in self._unknown and (value := body.pop(name, None)):
                 body |= {"max_completion_tokens": value} if name == "max_tokens" else {}
         try:
-            raw = create(**body)
+            return self._api.chat.completions.with_raw_response.create(**body)
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             for name, words in OPTIONAL.items():
                 if name in body and re.search(words, error.response.text, re.IGNORECASE):
                     self._unknown.add((model, name))
-                    return self._asked(stage, fields, number)
+                    return self._sent(fields)
             raise
-        text, problem, (asked, completed) = self._read(raw, read_answer)
-        of_prompts, of_answers = self.settings.price
-        cost = (asked * of_prompts + completed * of_answers) / 1e6
-        self._count(stage, prompt_tokens=asked, completion_tokens=completed, cost=cost)
-        if problem:
-            advice = "Name another model (synthesis.llm.model), or raise synthesis.llm.max_tokens."
-            raise self._of_no_use(f"{excerpt(problem)}. {advice}")
-        self._useless = 0
-        return text
 
     def _models(self) -> list[str]:
         """The models that the server lists, at least one."""
@@ -252,26 +237,25 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                 what = f"none of {self._useless} answers in a row is of use, the last: {what}"
         return WriterError(what, ends)
 
-    def _explained(
-        self, stage: str, error: openai.APIError | WriterError, began: float
-    ) -> WriterError:
+    def _explained(self, stage: str, error: Exception, began: float) -> WriterError:
         """The error as users read it: stage, server, what happened and what to do."""
-        fatal, down = isinstance(error, WriterError) and error.fatal, False
-        text = str(error)
-        if isinstance(error, openai.APIError):
-            fatal, advice = next(row[1:] for row in MEANINGS if isinstance(error, row[0]))
-            if isinstance(error, openai.APIStatusError):
-                what = f"HTTP {error.status_code}: {excerpt(error.response.text)}"
-            else:
-                cause = error.__cause__
-                what = f"the connection failed ({type(cause).__name__}: {cause})"
-                fatal, down = type(cause).__name__ == "ConnectError", self._last_answer < began
-            if isinstance(error, openai.APITimeoutError):
-                what = f"no answer within {self.settings.timeout:g} s"
-            if isinstance(error, openai.NotFoundError):
+        fatal, down, text = isinstance(error, WriterError) and error.fatal, False, str(error)
+        if isinstance(error, openai.APIStatusError):
+            status = error.status_code
+            advice = ADVICE.get(status, ADVICE[500 if status >= 500 else 400])
+            if status == 404:
                 with contextlib.suppress(openai.APIError, WriterError):
                     advice = f"The server has {', '.join(self._models())}: synthesis.llm.model."
-            text = f"{what}. {advice}"
+            fatal = status in (401, 403, 404)  # the next request gets the same
+            text = f"HTTP {status}: {excerpt(error.response.text)}. {advice}"
+        elif isinstance(error, openai.APIConnectionError):
+            cause, down = error.__cause__, self._last_answer < began
+            text = f"the connection failed ({type(cause).__name__}: {cause}). Start the server, or "
+            text += "correct synthesis.llm.url."
+            if isinstance(error, openai.APITimeoutError):
+                text = f"no answer within {self.settings.timeout:g} s. Raise synthesis.llm.timeout,"
+                text += " or lower its max_tokens."
+            fatal = type(cause).__name__ == "ConnectError"
         text = f"step of synthesis {stage!r}, {self._url}: {text}"
         for secret in self._secrets:
             text = text.replace(secret, "***")
