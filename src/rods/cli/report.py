@@ -15,10 +15,10 @@ from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
 from rods.config import load_config
 from rods.envs import make_environment
 from rods.envs.originals import require_own
-from rods.errors import ConfigError, PrerequisiteError, StoreError
+from rods.errors import ConfigError, StoreError
 from rods.infra.claims import claimed
 from rods.infra.guard import new_token
-from rods.infra.install import install_line
+from rods.infra.install import needed
 from rods.infra.text import counted, quoted
 from rods.store import MANIFEST, TRAIN
 
@@ -136,14 +136,12 @@ def view(
     asked = overrides_of(context.args, "view")
     if tasks is None and asked:
         raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --tasks FILE.")
-    try:
+    with needed("rods view needs {}", "view"):
         from rods.infra.listen import address, bound
         from rods.view.pages import add_pages
         from rods.view.runs import open_runs
         from rods.view.seeds import SeedFile, add_seed_page
         from rods.view.server import serve_view
-    except ImportError as error:
-        raise PrerequisiteError(f"rods view needs {error.name}: {install_line('view')}.") from error
     if tasks is not None:
         if runs:
             raise ConfigError("--tasks shows tasks, not runs. Leave out one of them.")

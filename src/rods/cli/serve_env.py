@@ -12,9 +12,9 @@ from rods.cli.common import overrides_of, say
 from rods.config import load_config
 from rods.dialects import structured
 from rods.envs import make_environment
-from rods.errors import ConfigError, PrerequisiteError
+from rods.errors import ConfigError
 from rods.infra.guard import LOCAL, new_token
-from rods.infra.install import install_line
+from rods.infra.install import needed
 from rods.infra.service import read_key
 
 TOKEN = "RODS_ENV_TOKEN"  # environment variable of the token that clients must show
@@ -60,7 +60,7 @@ def serve_env(
     speech, settings = structured(dialect), load_config(overrides=asked).env
     if settings.tasks:
         raise ConfigError("--env.tasks has no effect: a run names its files itself. Leave it out.")
-    try:
+    with needed("rods serve-env needs {}", "openenv" if openenv else "serve"):
         from rods.infra.listen import MORE, address, bound, serve
 
         if openenv:
@@ -74,9 +74,6 @@ def serve_env(
             limits = ServerLimits(sessions, body, seconds, idle)
             hosts = LOCAL if host in LOCAL else None  # elsewhere this machine has other names
             app_of = partial(environment_app, limits=limits, token=token, hosts=hosts)
-    except ImportError as error:
-        line = install_line("openenv" if openenv else "serve")
-        raise PrerequisiteError(f"rods serve-env needs {error.name}: {line}.") from error
     with bound(host, port) as listening:
         environment = make_environment(settings.name, settings.arguments)
         environment.warm_up()

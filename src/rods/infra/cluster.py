@@ -12,8 +12,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from rods.errors import ConfigError, PrerequisiteError, RodsError
-from rods.infra.install import install_line
+from rods.errors import ConfigError, RodsError
+from rods.infra.install import needed
 
 
 class ActorLost(RodsError):
@@ -32,10 +32,8 @@ class Cluster:
 
         Raises `PrerequisiteError` without the package, and `ConfigError` where there is no Ray.
         """
-        try:
+        with needed("[ray] needs ray", "train", "ray"):
             ray: Any = importlib.import_module("ray")
-        except ImportError as error:
-            raise PrerequisiteError(f"[ray] needs ray: {install_line('train', 'ray')}.") from error
         # Ray warns that a later version will change it; no actor of ours wants an accelerator.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         if not ray.is_initialized():

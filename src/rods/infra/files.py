@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rods.errors import PrerequisiteError, RodsError, StoreError
-from rods.infra.install import install_line
+from rods.errors import RodsError, StoreError
+from rods.infra.install import needed
 from rods.infra.text import counted, encoded, json_text
 from rods.types import Json
 
@@ -211,11 +211,9 @@ class LineLog:
 
 def pyarrow() -> tuple[Any, Any]:
     """`pyarrow` and `pyarrow.parquet`; raises `PrerequisiteError` where they are not installed."""
-    try:
+    with needed("Parquet files need pyarrow", "train"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError as error:
-        raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
     return pyarrow, pyarrow.parquet
 
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+
+from rods.errors import PrerequisiteError
 
 VERSION = "0.1.0"  # of this code; only the version that began a run can resume it
 DISTRIBUTION = "rods-rl"  # what pip knows it by; the import and the program are called `rods`
@@ -40,6 +44,16 @@ def install_line(*extras: str) -> str:
         return f"in a clone of the repository, pip install -e '.{where}'"
     root = "." if Path.cwd() == ROOT else str(ROOT)
     return f"pip install -e '{root}{where}'"
+
+
+@contextmanager
+def needed(what: str, *extras: str) -> Generator[None]:
+    """Turn a failed import into `PrerequisiteError`: `what` needs it ({}: its name), and how."""
+    try:
+        yield
+    except ImportError as error:
+        what = what.replace("{}", str(error.name))
+        raise PrerequisiteError(f"{what}: {install_line(*extras)}.") from error
 
 
 def extras() -> dict[str, tuple[str, ...]]:

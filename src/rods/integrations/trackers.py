@@ -19,9 +19,9 @@ from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 from rods.config import RunConfig
-from rods.errors import ConfigError, PrerequisiteError
+from rods.errors import ConfigError
 from rods.infra.dotted import not_among
-from rods.infra.install import install_line
+from rods.infra.install import needed
 from rods.integrations import TrackSettings
 from rods.store import RunDirectory
 from rods.types import Json
@@ -129,12 +129,8 @@ def packages_of(names: Sequence[str]) -> dict[str, Any]:
     require_known(names)
     found: dict[str, Any] = {}
     for name in names:
-        try:
+        with needed(f"--track {name} needs a package that is not installed", name):
             found[name] = importlib.import_module(TRACKERS[name][0])
-        except ImportError as error:
-            raise PrerequisiteError(
-                f"--track {name} needs a package that is not installed: {install_line(name)}"
-            ) from error
     return found
 
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from rods.config import TrainSettings
-from rods.errors import PrerequisiteError, TrainError
-from rods.infra.install import install_line
+from rods.errors import TrainError
+from rods.infra.install import needed
 
 BLOCK = 256
 """Numbers of 8 bits that share a scale; fixed in bitsandbytes."""
@@ -242,12 +242,8 @@ class LeanAdamW(torch.optim.Optimizer):
 
 def _bitsandbytes() -> Any:
     """Functions of bitsandbytes; raises `PrerequisiteError` where it is not installed."""
-    try:
+    with needed('train.local.optimizer_memory = "8bit" needs bitsandbytes', "8bit"):
         from bitsandbytes import functional  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError as error:
-        raise PrerequisiteError(
-            f'train.local.optimizer_memory = "8bit" needs bitsandbytes: {install_line("8bit")}.'
-        ) from error
     return functional
 
 

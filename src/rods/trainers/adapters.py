@@ -22,9 +22,9 @@ from transformers import PreTrainedModel
 
 from rods.config import ModelSettings
 from rods.config.bundled import ADAPTER_CONFIG, adapters_at, local_path
-from rods.errors import PolicyError, PrerequisiteError, StoreError
+from rods.errors import PolicyError, StoreError
 from rods.infra.files import text_of
-from rods.infra.install import install_line
+from rods.infra.install import needed
 
 
 def of_base(settings: ModelSettings) -> ModelSettings:
@@ -118,7 +118,5 @@ def lora_config(rank: int) -> Any:
 
 
 def _peft(need: str = "model.lora_rank (or set it to 0) needs peft") -> Any:
-    try:
+    with needed(need, "train"):
         return importlib.import_module("peft")
-    except ImportError as error:
-        raise PrerequisiteError(f"{need}: {install_line('train')}.") from error

@@ -30,8 +30,8 @@ from rods.envs.judge import (
     replayed,
 )
 from rods.envs.turns import named
-from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
-from rods.infra.install import install_line
+from rods.errors import ConfigError, EnvError, TaskError
+from rods.infra.install import needed
 from rods.infra.text import same_value, whole
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
@@ -90,10 +90,8 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
 
     def session(self, files: Mapping[str, str]) -> McpSession:
         """A session with a new server, or with one that waits for its reset."""
-        try:
+        with needed('env.name = "mcp" needs {}', "mcp"):
             from rods.envs.mcp.session import McpSession
-        except ImportError as error:
-            raise PrerequisiteError(f"env.name = mcp needs {install_line('mcp')}.") from error
         with self._lock:
             if self._idle:
                 return self._idle.pop()

@@ -26,9 +26,8 @@ from rods.config import RunConfig
 from rods.engines import make_engine, require_trainable
 from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
-from rods.errors import PrerequisiteError
 from rods.infra.files import write_atomic
-from rods.infra.install import install_line
+from rods.infra.install import needed
 from rods.integrations.trl.args import require_same, require_theirs, start_of
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
@@ -37,12 +36,10 @@ from rods.trainers.hosted import STATE, Drawn, HostedRun, read_state
 from rods.trainers.samples import HostRow, host_row
 from rods.trajectory import Group
 
-try:
+with needed("`rods trl` needs TRL", "train", "trl"):
     _GRPOTrainer: Any = importlib.import_module("trl").GRPOTrainer
     _models: Any = importlib.import_module("trl.models")
     _datasets: Any = importlib.import_module("datasets")
-except ImportError as error:
-    raise PrerequisiteError(f"`rods trl` needs TRL: {install_line('train', 'trl')}.") from error
 
 T = TypeVar("T")
 LIVE = "rods"

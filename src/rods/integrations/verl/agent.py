@@ -18,8 +18,8 @@ from rods.config import ModelSettings, parse_config
 from rods.dialects import get_dialect
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
-from rods.errors import PolicyError, PrerequisiteError
-from rods.infra.install import install_line
+from rods.errors import PolicyError
+from rods.infra.install import needed
 from rods.integrations.verl.rows import AGENT, DRAW, TRAJECTORY, drawn_of
 from rods.policy import Completion, Policy, Session
 from rods.rollout.episode import RolloutContext
@@ -32,11 +32,9 @@ from rods.trajectory import Trajectory
 from rods.trajectory_codec import to_json
 from rods.types import FinishReason
 
-try:
+with needed("verl is needed", "train", "verl"):
     _loops: Any = importlib.import_module("verl.experimental.agent_loop.agent_loop")
     _ray: Any = importlib.import_module("ray")
-except ImportError as error:
-    raise PrerequisiteError(f"verl is needed: {install_line('train', 'verl')}.") from error
 _AgentLoopBase: Any = _loops.AgentLoopBase
 
 BROKEN_OFF = ("abort", "aborted")

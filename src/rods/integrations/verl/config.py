@@ -17,9 +17,9 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.config.train import CAP
-from rods.errors import ConfigError, PrerequisiteError
+from rods.errors import ConfigError
 from rods.infra.dotted import override
-from rods.infra.install import install_line
+from rods.infra.install import needed
 from rods.integrations import TrackSettings
 from rods.integrations.verl.checks import of_schedule, require_accepted, require_known, require_same
 from rods.integrations.verl.rows import AGENT, ESTIMATOR
@@ -72,12 +72,10 @@ def compose(
     require_known(config)
     table = for_engine(given_to(config, folder, nodes, gpus), asked)
     require_same(config, table, _overridden(asked))
-    try:
+    with needed("verl is needed", "train", "verl"):
         verl: Any = importlib.import_module("verl")
         hydra: Any = importlib.import_module("hydra")
         omegaconf: Any = importlib.import_module("omegaconf").OmegaConf
-    except ImportError as error:
-        raise PrerequisiteError(f"verl is needed: {install_line('train', 'verl')}.") from error
     errors: Any = importlib.import_module("hydra.errors")
     given = [f"{k}={json.dumps(v)}" for k, v in table.items()]  # Hydra quotes as JSON does
     defaults = str(Path(verl.__file__).parent / "trainer" / "config")
