@@ -277,13 +277,13 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(engines, "load_architecture", lambda _: QWEN3_4B)
     held: list[Device] = []
-    monkeypatch.setattr(engines, "keep_within", held.append)
+    monkeypatch.setattr(engines.memory, "keep_within", held.append)
 
     def settle(name: str, free: int, *overrides: str) -> tuple[str, int | None]:
         path, wanted = tmp_path / name, with_overrides(config, overrides)
         memory, stated = wanted.train.local.memory_gib, bool(wanted.train.local.memory_gib)
         found_here = Device(True, int(memory or free) * GIB, stated)
-        monkeypatch.setattr(engines, "device_of", lambda _: found_here)
+        monkeypatch.setattr(engines.memory, "device_of", lambda _: found_here)
         if not path.exists():
             path.mkdir()
             RunDirectory.create(path, wanted)

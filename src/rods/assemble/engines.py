@@ -22,16 +22,8 @@ from rods.infra.host import host_memory
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
+from rods.trainers import memory
 from rods.trainers.loading import cpu_halves, load_architecture, pick_device, uses_bfloat16
-from rods.trainers.memory import (
-    GIB,
-    Device,
-    device_of,
-    keep_within,
-    require_fit,
-    shape_of,
-    updates_beside,
-)
 
 _LOG = logging.getLogger("rods.engines")
 SETTLED = "settled"  # key of the manifest
@@ -51,10 +43,10 @@ def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> Engine:
 
     `model` is None where none is loaded, because a server has its own.
     """
-    device = device_of(config)
+    device = memory.device_of(config)
     if model is not None:
         config, _ = with_engine(config, model.num_parameters(), device.on_gpu)
-    keep_within(device)
+    memory.keep_within(device)
     return engine_within(config, model, template, int(0.9 * device.memory))
 
 
@@ -64,7 +56,7 @@ def engine_within(
     """The engine of a run, whose cache may take so many bytes; None: the engine decides."""
     device = pick_device(config.model)
     half = uses_bfloat16(config.model, device)
-    share = not updates_beside(config)
+    share = not memory.updates_beside(config)
     return make_engine(EngineOptions(config, template, model, str(device), half, cache, share))
 
 
@@ -117,8 +109,8 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     The manifest of the run keeps them for a resume; only another `train.local.memory_gib` bounds
     the cache again. Raises `ConfigError`, with the setting to change, where the run cannot fit.
     """
-    device = device_of(config)
-    shape = shape_of(load_architecture(config.model))
+    device = memory.device_of(config)
+    shape = memory.shape_of(load_architecture(config.model))
     found = cast("dict[str, Any] | None", run.manifest.get(SETTLED))
     before = None if found is None else Settled(**found)
     dtype = config.model.dtype
@@ -132,8 +124,8 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     config, why = with_engine(config, shape.parameters, device.on_gpu)
     if why:
         _LOG.warning(why)
-    plan = require_fit(shape, config, with_room(device, run.path))
-    keep_within(device)
+    plan = memory.require_fit(shape, config, with_room(device, run.path))
+    memory.keep_within(device)
     cache = plan.cache(device.memory)
     bounded = cache if cache < plan.rows * plan.row else None
     now = Settled(config.engine.name, dtype, bounded, config.train.local.memory_gib)
@@ -145,13 +137,13 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
         _LOG.warning(
             "this run's cache may grow to %.2f GiB, as at its start, so that its batches stay the "
             "same. Now %.2f GiB are free for it. If they do not suffice, use --memory N, in GiB",
-            at_start / GIB,
-            now.cache_bytes / GIB,
+            at_start / memory.GIB,
+            now.cache_bytes / memory.GIB,
         )
     return config, before.cache_bytes
 
 
-def with_room(device: Device, run: Path) -> Device:
+def with_room(device: memory.Device, run: Path) -> memory.Device:
     """The device, in this machine, with what is free in the host's memory and on disk for a run.
 
     The run's folder need not exist; what it holds already counts as free.

@@ -74,21 +74,15 @@ async def ready_policy(
 def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
     """Model to evaluate, None for what a server has by itself, and its chat template."""
     from rods.assemble.engines import template_of
+    from rods.trainers import loading
     from rods.trainers.adapters import load_adapters
     from rods.trainers.checkpoint import ADAPTER
-    from rods.trainers.loading import (
-        load_model,
-        load_stops,
-        load_tokenizer,
-        positions_of,
-        require_context,
-    )
 
     settings, engine = config.model, config.engine
     fixed = engine.way(settings.lora_rank) == "fixed"
     there = engine.traits.server and not engine.traits.started
     if run is None and there:
-        return None, ChatTemplate(load_tokenizer(settings), load_stops(settings))
+        return None, ChatTemplate(loading.load_tokenizer(settings), loading.load_stops(settings))
     if there and fixed:
         raise ConfigError(
             f"engine.url {engine.url}: the server's weights are fixed, so it cannot use those of "
@@ -105,10 +99,10 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
     require_whole(config)
     if folder and not adapted:
         settings = settings.model_copy(update={"name": str(folder)})
-    model, tokenizer = load_model(settings, merge=folder is not None)
+    model, tokenizer = loading.load_model(settings, merge=folder is not None)
     if folder and adapted:
         model = load_adapters(model, folder)
-    require_context(config, positions_of(model.config))
+    loading.require_context(config, loading.positions_of(model.config))
     return model, template_of(model, tokenizer)
 
 

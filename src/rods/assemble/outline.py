@@ -89,33 +89,25 @@ class Outline:
     def add_memory(self, folder: str, resume: Path | None) -> None:
         """Add the plan of the memory; raises `ConfigError` if it does not fit."""
         from rods.assemble.engines import with_engine, with_room  # torch, behind the refusals
+        from rods.trainers import memory
         from rods.trainers.loading import load_architecture
-        from rods.trainers.memory import (
-            GIB,
-            device_of,
-            is_here,
-            plan_of,
-            require_fit,
-            shape_of,
-            table,
-        )
 
         try:
-            shape = shape_of(load_architecture(self.config.model))
+            shape = memory.shape_of(load_architecture(self.config.model))
         except PolicyError as error:
             raise PolicyError(f"{error}\nSo the memory was not planned.") from error
-        device = device_of(self.config, here=False)
+        device = memory.device_of(self.config, here=False)
         config, why = with_engine(self.config, shape.parameters, device.on_gpu)
-        planned = plan_of(shape, config, device.on_gpu)
-        lines = [*table(planned, device), *([why] if why else [])]
-        self.data["memory"] = {item.name: item.bytes / GIB for item in planned.items}
+        planned = memory.plan_of(shape, config, device.on_gpu)
+        lines = [*memory.table(planned, device), *([why] if why else [])]
+        self.data["memory"] = {item.name: item.bytes / memory.GIB for item in planned.items}
         room = "the GPU is not in this machine, so its host's memory and disk were not checked"
-        if is_here(device):  # runs beside it are not its own
+        if memory.is_here(device):  # runs beside it are not its own
             device = with_room(device, resume or Path(folder or "runs") / "new")
-            free, host = device.disk / GIB, device.host / GIB
+            free, host = device.disk / memory.GIB, device.host / memory.GIB
             room = f"{free:.2f} GiB  free on disk; {host:.2f} in the host's memory"
         self.add("memory", *map(str.strip, [*lines, room]), most=99)
-        require_fit(shape, config, device, where="")  # the rows above have all of it
+        memory.require_fit(shape, config, device, where="")  # the rows above have all of it
 
     def add_time(self, run: Path | None) -> None:
         """Add the time, as far as it is known: a `run` that resumes has made updates."""

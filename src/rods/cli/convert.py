@@ -22,7 +22,7 @@ from rods.task import Task
 
 def convert(
     context: typer.Context,
-    target: Annotated[Path, typer.Option("--out", help="File or folder to write; must be new.")],
+    target: Annotated[Path, typer.Option("--out", help="New file or folder.")],
     files: Annotated[
         list[Path] | None,
         typer.Option(

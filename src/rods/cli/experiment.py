@@ -33,9 +33,7 @@ THREADS, VARIANTS = "model.threads", "static.variants"
 def experiment(
     context: typer.Context,
     file: Annotated[str, typer.Argument(help="A bundled experiment, or a .toml file.")] = "bfcl",
-    folder: Annotated[
-        str, typer.Option("--out", help="Folder for the runs. [default: runs/NAME]")
-    ] = "",
+    folder: Annotated[str, typer.Option("--out", help="Folder. [default: runs/NAME]")] = "",
     parallel: Annotated[int, typer.Option(min=1, help="Runs at once, one thread each.")] = 1,
     seeds: Annotated[str, typer.Option(help="Seeds instead of the file's: 0,1,2")] = "",
     arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",

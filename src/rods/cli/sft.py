@@ -38,9 +38,7 @@ def sft(
         list[Path] | None,
         typer.Argument(help="Demonstrations (JSON lines or Parquet), trajectories, or runs."),
     ] = None,
-    target: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the model; must be new.")
-    ] = None,
+    target: Annotated[Path | None, typer.Option("--out", help="New folder for the model.")] = None,
     resume: Resume = None,
     model: Annotated[
         str, typer.Option(help="Bundled name, such as tiny; folder; .gguf file; Hugging Face name.")

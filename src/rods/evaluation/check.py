@@ -161,8 +161,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     """
     if ability(environment, QuestionSource):
         return list(tasks), []
-    kept: list[Task] = []
-    faults: list[CheckRow] = []
+    kept, faults = list[Task](), list[CheckRow]()
     for task in tasks:
         try:
             found, replayed = [*_misnamed(task, environment)], _replay(task, environment)

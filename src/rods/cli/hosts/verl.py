@@ -30,9 +30,7 @@ def verl(
     ] = None,
     resume: common.Resume = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Machines. [default: 1]")] = None,
-    gpus: Annotated[
-        int | None, typer.Option(min=1, help="GPUs of each machine. [default: 8]")
-    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs per machine. [default: 8]")] = None,
     drift: common.Drift = False,
     dry_run: DryRun = False,
     as_json: common.AsJson = False,

@@ -46,9 +46,7 @@ READ = "env.", "evaluation.files="  # settings that a command needs to read them
 
 def synth(
     context: typer.Context,
-    target: Annotated[
-        Path | None, typer.Option("--out", help="File or folder to write; must be new.")
-    ] = None,
+    target: Annotated[Path | None, typer.Option("--out", help="New file or folder.")] = None,
     tasks: Annotated[
         Path | None, typer.Option(help="JSON lines of seed tasks. [default: the training split]")
     ] = None,
@@ -102,7 +100,7 @@ def synth(
     if log is not None:
         given = _boundary_seeds(log, task_key, reward_key, given, config, seed)
     order = seed if tasks is None and log is None else None
-    free = _not_held_out(_chosen(given, categories, order), splits)
+    free = _chosen(given, categories, order, splits)
     with _folder(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
         _say_limits(config.synthesis.writer, splits, environment, free, scratch is not None)
@@ -125,15 +123,6 @@ def _reading(
     return named
 
 
-def _chosen(given: Sequence[Task], categories: str, order: int | None) -> Sequence[Task]:
-    """Return the tasks of some categories, shuffled by the seed `order`.
-
-    Bundled tasks are listed by category, so a small data set would miss some.
-    """
-    [kept] = common.of_categories(categories, given)
-    return kept if order is None else random.Random(f"{order}/order").sample(kept, len(kept))
-
-
 def _say_limits(
     writer: str, splits: Split, environment: Environment, stages: Sequence[Task], from_scratch: bool
 ) -> None:
@@ -152,10 +141,18 @@ def _say_limits(
         common.say("\n".join((head, *left)))
 
 
-def _not_held_out(chosen: Sequence[Task], splits: Split) -> Sequence[Task]:
-    """Return the seed tasks that are not held out, and state how many are."""
+def _chosen(
+    given: Sequence[Task], categories: str, order: int | None, splits: Split
+) -> Sequence[Task]:
+    """Return the tasks of some categories that are not held out, shuffled by the seed `order`.
+
+    Bundled tasks are listed by category, so a small data set would miss some.
+    """
     from rods.synthesis.collect import not_held_out
 
+    [chosen] = common.of_categories(categories, given)
+    if order is not None:
+        chosen = random.Random(f"{order}/order").sample(chosen, len(chosen))
     free = not_held_out(chosen, splits.train, splits.held_out)
     if len(free) < len(chosen):
         common.say(f"{len(chosen) - len(free)} of {len(chosen)} seeds are held out and not used.")
