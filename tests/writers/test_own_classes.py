@@ -693,3 +693,34 @@ def test_keys_that_name_the_things_of_another_mapping_are_renamed_with_them() ->
     assert len(drafts) == len(made)
     ids = {call.arguments.get("dish_id") for task in drafts for call in flattened(task)}
     assert len(ids - {"D-12", None}) > 5, "the codes of dishes vary"
+
+
+class Guests:
+    """Bookings, each with a family's name."""
+
+    def __init__(self) -> None:
+        self.bookings: dict[str, Any] = {}
+
+    def cancel(self, booking_id: str) -> str:
+        """Cancel a booking."""
+        return self.bookings.pop(booking_id)["name"]
+
+
+def test_a_family_is_renamed_with_its_members() -> None:
+    """`The Novaks` were still called so when booking R-15 was Drake's."""
+    guests = ToolClasses("guests", [Guests])
+    start: Any = {"bookings": {"R-15": {"name": "Novak"}, "R-16": {"name": "Rossi"}}}
+    calls = [ToolCall("cancel", {"booking_id": key}) for key in ("R-15", "R-16")]
+    said = "The Novaks are ill. Please cancel R-15.", "Cancel R-16 of Rossi, too."
+    turns = tuple(Turn(text, (call,)) for text, call in zip(said, calls, strict=True))
+    seed = Task(
+        "guests", "base", turns, {"classes": ["Guests"], "initial_config": {"Guests": start}}
+    )
+    writer = make_writer("resample", [seed], guests)
+    for number in range(40):
+        draft = writer.propose(seed, random.Random(number))
+        assert not isinstance(draft, Rejection)
+        values: Any = initial_state(guests, draft).values["Guests"]
+        name = values["bookings"][flattened(draft)[0].arguments["booking_id"]]["name"]
+        hissed = name.endswith(("s", "x", "z", "ch", "sh"))
+        assert f"The {name}{'es' if hissed else 's'} are ill" in draft.turns[0].user

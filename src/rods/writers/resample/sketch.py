@@ -25,6 +25,7 @@ from rods.writers.resample import entities
 from rods.writers.templates.vocabulary import in_case, phrases
 
 WORDY = frozenset({"word", "person", "local"})
+PLURAL = 1  # Form of a family's name: "the Novaks"
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}(?![A-Za-z0-9])|" + NUMBER.pattern)
 
 
@@ -40,7 +41,7 @@ class SlotRef(NamedTuple):
 
     slot: int
     model: str  # The old text, whose letter case or format the new one takes
-    form: int = 0  # Surface form of a date
+    form: int = 0  # Surface form of a date; of a person's name: PLURAL
 
 
 Piece: TypeAlias = str | SlotRef
@@ -192,6 +193,9 @@ class Sketch:
         kind = self.found.words.get(word)
         if kind is not None:
             return SlotRef(self.slot(kind, word), token)
+        one = _singular(word)
+        if self.found.words.get(one) == "person":
+            return SlotRef(self.slot("person", one), token, PLURAL)
         if local and word in self.found.local:
             return SlotRef(self.slot("local", word), token)
         return None
@@ -309,10 +313,22 @@ class _Renderer:
         if kind.startswith("opener"):
             return _opening(new, ref.model)
         if kind in WORDY:
-            return in_case(new, ref.model)
+            return in_case(_plural(new) if ref.form == PLURAL else new, ref.model)
         if ref.model == key or not ref.model.isalpha():
             return new
         return new.lower() if ref.model.islower() else new.upper() if ref.model.isupper() else new
+
+
+_HISSED = ("s", "x", "z", "ch", "sh")  # Names that take "es" in the plural
+
+
+def _plural(name: str) -> str:
+    return name + ("es" if name.endswith(_HISSED) else "s")
+
+
+def _singular(names: str) -> str:
+    """The name of which this is the plural; empty: it is none."""
+    return next((one for one in (names[:-1], names[:-2]) if one and _plural(one) == names), "")
 
 
 def _with_article(before: str, noun: str) -> str:
