@@ -22,6 +22,7 @@ from typing import NamedTuple
 from shared import Options
 
 from rods.split import split
+from rods.synthesis.gates.overlap import Prints, prints
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.structure.sources import NUMBER_WORD
 from rods.task import Task, read_tasks
@@ -54,11 +55,16 @@ def make(name: str, writer: str, count: int, seed: int) -> Made:
     keeper = keeper_of(environment, sides.train, sides.held_out)
     found: list[Task] = []
     candidates = 0
+    seen: dict[str, list[Prints]] = {}
     for number in itertools.count(LIMIT * count * seed):
         task = sides.train[number % len(sides.train)]
-        outcome = Pipeline(keeper.environment, author, keeper, 3).make(task, number)
+        outcome = Pipeline(keeper.environment, author, keeper, 3).make(
+            task, number, seen.get(task.id, ())
+        )
         candidates += len(outcome.rejections) + (outcome.variant is not None)
-        found += [outcome.variant] if outcome.variant is not None else []
+        if outcome.variant is not None:
+            found.append(outcome.variant)
+            seen.setdefault(task.id, []).append(prints(outcome.variant))
         if len(found) == count or candidates >= LIMIT * count:
             break
     used = {task.provenance.origin for task in found}

@@ -118,22 +118,23 @@ def inspect(
 def judged(
     variants: Sequence[Task], known: Mapping[str, Task], keeper: Gatekeeper, only: str = ""
 ) -> Iterator[VariantFinding]:
-    """Yield the verdicts on each variant; `novelty` also compares with the variants before it."""
-    seen: dict[str, list[Prints]] = {}
+    """Yield verdicts; `novelty` and `diversity` also compare with the variants before each."""
+    seen: dict[object, list[Prints]] = {}
     for variant in variants:
-        mine = prints(variant)
-        before = seen.setdefault(mine.calls, [])
+        mine, seed = prints(variant), _seed_of(variant, known)
+        places = mine.calls, (seed.id if seed else "", mine.look)
         if only in ("", variant.id):
-            yield _judge(variant, known, keeper, before)
-        before.append(mine)
+            before = (earlier for place in places for earlier in seen.get(place, ()))
+            yield _judge(variant, seed, keeper, list(dict.fromkeys(before)))
+        for place in places:
+            seen.setdefault(place, []).append(mine)
 
 
 def _judge(
-    variant: Task, known: Mapping[str, Task], keeper: Gatekeeper, before: Sequence[Prints]
+    variant: Task, seed: Task | None, keeper: Gatekeeper, before: Sequence[Prints]
 ) -> VariantFinding:
     from rods.synthesis.gates.keeper import GATES, TEXTUAL, gates_for
 
-    seed = _seed_of(variant, known)
     turns = tuple(dataclasses.replace(turn, ground_truth=()) for turn in variant.turns)
     silent = dataclasses.replace(variant, turns=turns)
     case = keeper.case(seed or silent, variant, before)

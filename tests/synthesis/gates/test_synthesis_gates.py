@@ -30,8 +30,8 @@ from synthesis_cases import (
 
 ORDER = (
     "ancestry held_out_scenario structure world offered sizes typed literals leaks novelty "
-    "held_out_overlap execution request asked outcome replay provenance gap contradiction units "
-    "contrast order scope worded withheld minimal distance"
+    "diversity held_out_overlap execution request asked outcome replay provenance gap "
+    "contradiction units contrast order scope worded withheld minimal distance"
 )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from rods.synthesis.gates.case import Facts
-from rods.synthesis.gates.overlap import Neighbors, prints
+import pytest
+
+from rods.synthesis.gates.case import Case, Facts
+from rods.synthesis.gates.overlap import Corpus, Neighbors, look_of, prints
 from rods.synthesis.gates.structure import (
     changes,
     gaps,
@@ -15,7 +17,8 @@ from rods.synthesis.gates.structure import (
     superfluous,
     withheld_is_needed,
 )
-from rods.task import Task, Turn
+from rods.synthesis.gates.text import is_diverse
+from rods.task import MISS_FUNC, Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (
     ENVIRONMENT,
@@ -28,6 +31,7 @@ from synthesis_cases import (
     with_calls,
     with_turn,
 )
+from worlds import NotesEnvironment, notes_task
 
 
 def facts(task: Task) -> Facts:
@@ -157,3 +161,56 @@ def test_a_world_that_cannot_be_made_is_no_crash() -> None:
     config = {**variant.world["initial_config"], "GorillaFileSystem": {"root": {}}}  # type: ignore[dict-item]
     broken = dataclasses.replace(variant, world={**variant.world, "initial_config": config})
     assert verdict(seed, broken) == "world"
+
+
+def opening(text: str = "Open L-3 for Ann.", box: str = "L-3", tool: str = "open") -> Task:
+    return notes_task([(text, [ToolCall(tool, {"box": box, "who": "Ann"})])])
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (opening("Open L-77 for Ann.", "L-77"), True),
+        (opening("Hi! Open L-4 for Ann. Thanks!", "L-4"), True),
+        (opening("Open L-3 for Bob."), False),
+        (opening("Please open L-3 for Ann."), False),
+        (opening(tool="close"), False),
+        (opening(box="the left one"), False),
+        (dataclasses.replace(opening(), category=MISS_FUNC), False),
+        (
+            with_turn(opening(), 0, dataclasses.replace(opening().turns[0], withheld=("open",))),
+            False,
+        ),
+        (dataclasses.replace(opening(), turns=opening().turns * 2), False),
+    ],
+)
+def test_what_differs_in_ids_and_numbers_alone_looks_alike(other: Task, alike: bool) -> None:
+    assert (look_of(other) == look_of(opening())) == alike
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("on May 8th", "on June 21st"), ("for two days", "for 3 days"), ("at 9:30", "at 16:00")],
+)
+def test_days_and_number_words_are_numbers(one: str, other: str) -> None:
+    assert look_of(opening(f"Open it {one}.")) == look_of(opening(f"Open it {other}."))
+
+
+def test_a_seed_task_has_two_variants_that_are_like_it_but_for_ids() -> None:
+    environment, seed = NotesEnvironment(), opening()
+
+    def problem(*tasks: Task, of: Task = seed, ancestors: tuple[Task, ...] = ()) -> str | None:
+        *before, last = tasks
+        theirs, mine, *others = (Facts(environment, t) for t in (of, last, *ancestors))
+        seen = [prints(task) for task in before]
+        return is_diverse(Case(theirs, mine, [theirs, *others], Corpus((), ()), seen))
+
+    four, five, six, seven = (opening(f"Open L-{n} for Ann.", f"L-{n}") for n in (4, 5, 6, 7))
+    bobs = [opening(f"Open L-{n} for Bob.", f"L-{n}") for n in (4, 5, 6, 7)]
+    assert problem(four) is None and problem(four, five) is None
+    found = problem(four, five, six)
+    assert found is not None and "3 tasks" in found
+    assert problem(*bobs[:3]) is None and problem(*bobs) == found, "the seed task is not like them"
+    assert problem(four, five, bobs[0]) is None
+    assert problem(six, seven, of=five) is None, "the seed task is a variant of another one"
+    assert problem(six, seven, of=five, ancestors=(seed,)) == found, "that is like it"

@@ -50,7 +50,8 @@ def why_none(counted: Statistics, advice: str) -> str:
     planned = sum(n for (stage, _), n in counted.rejected.items() if stage == "plan")
     if advice and 2 * planned > counted.tried:
         return f"these worlds have too little that tasks could speak of. {advice}"
-    if 2 * counted.rejected["gate", "novelty"] > counted.tried:
+    same = sum(counted.rejected["gate", reason] for reason in ("novelty", "diversity"))
+    if 2 * same > counted.tried:
         return "nothing in these tasks varies (docs/reference/tool-classes.md)"
     return "see the table"
 

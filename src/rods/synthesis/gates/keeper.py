@@ -99,6 +99,7 @@ GATES: Mapping[str, Gate] = {
     "literals": text.reads_like_a_message,
     "leaks": text.nothing_leaks,
     "novelty": structure.is_new,
+    "diversity": text.is_diverse,
     "held_out_overlap": structure.no_held_out_overlap,
     "execution": structure.nothing_fails,
     "request": request.wants_something,
@@ -207,7 +208,7 @@ def gates_for(seed: Task) -> Mapping[str, Gate]:
     return QUESTION_GATES if is_question(seed) else GATES
 
 
-OF_SEEDS = ("ancestry", "structure", "outcome", "distance")
+OF_SEEDS = ("ancestry", "structure", "diversity", "outcome", "distance")
 """Gates that compare a variant with its seed: a task that is made from nothing has none."""
 SEED_GATES: Mapping[str, Gate] = {
     "form": structure.is_a_seed,

@@ -1,4 +1,4 @@
-"""Fingerprints of texts and calls: near-duplicates, and overlap with held-out tasks.
+"""Fingerprints of texts and calls: near-duplicates, look-alikes, overlap with held-out tasks.
 
 Corpus(training_tasks, held_out_tasks).overlap(prints(variant))    # None, or what it shares
 Neighbors(training_tasks).repeated(prints(variant))                # None, or what it repeats
@@ -6,11 +6,14 @@ Neighbors(training_tasks).repeated(prints(variant))                # None, or wh
 
 from __future__ import annotations
 
+import calendar
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rods.synthesis.structure.sources import NUMBER_WORD
+from rods.synthesis.structure.words import word_lists
 from rods.task import Task
 
 SHINGLE = 8
@@ -19,6 +22,10 @@ NEAR = 0.92
 """Share of common word triples from which texts count as near-duplicates."""
 MIN_CALLS = 2
 """Ground truths of fewer calls are too common to tell an overlap by."""
+ALIKE = 3
+"""Tasks of a seed, itself included, that may be the same but for ids: two variants are usual."""
+_MONTHS = "|".join(calendar.month_name[1:])
+_COUNTED = re.compile(rf"[\w#@+./:-]*\d[\w#@+./:-]*|{NUMBER_WORD.pattern}|\b(?:{_MONTHS})\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class Prints:
     triples: frozenset[tuple[str, ...]]
     shingles: frozenset[tuple[str, ...]]
     text: str = ""
+    look: str = ""
 
     def similarity(self, other: Prints) -> float:
         """Share of common word triples (Jaccard); 1.0 for two blank texts."""
@@ -47,7 +55,19 @@ def prints(task: Task) -> Prints:
         triples=frozenset(_grams(texts, 3)),
         shingles=frozenset(_grams(texts, SHINGLE)),
         text="\n".join(turn.user for turn in task.turns),
+        look=look_of(task),
     )
+
+
+def look_of(task: Task) -> str:
+    """A task without ids, numbers, days and courtesies: look-alikes have the same."""
+    lists, rows = word_lists(), [task.category]
+    for turn in task.turns:
+        text = turn.user.strip()
+        for courtesy in (*lists.greetings, *lists.connectors, *lists.closings):
+            text = text.removeprefix(f"{courtesy} ").removesuffix(f" {courtesy}")
+        rows += [f"> {text}", *turn.withheld, *map(str, turn.ground_truth)]
+    return _COUNTED.sub("#", "\n".join(rows)).lower()
 
 
 def _grams(texts: Iterable[Sequence[str]], size: int) -> Iterable[tuple[str, ...]]:

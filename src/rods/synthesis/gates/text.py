@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
+from rods.synthesis.gates.overlap import ALIKE
 from rods.synthesis.gates.usage import Measure, units
 from rods.synthesis.structure.sources import Argument, Source, texts_taken
 from rods.synthesis.structure.trace import by_identity
@@ -48,6 +49,15 @@ _RETRACTION = re.compile(
 """A sentence that does nothing but take back what was said."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+\d*(?:_\w+)+|[a-z]+\d*(?:[A-Z][a-z0-9]*)+")
 _WORD = re.compile(r"\w+")
+
+
+def is_diverse(case: Case) -> str | None:
+    """Few of its seed's are like it but for ids: one may be another problem, more hardly are."""
+    ours = {facts.task.id: facts.prints for facts in (case.seed, *case.ancestors)}
+    look = case.variant.prints.look
+    alike = sum(theirs.look == look for theirs in (*ours.values(), *case.seen))
+    found = f"{alike} tasks, of the seed task and its variants, have it but for ids and numbers"
+    return found if alike >= ALIKE else None
 
 
 @of_turns

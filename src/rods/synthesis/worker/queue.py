@@ -124,11 +124,8 @@ class SqliteQueue:
 
     def unfinished(self, request_ids: Sequence[str]) -> list[str]:
         """Which of these requests are not finished; an unknown one never is."""
-        return [
-            request
-            for request in request_ids
-            if not self._db.number("SELECT done FROM orders WHERE id = ?", (request,))
-        ]
+        done = "SELECT done FROM orders WHERE id = ?"
+        return [request for request in request_ids if not self._db.number(done, (request,))]
 
     def record(
         self, request: NextOutcome, outcome: RequestOutcome, seconds: float, usage: str = "{}"
@@ -136,23 +133,14 @@ class SqliteQueue:
         """Store one outcome, and what the writer has asked so far. A second time is ignored."""
         variant = outcome.variant
         task = None if variant is None else json.dumps(variant.to_json(), ensure_ascii=False)
-        rejected = json.dumps(
-            [
-                [r.stage, str(r.reason), r.detail[:LONGEST], r.message[:LONGEST]]
-                for r in outcome.rejections
-            ],
-            ensure_ascii=False,
-        )
+        cut, place = slice(LONGEST), (request.seed.id, request.number)
+        rows = [[r.stage, str(r.reason), r.detail[cut], r.message[cut]] for r in outcome.rejections]
+        made = (task, outcome.distance, outcome.tried, json.dumps(rows, ensure_ascii=False))
         with self._db.atomic():
-            self._db.run(
-                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-                (
-                    request.seed.id, request.number, task,
-                    outcome.distance, outcome.tried, rejected, seconds,
-                ),
-            )  # fmt: skip
+            insert = "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 0)"
+            self._db.run(insert, (*place, *made, seconds))
             for attempt, rejection in enumerate(outcome.rejections):
-                kept = (request.seed.id, request.number, attempt, bounded(rejection.turns))
+                kept = (*place, attempt, bounded(rejection.turns))
                 if rejection.turns:
                     self._db.run("INSERT OR IGNORE INTO candidates VALUES (?, ?, ?, ?)", kept)
             last = "(SELECT MAX(rowid) FROM candidates)"
@@ -192,9 +180,8 @@ class SqliteQueue:
                     f"SELECT number, task, distance FROM outcomes WHERE {stretch} ORDER BY number",
                     (seed, first, end),
                 ):
-                    task = Task.from_json(
-                        json.loads(str(row)), f"request {request}, variant {number}"
-                    )
+                    where = f"request {request}, variant {number}"
+                    task = Task.from_json(json.loads(str(row)), where)
                     found.append((request, int(number or 0), task, float(distance or 0.0)))
                 if done:
                     taken = f"UPDATE outcomes SET taken = 1 WHERE {stretch} AND taken = 0"
