@@ -29,7 +29,7 @@ from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.stages import stage_of, stages_of
 from rods.synthesis.structure.trace import flattened
 from rods.task import REVIEWS, Task, Turn, read_tasks, write_tasks
-from rods.types import Json, ToolCall
+from rods.types import Json, ToolCall, ToolSpec
 from rods.writers.assembly import keeper_of
 from rods.writers.graph.inventor import records_named
 from rods.writers.graph.live import Live
@@ -221,26 +221,32 @@ def test_worlds_come_from_the_training_tasks_where_there_are_some() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "description", "table"),
+    ("name", "description", "tool", "table"),
     [
-        ("car_id", "", "cars"),
-        ("plate", "", "cars"),
-        ("number", "licence number of the driver", "drivers"),
-        ("source", "car to take from", "cars"),
-        ("child_id", "Number of the child", "children"),
-        ("note", "", None),
-        ("station", "where the car was left", None),
+        ("car_id", "", "", "cars"),
+        ("plate", "", "", "cars"),
+        ("number", "licence number of the driver", "", "drivers"),
+        ("source", "car to take from", "", "cars"),
+        ("child_id", "Number of the child", "", "children"),
+        ("note", "", "", None),
+        ("station", "where the car was left", "", None),
+        ("slug", "The driver's slug", "Greet somebody.", "drivers"),
+        ("slug", "", "Send a driver to a car.", "drivers"),
+        ("slug", "", "Greet somebody.", None),
+        ("note", "", "Write to a driver.", None),
     ],
-    ids=["name", "values", "description", "first-word", "plural", "nothing", "other-values"],
 )
-def test_what_a_parameter_refers_to(name: str, description: str, table: str | None) -> None:
+def test_what_a_parameter_refers_to(
+    name: str, description: str, tool: str, table: str | None
+) -> None:
     state: dict[str, Any] = {
         "cars": {"HH-1": {"station": "Harbour"}, "HH-2": {"station": "Mill"}},
         "drivers": {"D-1": {"name": "Ada"}},
         "trips": {"T-1": {"plate": "HH-1"}},
         "children": {"C-1": {"name": "Bo"}},
     }
-    found = records_named(name, description, Live({"Depot": state}))
+    spec = ToolSpec("act", tool, {})
+    found = records_named(name, {"description": description}, Live({"Depot": state}), spec)
     assert found == (state[table] if table else {})
 
 

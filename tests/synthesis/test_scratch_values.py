@@ -11,9 +11,10 @@ import pytest
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.stages import stages_of
 from rods.synthesis.structure.trace import flattened
-from rods.task import Task
+from rods.task import BASE, Task, Turn
 from rods.types import ToolCall
 from rods.writers.graph.fresh import examples, later
+from rods.writers.graph.inventor import HOW
 from rods.writers.graph.writer import GraphWriter
 
 
@@ -341,3 +342,64 @@ def test_values_fit_the_state_and_a_withheld_tool_has_no_substitute() -> None:
     withheld = {name for task in tasks for turn in task.turns for name in turn.withheld}
     assert withheld and not withheld & {"move", "put"}, "each does what the other does"
     assert {"move", "put"} <= {call.name for call in calls}
+
+
+class Press:
+    """Stories by their slugs."""
+
+    def __init__(self) -> None:
+        titles = ("harbor-fire", "late-tram", "new-mayor")
+        self.stories: dict[str, Any] = {slug: {"words": 300, "draft": True} for slug in titles}
+        self.desks: dict[str, Any] = {"sports": {"staff": 4}, "city": {"staff": 6}}
+
+    def publish_story(self, slug: str) -> dict[str, Any]:
+        """Publish a story."""
+        self.stories[slug]["draft"] = False
+        return {"published": slug}
+
+    def spike(self, text: str) -> dict[str, Any]:
+        """Spike a text.
+
+        Args:
+            text: The slug of the story.
+        """
+        self.stories[text]["draft"] = None
+        return {"spiked": text}
+
+    def shorten(self, what: str) -> dict[str, Any]:
+        """Shorten a text.
+
+        Args:
+            what: The story's slug.
+        """
+        self.stories[what]["words"] //= 2
+        return {"shortened": what}
+
+    def add_story(self, slug: str) -> dict[str, Any]:
+        """Add a new story."""
+        self.stories[slug] = {"words": 0, "draft": True}
+        return {"added": slug}
+
+    def stamp(self, mark: str) -> dict[str, Any]:
+        """Stamp a story."""
+        return {"stamped": mark}
+
+
+def test_keys_are_found_by_the_words_of_the_description_and_of_the_tool() -> None:
+    press = ToolClasses("press", [Press])
+    stages = stages_of(press)
+    writer = GraphWriter(stages, press)
+    found = [writer.propose(stages[0], random.Random(number)) for number in range(60)]
+    tasks = [task for task in found if isinstance(task, Task)]
+    given = {call.name: call.arguments for task in tasks for call in flattened(task)}
+    assert given.keys() == {"publish_story", "spike", "shorten"}
+    assert {v for row in given.values() for v in row.values()} <= Press().stories.keys()
+    said = Turn("Publish harbor-fire.", (ToolCall("publish_story", {"slug": "harbor-fire"}),))
+    seed = Task("press", BASE, (said,), stages[0].world)
+    walks = GraphWriter([seed], press)
+    found = [walks.propose(seed, random.Random(number)) for number in range(60)]
+    calls = [call for task in found if isinstance(task, Task) for call in flattened(task)]
+    assert len(values(calls, "publish_story", "slug")) == 3, "not only what training tasks give"
+    lacking = writer.unusable(stages)
+    assert {tool for tool, why in lacking.items() if why} == {"add_story", "stamp"}
+    assert HOW in lacking["stamp"] and "description" in HOW

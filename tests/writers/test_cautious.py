@@ -66,6 +66,10 @@ def marked(spec: ToolSpec) -> str:
             tool("move", "Move a dog to another pen and wing.", dog=TEXT, new_pen=TEXT),
             "move <the dog #> to another pen and wing (<new pen: #>)",
         ),
+        (  # nobody says `at the day 2026-03-01 and time`
+            tool("find", "Find what is free at a given day and time.", day=TEXT, time=TEXT),
+            "find what is free at a day and time (<day: #>, <time: #>)",
+        ),
         (
             tool("free", "Show the free beds of a kind.", kind=text("standard or intensive")),
             "show the free beds of <the kind #>",

@@ -182,11 +182,12 @@ def test_numbers_vary_where_messages_say_them_and_the_environment_accepts_them(
 
 @pytest.mark.parametrize(
     ("value", "model", "text"),
-    [(9, "A dozen", "Nine"), (14, "Ten", "14"), (12, "two", "twelve"), (3, "TWO", "THREE")],
+    [
+        *((9, "A dozen", "Nine"), (14, "Ten", "14"), (12, "two", "twelve"), (3, "TWO", "THREE")),
+        *((5, "00", "05"), (0, "00", "00"), (16, "05", "16"), (2, "0.5", "2.0"), (7, "0", "7")),
+    ],
 )
-def test_a_number_is_written_by_a_word_where_there_is_one(
-    value: float, model: str, text: str
-) -> None:
+def test_a_number_is_written_as_its_model_is(value: float, model: str, text: str) -> None:
     assert format_number(value, model) == text
 
 
@@ -724,3 +725,42 @@ def test_a_family_is_renamed_with_its_members() -> None:
         name = values["bookings"][flattened(draft)[0].arguments["booking_id"]]["name"]
         hissed = name.endswith(("s", "x", "z", "ch", "sh"))
         assert f"The {name}{'es' if hissed else 's'} are ill" in draft.turns[0].user
+
+
+@pytest.mark.parametrize(
+    ("index", "shown", "words"),
+    [(2, "patient_id", "that patient"), (6, "slot", "free slot: the one that you found")],
+)
+def test_what_only_a_result_shows_is_meant_and_not_said(index: int, shown: str, words: str) -> None:
+    """Nobody knows the id of a patient who is being registered; what was found is booked."""
+    environment, tasks = stranger("clinic")
+    writer, keeper = make_writer("graph", tasks, environment), keeper_of(environment, tasks)
+    made = [writer.propose(tasks[index], random.Random(number)) for number in range(12)]
+    drafts = [draft for draft in made if isinstance(draft, Task)]
+    meant = [draft for draft in drafts if words in draft.turns[1].user]
+    assert len(drafts) > 8 and len(meant) > 5
+    assert all(keeper.check(tasks[index], draft).rejection is None for draft in meant)
+    for draft in meant:
+        found, booking = Base(environment, draft).steps
+        row = found.parsed[0] if isinstance(found.parsed, list) else found.parsed
+        if isinstance(row, dict):
+            row["start"] = str(row["start"])[:5]  # as training tasks say times
+        assert booking.call.arguments[shown] == row
+        assert not any(str(leaf.value) in draft.turns[1].user for leaf in leaves(row))
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "field", "least"),
+    [("locker", 1, "city", 8), ("clinic", 1, "allergies", 5), ("clinic", 7, "email", 5)],
+)
+def test_cities_allergies_and_addresses_vary(name: str, index: int, field: str, least: int) -> None:
+    environment, tasks = stranger(name)
+    author = make_writer("resample", tasks, environment)
+    found: set[str] = set()
+    for draft in (author.propose(tasks[index], random.Random(number)) for number in range(16)):
+        assert isinstance(draft, Task)
+        said = "\n".join(turn.user for turn in draft.turns)
+        found |= {text for at, text in fields(environment, draft) if at == field and text in said}
+        surname = said.partition(" (")[0].split()[-1].lower()
+        assert field != "email" or f" {surname}@example.org" in said, "whoever is called so has it"
+    assert len(found) >= least

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, cast
 
 from rods.abilities import initial_state
 from rods.env import Environment
-from rods.synthesis.structure.domains import NO_DOMAINS, Domains, NumberKind, domains_of
+from rods.synthesis.structure.domains import NO_DOMAINS, Domains, NumberKind, Table, domains_of
 from rods.synthesis.structure.mentions import iso
 from rods.synthesis.structure.trace import all_tools, field_of, flattened, leaves
 from rods.synthesis.structure.words import wholes, word_lists
 from rods.task import Task
 from rods.types import Json, ToolSpec, json_choices, json_type
+from rods.writers.graph.fresh import listed
 from rods.writers.resample.assign import BORN
 
 _tails = "_ids _id _codes _code _number _key _ref Ids Id Code Number"
@@ -29,6 +30,8 @@ _people = "name author owner customer patient contact holder guest person user d
 _PEOPLE = frozenset(_people.split())  # Last words of fields that may hold people's names
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\S*\d\S*|[+(]?\d[\d ()./-]+")  # It has no space, except in a phone number
+_WORD = re.compile(r"[A-Za-z][a-z]+")
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ID = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])\S+")
 _MOMENT = re.compile(r"(?:\d{4}-\d\d-\d\d[T ](?=\d\d))?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
 
@@ -87,22 +90,32 @@ def infer(names: set[str], fields: _Fields) -> Domains:
     parameters: dict[str, str] = {}
     configuration: dict[str, str] = {}
     mappings: dict[str, str] = {}
+    tables: dict[str, Table] = {}
     people = {name for name in values if _personal(name, fields)}
     timed = {name: "date" for name, texts in values.items() if all(map(iso, texts))}
     timed |= {n: "moment" for n, texts in values.items() if all(map(_MOMENT.fullmatch, texts))}
     for name in sorted(names - timed.keys()):
+        given = fields.given.get(name, set())
         owner = next((whole for whole in wholes(name) if _owns(whole, name, fields)), name)
         if owner in timed:
             parameters[name] = timed[owner]
-        elif holder := holder_of(owner, keys) or _taken(fields.given.get(name, set()), keys):
+        elif holder := holder_of(owner, keys) or _taken(given, keys):
             parameters[name] = configuration[name] = "ident"
             mappings[holder] = "ident"
         elif owner in people or any(name.endswith("_" + field) for field in people):
             parameters[name] = "person"
+        elif owner in values and all(map(_MAIL.fullmatch, values[owner])):
+            parameters[name] = configuration[name] = "email"
         elif owner in values and all(map(_CODE.fullmatch, values[owner])):
             parameters[name] = configuration[name] = "ident"
-        elif field := _taken(fields.given.get(name, set()), values):
+        elif field := _taken(given, values):
             parameters[name] = configuration[name] = configuration[field] = "ident"
+        elif (others := listed("exchanged", name)) and all(
+            map(_WORD.fullmatch, held := {*values.get(name, ()), *given})
+        ):
+            parameters[name] = configuration[name] = name
+            words = {word: word for word in sorted({*held, *others})}
+            tables[name] = Table(codes={f"{name} code": words}, open=True)
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
     born = [n for n, kind in timed.items() if kind == "date" and max(values[n]) < str(BORN)]
@@ -115,6 +128,7 @@ def infer(names: set[str], fields: _Fields) -> Domains:
         parameters=parameters,
         configuration=configuration,
         keys=mappings,
+        tables=tables,
         fresh=dict.fromkeys(born, "birthday") | {name: _full(values[name]) for name in people},
         forms={"birthday": f"{{date 1950..{BORN - 1}}}"},
         inferred=True,

@@ -264,9 +264,7 @@ def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
     if value is None:
         return False
     needle = value.lower().lstrip("#@").rstrip(".")
-    if len(needle) > 4:
-        return needle in lower
-    return bool(needle) and _stands_in(needle, lower)
+    return needle in lower if len(needle) > 4 else bool(needle) and _stands_in(needle, lower)
 
 
 def sources(

@@ -89,9 +89,7 @@ def _imperative(verb: str) -> str:
         return verb[:-3] + "y"
     if re.search(r"(ch|sh|ss|x|zz)es$", verb):
         return verb[:-2]
-    if verb.endswith("s") and not verb.endswith("ss"):
-        return verb[:-1]
-    return verb
+    return verb[:-1] if verb.endswith("s") and not verb.endswith("ss") else verb
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,10 @@ class Grounder:
             return model
         if there := self._live.records(model.keys()):
             chosen = self._rng.choice(there)
-            return {key: cast("Value", chosen[key]) for key in model}
+            short = {k for k, v in model.items() if re.fullmatch(r"\d\d:\d\d", str(v))}
+            return {
+                k: str(chosen[k])[:5] if k in short else cast("Value", chosen[k]) for k in model
+            }
         found: dict[str, Value] = {}
         for key, value in model.items():
             kind = self._domains.parameter(tool, key)
@@ -254,13 +257,10 @@ class Grounder:
                 drawn = max(1.0, near * rng.uniform(0.5, 2.0))
                 return round(drawn) if declared == "integer" else round(2 * drawn) / 2
             return near
-        there = [value for value in self._live.held(name) if isinstance(value, str)]
-        if (
-            isinstance(seen, str)
-            and not there
-            and (texts := listed("texts", name))
-            and rng.random() < FROM_LIST
-        ):
+        held = self._live.held(name) or self._live.beside(seen)
+        there = [value for value in held if isinstance(value, str)]
+        texts = listed("texts", name) if isinstance(seen, str) and not there else ()
+        if texts and rng.random() < FROM_LIST:
             return rng.choice(texts)
         if there and (seen is None or rng.random() < FROM_STATE):
             return rng.choice(there)

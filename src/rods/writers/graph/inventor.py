@@ -14,40 +14,30 @@ from typing import Any, cast
 
 from rods.synthesis.structure.trace import Scalar, field_of, leaves
 from rods.synthesis.structure.words import noun, order_of, patterns, thing, verb_of, word_lists
-from rods.types import Json, ToolCall, Value, json_choices, json_type
+from rods.types import Json, ToolCall, ToolSpec, Value, json_choices, json_type
 from rods.writers.graph.fresh import PATTERNS, examples, later, listed, lists, word_of
 from rods.writers.graph.ground import Grounder
-from rods.writers.graph.live import Live, typed
+from rods.writers.graph.live import Live, Records, tables, typed
 from rods.writers.graph.walk import TRIES
 from rods.writers.templates.wording import singular
 
 GO_ON = 0.85  # How often an argument takes what an earlier call was about
 KNOWN_DAY = 0.5  # How often a day is one that the state holds
-HOW = "call it as the state does (`room_id`: `rooms`), or name examples in its description"
+HOW = "call it as the state does (`room_id`: `rooms`), or let its description say it or examples"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"[012]\d:[0-5]\d")
 _RENEWED = re.compile(r"^(?:new|to|target)_")
 _PERSON = re.compile(r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)+")
 
-Records = Mapping[str, Mapping[str, Json]]
 
-
-def tables(node: Json, name: str = "") -> Iterator[tuple[str, Records]]:
-    """Mappings of records in a state, by their fields."""
-    if isinstance(node, dict):
-        if name and node and all(isinstance(value, dict) for value in node.values()):
-            yield name, cast("Records", node)
-        for key, value in node.items():
-            yield from tables(value, key)
-
-
-def records_named(name: str, description: str, live: Live) -> Records:
+def records_named(name: str, schema: Mapping[str, object], live: Live, spec: ToolSpec) -> Records:
     """Records by their keys, of the mapping that a parameter takes keys of; empty: of none.
 
     It is called like it, its keys stand in fields of the parameter's name, or the description
-    speaks of it: `licence plate of the car`; or it is an id and there is no other mapping.
+    speaks of it: `licence plate of the car`; or it is an id and there is no other mapping; or it
+    is called as a key is (`slug`) and the tool speaks of it, but makes none: publish a story.
     """
-    words = re.findall(r"[a-z]+", description.lower())
+    words = re.findall(r"[a-z]+", str(schema.get("description", "")).lower())
     held = set(live.held(name))
     found = [*tables(dict(live.configuration))]
     for field, records in found:
@@ -56,12 +46,15 @@ def records_named(name: str, description: str, live: Live) -> Records:
             return records
         if held and held <= records.keys():
             return records
-    coded = noun(name) != thing(name) or {"id", "code", "number", "plate", "key"} & {*words}
+    opaque = {*noun(name).split()} & lists()["opaque"]
+    coded = opaque or noun(name) != thing(name) or lists()["codes"] & {*words}
     first = [w for w in words if w not in ("the", "a", "an", "which")][:1]
     alone = len(found) == 1 and noun(name) != thing(name)
     matter = words if coded else first
-    spoken = (t for f, t in found if not held and (alone or singular(f) in matter))
-    return next(spoken, {})
+    if opaque and noun(spec.name).split()[0] not in lists()["creates"]:
+        matter = [*matter, *noun(spec.name).split(), *order_of(spec).lower().split()]
+    spoken = (t for w in matter for f, t in found if not held and singular(f) == w)
+    return found[0][1] if alone and not held else next(spoken, {})
 
 
 def _counted(schema: Mapping[str, object]) -> list[str]:
@@ -108,7 +101,7 @@ class Inventor(Grounder):
             if json_type(schema) == "boolean":
                 return f"`{name}` is a yes or no that each request would have to state"
             if all(self._value(tool, name, schema) in (None, "") for _ in range(TRIES)):
-                there = records_named(name, str(schema.get("description", "")), self._live)
+                there = records_named(name, schema, self._live, self._specs[tool])
                 none = f"nothing says what `{name}` may be; {HOW}"
                 return f"the state has no usable `{name}` left" if there else none
         return ""
@@ -147,7 +140,7 @@ class Inventor(Grounder):
 
     def _invented(self, tool: str, name: str, schema: Mapping[str, Any]) -> Scalar:
         declared, description = json_type(schema), str(schema.get("description", ""))
-        if found := records_named(name, description, self._live):
+        if found := records_named(name, schema, self._live, self._specs[tool]):
             taken = self._live.taken(name) | self._present(tool, name)
             free = (v for v in found if v not in taken and typed(v, declared) is not None)
             known = self._fitting(tool, {v: found[v] for v in free})

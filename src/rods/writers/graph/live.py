@@ -7,9 +7,9 @@ live.existing("name", "document")                       # every file and folder
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves
@@ -20,6 +20,16 @@ from rods.writers.resample.entities import kind_map
 PERSONAL = frozenset({"user", "ident"})  # Kinds that say who somebody is, in one class
 
 Kinds: TypeAlias = dict[str, dict[str, list[Scalar]]]
+Records: TypeAlias = Mapping[str, Mapping[str, Json]]
+
+
+def tables(node: Json, name: str = "") -> Iterator[tuple[str, Records]]:
+    """Mappings of records in a state, by their fields."""
+    if isinstance(node, dict):
+        if name and node and all(isinstance(value, dict) for value in node.values()):
+            yield name, cast("Records", node)
+        for key, value in node.items():
+            yield from tables(value, key)
 
 
 @dataclass
@@ -91,23 +101,15 @@ class Live:
 
     def recent(self, kind: str, domains: Domains) -> list[Scalar]:
         """Values of a kind that earlier calls took, the latest first."""
-        return [
-            value
-            for step in reversed(self.steps)
-            for name, value in step.call.arguments.items()
-            if isinstance(value, str | int | float)
-            and kind
-            and domains.parameter(step.call.name, name) == kind
-        ]
+        calls = [step.call for step in reversed(self.steps)] if kind else []
+        given = ((call.name, *pair) for call in calls for pair in call.arguments.items())
+        alike = (value for tool, name, value in given if domains.parameter(tool, name) == kind)
+        return [value for value in alike if isinstance(value, str | int | float)]
 
     def taken(self, name: str) -> set[Value]:
         """Texts that earlier calls took as something else: nobody writes to himself."""
-        return {
-            value
-            for step in self.steps
-            for other, value in step.call.arguments.items()
-            if other != name and isinstance(value, str)
-        }
+        given = (pair for step in self.steps for pair in step.call.arguments.items())
+        return {value for other, value in given if other != name and isinstance(value, str)}
 
     def held(self, name: str) -> list[Scalar]:
         """Values that fields of the state with this name hold, or of the last part of it."""
@@ -119,12 +121,19 @@ class Live:
                 found.setdefault(at, []).append(leaf.value)
         return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
 
+    def beside(self, key: Value) -> Sequence[Scalar]:
+        """Keys of the records among which one has this key."""
+        held = (records for _, records in tables(dict(self.configuration)))
+        return next((list(records) for records in held if str(key) in records), [])
+
     def records(self, fields: Set[str]) -> list[Mapping[str, Json]]:
-        """Objects in the lists of the classes that have all of these fields."""
+        """Objects with all of these fields: those of the last result, else of the state's lists."""
         classes = (node for node in self.configuration.values() if isinstance(node, dict))
         lists = (held for node in classes for held in node.values() if isinstance(held, list))
-        items = (item for held in lists for item in held if isinstance(item, dict))
-        return [item for item in items if fields <= item.keys()]
+        items = [item for held in lists for item in held if isinstance(item, dict)]
+        last = self.steps[-1].parsed if self.steps else None
+        shown = [item for item in items if isinstance(last, list) and item in last]
+        return [item for item in shown or items if fields <= item.keys()]
 
     def shown(self, name: str, tools: Container[str] | None = None) -> list[Scalar]:
         """Values that results (of these tools) showed under this name, the latest first."""

@@ -13,14 +13,7 @@ from rods.env import World, called
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import (
-    Path,
-    Scalar,
-    TraceStep,
-    field_of,
-    leaves,
-    stage_world,
-)
+from rods.synthesis.structure.trace import Path, Scalar, TraceStep, field_of, leaves, stage_world
 from rods.synthesis.structure.words import noun, thing, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import ToolCall

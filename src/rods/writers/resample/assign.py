@@ -24,7 +24,7 @@ KEEP_LOCAL = 0.05
 SWAP_OPENER = 0.6
 REWORD_FREE = 0.35  # Share of content words that are replaced in an exchanged text
 
-COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry", "moment"})
+COMPOUND = frozenset({"name", "ident", "user", "tag", "mention", "expiry", "moment", "email"})
 """Kinds of what is made of several words or signs."""
 BORN = 2010  # Days before this year are birthdays
 _STIFF = re.compile("kindly|might|wish", re.I)
@@ -129,6 +129,9 @@ class _Draw:
             return key
         if kind == "moment":
             return self._moment(key)
+        if kind == "email":  # of whoever is called so: the name is changed alike
+            local, at, domain = key.partition("@")
+            return self._user(local) + at + domain
         named = {"name": self._file_name, "ident": self._ident, "user": self._user}
         draw = {**named, "expiry": self._expiry}.get(kind, self._sign)
         for _ in range(6):

@@ -217,7 +217,7 @@ class _Collector:
 
     def _personal(self, word: str) -> bool:
         """A name, not a role: people write it with a capital, or do not write it at all."""
-        lower = re.search(rf"(?<!\w){re.escape(word.lower())}(?!\w)", self.found.prose)
+        lower = re.search(rf"(?<!\w){re.escape(word.lower())}(?![\w@])", self.found.prose)
         return lower is None or word.islower()
 
     def _known(self, kind: str, value: str) -> bool:

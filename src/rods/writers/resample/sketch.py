@@ -351,7 +351,8 @@ def format_number(value: float, model: str) -> str:
         return in_case(WORD_OF.get(value, format_number(value, "0")), model)
     decimals = len(model.partition(".")[2])
     if float(value).is_integer():
-        return f"{value:,.{decimals}f}" if "," in model else f"{value:.{decimals}f}"
+        zeros = len(model) if model[0] == "0" else 0  # the 05 of 16:05
+        return f"{value:,.{decimals}f}" if "," in model else f"{value:.{decimals}f}".zfill(zeros)
     text = repr(value)
     return f"{int(value):,}.{text.partition('.')[2]}" if "," in model else text
 

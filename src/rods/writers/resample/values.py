@@ -147,14 +147,11 @@ def assign_listed(
             else _Names(sketch, name, table, knowledge).drawn(rng)
         )
         for index, (kind, key) in enumerate(sketch.slots):
-            if kind == name:
+            if kind == name or (table.open and kind in table.codes):
                 values[index] = moved.get(key)
             elif kind in table.codes:
-                values[index] = (
-                    moved.get(key)
-                    if table.open
-                    else table.codes[kind].get(moved.get(table.owners[kind].get(key, ""), ""))
-                )
+                owner = table.owners[kind].get(key, "")
+                values[index] = table.codes[kind].get(moved.get(owner, ""))
 
 
 class _Names:

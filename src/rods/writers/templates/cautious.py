@@ -127,6 +127,9 @@ def _place(name: str, spec: ToolSpec, say: str) -> re.Match[str] | None:
     elif moments(schema) or what in _LISTS["days"]:
         form = "moment"
     found = re.search(_P[form].pattern.replace("NOUN", re.escape(what)), say)
+    joined = found and re.match(r" (?:and|or) (\w+)", say[found.end("whole") :])
+    if joined and joined[1] in map(thing, spec.properties):
+        return None  # free at a given day and time
     if found is None or form != "one":
         return found
     # `replace the speaker sp2 of a talk` asks for another effect where sp2 is the new one.

@@ -17,13 +17,7 @@ from typing import Any, TypeAlias
 from rods.synthesis.structure.words import article, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
 from rods.writers.templates.cautious import cautious
-from rods.writers.templates.nouns import (
-    about_of,
-    moments,
-    noun_phrase,
-    preposition,
-    value_phrase,
-)
+from rods.writers.templates.nouns import about_of, moments, noun_phrase, preposition, value_phrase
 from rods.writers.templates.wording import Wording
 
 _Named: TypeAlias = dict[str, tuple[str, ...]]

@@ -152,10 +152,8 @@ class Phrases:
     @property
     def scenes(self) -> tuple[str, ...]:
         """Sentences that ask for nothing: openers and remarks."""
-        return (
-            *(text for texts in self._openers.values() for text in texts),
-            *frame_lists().remarks,
-        )
+        openers = (text for texts in self._openers.values() for text in texts)
+        return (*openers, *frame_lists().remarks)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -197,6 +195,8 @@ def _references(request: CallRequest, wording: Wording, name: str) -> list[str]:
 def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
     value = request.call.arguments.get(name)
     if name in request.shown:
+        if isinstance(value, dict):
+            return rng.choice(wording.the_one(name))
         if references := _references(request, wording, name):
             return rng.choice(references)
         if name not in request.producers:

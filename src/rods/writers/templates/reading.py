@@ -20,7 +20,7 @@ from rods.synthesis.planned import LOOSE, Producer
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.sources import fields_with, has_rival, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep
-from rods.synthesis.structure.words import SLOT, wholes
+from rods.synthesis.structure.words import SLOT, noun, thing, wholes
 from rods.types import ToolCall, Value
 from rods.writers.templates.cautious import cautious
 from rods.writers.templates.described import from_description
@@ -42,6 +42,8 @@ def clear_producer(
     Another book is a rival whatever its argument is called.
     """
     value = call.arguments[name]
+    if isinstance(value, dict) and steps and _shows_alone(steps[-1], value):
+        return Producer(steps[-1].call)
     if isinstance(value, bool | list | dict | ToolCall) or value is None:
         return None
     kind = domains.parameter(call.name, name)
@@ -52,9 +54,10 @@ def clear_producer(
 
     for number in range(len(steps) - 1, -1, -1):
         fields = fields_with(steps[number], value)
-        if not fields or (domains.inferred and name not in fields):
-            continue
         made = steps[number].call
+        own = "" in fields and thing(name) in noun(made.name).split()  # `register_patient`: "P5"
+        if not fields or (domains.inferred and name not in fields and not own):
+            continue
         alone = any(len(values_of(steps[number], field)) == 1 for field in fields)
         named = phrases.names_its_producer(call, name, made)
         alike = [n for n, step in enumerate(steps) if step.call.name == made.name and n != number]
@@ -74,6 +77,15 @@ def clear_producer(
             rivals |= any(v != value and name in wholes(n) for n, v in given)
         return producer if number >= began[0] and (alone or producer.place) and not rivals else None
     return None
+
+
+def _shows_alone(step: TraceStep, value: Mapping[str, Value]) -> bool:
+    """Whether a result is one record, or a list of one, that has these values: "the one"."""
+    rows = step.parsed if isinstance(step.parsed, list) else [step.parsed]
+    row = rows[0] if len(rows) == 1 else None
+    return isinstance(row, dict) and all(
+        str(row.get(k)).startswith(str(v)) for k, v in value.items()
+    )
 
 
 _WORD = re.compile(r"[a-z']+")

@@ -118,9 +118,7 @@ def in_case(word: str, model: str) -> str:
     """Give `word` the letter case of `model` (upper, capitalized, or as it is)."""
     if len(model) > 1 and model.isupper():
         return word.upper()
-    if model[:1].isupper():
-        return word[:1].upper() + word[1:]
-    return word
+    return word[:1].upper() + word[1:] if model[:1].isupper() else word
 
 
 @functools.cache

@@ -125,6 +125,12 @@ class Wording(NamedTuple):
             and (producer.only or form.startswith(POINTING) or set(SLOT.findall(form)) - {"place"})
         ]
 
+    def the_one(self, name: str) -> list[str]:
+        """An object that a result showed alone: `free slot: the one that you found`."""
+        return [
+            form.replace("{}", "the one that you found") for form in self.named.get(name, ("{}",))
+        ]
+
     def opened(self, name: str) -> list[str]:
         """What may stand for a value that is left open."""
         what = self.noun(name)
@@ -143,6 +149,7 @@ def ways(
 ) -> list[str]:
     """Every text that may stand for an argument: its value, a reference, a value left open."""
     found = [*wording.in_words(name, value), *wording.opened(name)]
+    found += wording.the_one(name) if isinstance(value, dict) else []
     for producer in (*([None] if wording.described else ()), *producers):
         found += wording.references(name, producer)
     return list(dict.fromkeys(found))
