@@ -76,6 +76,8 @@ class Chat:
     user: Sequence[str] = ()
     judge: Sequence[str] = ()
     context = 0
+    meeting: threading.Barrier | None = None
+    """Users speak once so many were asked; None: at once."""
 
     def __init__(self) -> None:
         self.asked: list[Mapping[str, Any]] = []
@@ -88,6 +90,8 @@ class Chat:
         if messages[0]["content"] == "Judge.":
             told, *self.judge = self.judge
             return told
+        if self.meeting is not None:
+            self.meeting.wait(120)
         return self.user[sum(one["role"] == "assistant" for one in messages)]
 
 
@@ -317,7 +321,7 @@ def test_a_process_that_dies_is_infrastructure_and_another_one_follows(
 def test_conversations_wait_for_their_users_at_the_same_time(
     rules: SuiteRules, chat: Chat, server: Loopback
 ) -> None:
-    chat.user, server.pace = ["Hello."], 0.2
+    chat.user, chat.meeting = ["Hello."], threading.Barrier(4)
     worlds = [rules.environment.open(rules.tasks()[0]) for _ in range(4)]
     server.most = 0
     try:
@@ -327,7 +331,7 @@ def test_conversations_wait_for_their_users_at_the_same_time(
         for thread in threads:
             thread.join()
     finally:
-        server.pace = 0.0
+        chat.meeting = None
     assert server.most == 4
 
 
