@@ -106,7 +106,7 @@ def test_worlds_without_records_are_named_before_and_behind_the_candidates(
     said = " ".join(capsys.readouterr().err.split())
     first, _, last = said.partition("candidates was accepted;")
     assert "each class starts without records" in first and "--states FILE" in first
-    assert "too little that tasks could speak of. Give worlds with records: --states" in last
+    assert "or too little that tasks could speak of. Give worlds with records: --states" in last
     assert "1 of 1 world with a yield" in said and "candidates of these worlds:" in said
 
 

@@ -29,6 +29,7 @@ from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
+from rods.synthesis.structure.trace import flattened
 from rods.task import Task
 from rods.writers import LOCAL, VARYING, in_words, make_writer
 
@@ -103,8 +104,12 @@ def synth(
     free = _chosen(given, categories, order, splits)
     with _folder(folder):
         export(free, target, form, environment, dialect=dialect, dry=True)  # variants are like them
-        _say_limits(config.synthesis.writer, splits, environment, free, scratch is not None)
+        usable = _say_limits(
+            config.synthesis.writer, splits, environment, free, scratch is not None
+        )
         made, counted, yields = _make(config, splits, free, (scratch or number, what), seed, target)
+        if scratch is not None and (uncalled := never_called(usable, made)):
+            common.say(f"tools that no seed task calls: {', '.join(uncalled)}")
         export(made, target, form, environment, dialect=dialect)
         _clear(folder)
     named = None if form != "jsonl" else _reading(context.args, what, recipe, profile, tasks)
@@ -125,8 +130,8 @@ def _reading(
 
 def _say_limits(
     writer: str, splits: Split, environment: Environment, stages: Sequence[Task], from_scratch: bool
-) -> None:
-    """Print why nothing can vary, and a line for each tool of which no seed task is made."""
+) -> set[str]:
+    """Print why nothing can vary, and why some tools are in no seed task; return the others."""
     if note := unvaried(environment):
         common.say(note)
     states = [own for s in stages for own in initial_state(environment, s).values.values()]
@@ -134,11 +139,12 @@ def _say_limits(
     if from_scratch and kept and not any(v for v in kept if isinstance(v, dict | list)):
         common.say(f"each class starts without records, of which tasks could speak. {STATES}")
     if not from_scratch or writer not in LOCAL:
-        return
+        return set()
     tools = make_writer(writer, splits.train, environment).unusable(stages)
     if left := [f"  {tool}: {reason}" for tool, reason in sorted(tools.items()) if reason]:
         head = f"{len(left)} of {len(tools)} tools are not used, for these reasons:"
         common.say("\n".join((head, *left)))
+    return {tool for tool, reason in tools.items() if not reason}
 
 
 def _chosen(
@@ -361,7 +367,8 @@ def _make(
     if not keep:
         why = why_none(counted, STATES[:-1] if what == SEEDS else "")
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
-    if uncalled := never_called(collection.tried if made else [], collection.accepted):
+    seeds = {call.name for task in collection.tried for call in flattened(task)} if made else set()
+    if uncalled := never_called(seeds, collection.accepted):
         common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")
     return collection.accepted, counted, yields
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,19 +49,18 @@ def why_none(counted: Statistics, advice: str) -> str:
     """Return why no candidate was accepted; `advice` holds where tasks were made from nothing."""
     planned = sum(n for (stage, _), n in counted.rejected.items() if stage == "plan")
     if advice and 2 * planned > counted.tried:
-        return f"these worlds have too little that tasks could speak of. {advice}"
+        few = "too few tools, or too little that tasks could speak of"
+        return f"the example above says why. There may be {few}. {advice}"
     same = sum(counted.rejected["gate", reason] for reason in ("novelty", "diversity"))
     if 2 * same > counted.tried:
         return "nothing in these tasks varies (docs/reference/tool-classes.md)"
     return "see the table"
 
 
-def never_called(seeds: Sequence[Task], variants: Sequence[Task]) -> list[str]:
-    """Return the tools of seed tasks that no variant calls; none while variants are few."""
-    ours, theirs = (
-        {call.name for t in side for call in flattened(t)} for side in (seeds, variants)
-    )
-    return sorted(ours - theirs) if len(variants) >= EACH * len(ours) else []
+def never_called(tools: Set[str], made: Sequence[Task]) -> list[str]:
+    """Return which of these tools no task calls; none while the tasks are few."""
+    called = {call.name for task in made for call in flattened(task)}
+    return sorted(tools - called) if len(made) >= EACH * len(tools) else []
 
 
 def shown(show: Callable[..., None], what: str) -> Callable[[Collection], None]:

@@ -92,6 +92,10 @@ class Live:
             stem = thing(name).rpartition(" ")[2]
             stem = stem if self.inferred else name.removesuffix("_id").rpartition("_")[2]
             near = [values for at, values in fields.items() if at.rstrip(".") == name]
+            if self.inferred:  # a berth names the boat that lies there: others exist, too
+                near += [
+                    values for values in fields.values() if any({*n} < {*values} for n in near)
+                ]
             near = near or [values for at, values in fields.items() if stem in at]
             if near or not self.inferred:
                 return [value for values in near for value in values]

@@ -59,6 +59,12 @@ def _things(call: ToolCall) -> set[str]:
     return {str(leaf.value) for leaf in leaves(ToolCall(call.name, named))}
 
 
+def _counts(field: str, value: Scalar) -> bool:
+    """True for the next number to be given; an id in letters says what belongs together."""
+    words = {*noun(field).split()} & lists()["counts"]
+    return bool(words - {"id"}) or (bool(words) and not isinstance(value, str))
+
+
 def _grows(call: ToolCall, before: _State, now: _State) -> bool:
     """True if a call adds as much again to a number: 3,600 hours to a machine's 4,120."""
     given = [v for v in call.arguments.values() if isinstance(v, int | float) and v > LITTLE]
@@ -149,8 +155,7 @@ class ScratchWalk(Walk):
     def _state(self) -> dict[Path, Scalar]:
         """Every value of the state by its place, without what counts."""
         found = leaves(dict(self._world.public_state()))
-        counts = lists()["counts"]
-        return {v.path: v.value for v in found if not counts & {*noun(field_of(v.path)).split()}}
+        return {v.path: v.value for v in found if not _counts(field_of(v.path), v.value)}
 
     def _spoils(self, step: TraceStep, changed: set[Path]) -> bool:
         """True if a call repeats or undoes earlier ones, or ends or revises what is new."""
