@@ -152,11 +152,12 @@ def missing_value(
     may_blur: Callable[[str, str], bool],
     kind_of: Callable[[str, str], str],
     rng: random.Random,
+    near: int = 1,
 ) -> PlannedTurn | Rejection:
     """Leave one required value open that nothing before it tells, in this turn or earlier.
 
     `may_blur` says of a tool and its argument whether words can leave it open, `kind_of` of what
-    kind it is (`Domains.parameter`).
+    kind it is (`Domains.parameter`). Another value of its kind rivals it in the `near` last turns.
     """
     texts = [str(request.call) for other in earlier for request in other.requests]
     known = "\n".join([*texts, *(text for other in earlier for text in other.results)]).lower()
@@ -173,7 +174,7 @@ def missing_value(
         and str(value).lower() not in known
         and not any(str(value).lower() in text.lower() for text in turn.results[:index])
         and sum(str(value) in call for call in calls) == 1
-        and not _has_rival(turn, earlier[-1:], index, name, kind_of)
+        and not _has_rival(turn, earlier[-near:], index, name, kind_of)
     ]
     if not places:
         return Rejection("augment", ErrorClass.QUERY_GEN_FAILED, "no value can be left open")

@@ -122,6 +122,20 @@ class Fill(_Model):
     """The level that is wanted where no message says one."""
 
 
+class Scratch(_Model):
+    """What seed tasks from nothing need besides; `forms`, `texts`, `fields` replace `Domains`'."""
+
+    forms: Mapping[str, str] = {}
+    texts: Mapping[str, Sequence[str]] = {}
+    fields: Mapping[str, Sequence[str]] = {}
+    vague: frozenset[str] = frozenset()
+    """Phrases that are not used: they fit several tools, or several values of an argument."""
+    stated: Mapping[str, Mapping[str, Sequence[str | bool | int]]] = {}
+    """Optional arguments that a tool always gets, where no phrase implies the default: values."""
+    alike: Mapping[str, frozenset[str]] = {}
+    """Tools that an agent may try in the place of one that is withheld."""
+
+
 class Domains(_Model):
     """Meaning of an API's values, and which of them exist."""
 
@@ -162,6 +176,7 @@ class Domains(_Model):
     """Number words in messages ("two nights") are read, and vary, as digits do."""
     inferred: bool = False
     """No file says what values mean: kinds are guessed, values come from where names fit."""
+    scratch: Scratch = Scratch()
 
     def parameter(self, function: str, name: str) -> str:
         """Kind of a parameter, empty where it has none."""

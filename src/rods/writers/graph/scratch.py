@@ -5,18 +5,25 @@ Tools go on with what earlier calls were about. A call that no plain sentence as
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from rods.env import World, called
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import Path, Scalar, TraceStep, field_of, leaves, stage_world
+from rods.synthesis.structure.trace import (
+    Path,
+    Scalar,
+    TraceStep,
+    field_of,
+    leaves,
+    reports_failure,
+    stage_world,
+)
 from rods.synthesis.structure.words import noun, thing, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
-from rods.types import ToolCall
+from rods.types import ToolCall, ToolResult
 from rods.writers.graph.fresh import lists
 from rods.writers.graph.ground import PASSING
 from rods.writers.graph.inventor import Inventor
@@ -31,7 +38,6 @@ GOES_ON = 20.0  # How much likelier a tool is that goes on with what earlier cal
 LITTLE = 12  # What anybody may add to anything
 AGAIN = 0.02  # The same for each time that it was called before
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}  # How often each category is planned
-
 
 _State: TypeAlias = Mapping[Path, Scalar]
 
@@ -112,12 +118,10 @@ class ScratchWalk(Walk):
         inventor = cast("Inventor", self._grounder)
         with stage_world(self._planner.environment, self._base.task) as world:
             live = self._live(world)
-            for tool, spec in self._base.specs.items():
-                if tool in known:
-                    continue
+            for tool in [tool for tool in self._base.specs if tool not in known]:
                 calls = [inventor.fill(tool, live, self._rng) for _ in range(TRIES)]
-                odd = unsure(spec)
-                why = inventor.lacks(tool) or odd or "no call of it is possible in this state"
+                why = inventor.lacks(tool) or unsure(self._base.specs[tool])
+                why = why or "no call of it can be worded in this state"
                 found[tool] = "" if any(map(self._plainly, calls)) else why
         return found
 
@@ -128,15 +132,20 @@ class ScratchWalk(Walk):
 
     def _plainly(self, call: ToolCall | None) -> ToolCall | None:
         """The call, without optional arguments where these read odd; None where it reads odd so."""
-        if call is None or call.name in self._planner.phrases.wordings:
-            return call
+        if call is None:
+            return None
+        if wording := self._planner.phrases.wordings.get(call.name):
+            scratch = self._planner.domains.scratch
+            more = {n: self._rng.choice(v) for n, v in scratch.stated.get(call.name, {}).items()}
+            call = ToolCall(call.name, {**call.arguments, **more})
+            return None if scratch.vague >= {*wording.clauses_for(call.arguments)} else call
         spec = self._base.specs[call.name]
         said = {n: v for n, v in call.arguments.items() if not unsure(spec, (n,))}
         return None if unsure(spec) else ToolCall(call.name, said)
 
     def _execute(self, call: ToolCall | None, *, kept: bool) -> bool:
         before, call = self._state(), self._plainly(call)
-        if not super()._execute(call, kept=kept):
+        if (call and self._is_unasked(call)) or not super()._execute(call, kept=kept):
             return False
         step, now = self._steps[-1], self._state()
         inventor = cast("Inventor", self._grounder)
@@ -150,7 +159,27 @@ class ScratchWalk(Walk):
         else:  # nobody looks at what was cancelled
             gone = (_things(act.call) for act, _ in self._acts if self._is("ends", act.call))
             self._odd |= any(_things(step.call) & things for things in gone)
+        if not self._planner.domains.inferred:
+            empty = {at[-2] for at, v in before.items() if v == "" and at[1:] and not now.get(at)}
+            useless = empty & _things(step.call) and not self._is("ends", step.call)  # a new file
+            refused = not step.call.arguments and all(v is False for _, v in step.leaves)
+            self._odd |= bool(useless) or (refused and now == before)  # not logged in
         return True
+
+    def _is_unasked(self, call: ToolCall) -> bool:
+        """True if it is about the user's own account, or takes what is not new, or no file."""
+        domains, state = self._planner.domains, self._world.public_state().get(self._owner(call))
+        top = ((field_of(at), value) for at, value in leaves(state) if len(at) == 1)
+        mine = {value for name, value in top if {*noun(name).split()[-1:]} & lists()["own"]}
+        named = {field_of(at) for at, value in leaves(state) if value in mine}
+        given = {n: v for n, v in call.arguments.items() if isinstance(v, str)}
+        own = {v.lstrip("@") for v in _things(call)} & mine or named & {*given.values()}
+        files = {n for n in given if domains.endings.get(n) in given or "file" in noun(n).split()}
+        codes = (n for n in given if domains.parameter(call.name, n) == "ident")
+        shown = {leaf.value for step in self._steps for leaf in step.leaves}
+        old = any(given[n] in shown for n in codes if domains.fields.get(n) == [])
+        wrong = bool(own) or old or any("." not in given[n] for n in files)
+        return wrong and not domains.inferred
 
     def _state(self) -> dict[Path, Scalar]:
         """Every value of the state by its place, without what counts."""
@@ -161,13 +190,19 @@ class ScratchWalk(Walk):
         """True if a call repeats or undoes earlier ones, or ends or revises what is new."""
         things, ends = _things(step.call), self._is("ends", step.call)
         new = ends or self._is("revises", step.call)
+        known = () if self._planner.domains.inferred else self._steps[:-1]
+        shown = [leaf for seen in known if _things(seen.call) & things for leaf in seen.leaves]
+        if {str(v).lower() for at, v in shown if field_of(at) == "status"} & lists()["over"]:
+            return True
         for other, places in self._acts:
             theirs = _things(other.call)
             old = set[str]() if self._is("begins", other.call) else theirs
             came = ({str(leaf.value) for leaf in other.leaves} | theirs) - old
             again = other.call.name == step.call.name or ends or self._is("ends", other.call)
+            again |= new and not self._planner.domains.inferred  # copied, and then moved
             again |= any({*noun(field_of(at)).split()} & lists()["settled"] for at in places)
-            both = len(things & theirs) > 1  # signed up for an event, and withdrawn from it
+            there = theirs if self._planner.domains.inferred else came | theirs
+            both = len(things & there) > 1  # signed up for an event, and withdrawn from it
             if changed & places or both or (again and things & theirs) or (new and things & came):
                 return True
         return False
@@ -182,7 +217,8 @@ class ScratchWalk(Walk):
     def _meant(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
         """Only what the last call showed, and not in a list: an appointment has a pet, too."""
         found = super()._meant(call, kept=kept)
-        found = {name: p for name, p in found.items() if p.call is self._steps[-1].call}
+        alone = self._planner.domains.inferred or len(self._steps) - 1 in self._began
+        found = {n: p for n, p in found.items() if alone and p.call is self._steps[-1].call}
         if not found or call.name in self._planner.phrases.wordings:
             return found
         last = self._steps[-1]
@@ -192,8 +228,12 @@ class ScratchWalk(Walk):
 
     def _may_blur(self, tool: str, name: str) -> bool:
         """True if a clause reads well that leaves an argument open: `move an animal`."""
+        domains = self._planner.domains
         if tool in self._planner.phrases.wordings:
-            return self._planner.may_blur(tool, name)
+            text = domains.parameter(tool, name) == "body"  # an agent can write it itself
+            text &= f"{tool}.{name}" not in domains.fresh
+            copy = domains.endings.get(name) in self._base.specs[tool].properties  # `to a folder`
+            return not (text or copy) and self._planner.may_blur(tool, name)
         opened = cautious(self._base.specs[tool]).open.get(name, ("",))[0]
         return opened.startswith(("a ", "an ", "another "))
 
@@ -216,14 +256,12 @@ class ScratchWalk(Walk):
             takes = self._base.specs[tool].required
             goes_on = any(n in names or domains.parameter(tool, n) in kinds for n in takes)
             uses = sum(call.name == tool for call in calls)
-            weight = (GOES_ON if goes_on else 1.0) * AGAIN**uses
             words = _words(tool)
             inside = [c for c in calls if self._owner(c) == self._base.owners.get(tool)]
             back = any(c.name != tool and _words(c.name) == words for c in calls)  # a_to_b, b_to_a
             late, soon = words & lists()["enters"] and before, words & lists()["leaves"]
-            if back or late or (soon and len(inside) < 3):
-                weight = 0.0001
-            weights.append(weight)
+            rare = back or late or (soon and len(inside) < 3)
+            weights.append(0.0001 if rare else (GOES_ON if goes_on else 1.0) * AGAIN**uses)
         return weights
 
     def _with_gap(self, turns: list[PlannedTurn]) -> list[PlannedTurn]:
@@ -237,58 +275,59 @@ class ScratchWalk(Walk):
 
     def _missing(
         self, category: str, turn: PlannedTurn, before: Sequence[PlannedTurn]
-    ) -> PlannedTurn | Rejection:
+    ) -> PlannedTurn | Rejection | None:
         """The turn with a gap, if an honest agent can do nothing until it is closed."""
         if len(turn.requests) != 1:
-            return Rejection("augment", ErrorClass.NO_PATTERN, "the agent could do a part of it")
+            return None  # The agent could do a part of it
         if category == MISS_FUNC:
             acts = [step.call for step, _ in self._acts]
-            if turn.requests[0].call not in acts or self._replaceable(turn, before):
-                what = "another tool may do or show the same"
-                return Rejection("augment", ErrorClass.NO_PATTERN, what)
-            return missing_function(turn, before, self._rng)
-        kind_of = self._planner.domains.parameter
-        made = missing_value(turn, before, self._may_blur, kind_of, self._rng)
-        if isinstance(made, PlannedTurn) and self._shown_alone(made, before):
-            return Rejection("augment", ErrorClass.NO_PATTERN, "the agent could find the value")
-        return made
+            free = turn.requests[0].call in acts and not self._replaceable(turn, before)
+            return missing_function(turn, before, self._rng) if free else None
+        kinds, near = self._planner.domains, 1 if self._planner.domains.inferred else len(before)
+        made = missing_value(turn, before, self._may_blur, kinds.parameter, self._rng, near)
+        shown = isinstance(made, PlannedTurn) and self._shown_alone(made, before)
+        return None if shown else made
 
     def _replaceable(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
         """True if another tool changes the world as the only call of a turn does."""
         call = turn.requests[0].call
+        if self._planner.domains.scratch.alike.get(call.name, set()) & self._base.specs.keys():
+            return True
         wanted = {_matter(name): value for name, value in call.arguments.items()}
         alike = [call]
         for tool, spec in self._base.specs.items():
             names = {_matter(name): name for name in spec.required}
             if tool != call.name and names.keys() == wanted.keys():
                 alike.append(ToolCall(tool, {n: wanted[what] for what, n in names.items()}))
-        made = list[object]()
-        for other in alike:
-            with self._world_after(before) as world:
-                called(world, other)
-                made.append(self._live(world).configuration)
-        return made[0] in made[1:]
+        states = [self._tried(other, before)[1].configuration for other in alike]
+        return states[0] in states[1:]
 
-    @contextmanager
-    def _world_after(self, turns: Sequence[PlannedTurn]) -> Generator[World]:
-        """Open the world as these turns leave it."""
+    def _tried(self, call: ToolCall, before: Sequence[PlannedTurn]) -> tuple[ToolResult, Live]:
+        """The result of a call behind these turns, and the world as it leaves it."""
         with stage_world(self._planner.environment, self._base.task) as world:
-            for request in (request for turn in turns for request in turn.requests):
+            for request in (request for turn in before for request in turn.requests):
                 called(world, request.call)
-            yield world
+            return called(world, call), self._live(world)
 
     def _shown_alone(self, turn: PlannedTurn, before: Sequence[PlannedTurn]) -> bool:
-        """True if a tool that needs nothing shows the open value and no other of its kind."""
+        """True if a tool that needs only what was said shows the open value, and no other fits."""
         assert turn.left_open is not None
         _, name = turn.left_open  # of the only call
         call, domains = turn.requests[0].call, self._planner.domains
         kind, owner = domains.parameter(call.name, name), self._owner(call)
-        for tool in (n for n, spec in self._base.specs.items() if not spec.required):
-            with self._world_after(before) as world:
-                live = self._live(world)
-                shown = called(world, ToolCall(tool, {})).content
-            alike = {str(value) for value in live.existing(kind, name, owner)}
-            value = str(call.arguments[name])
-            if value in shown and not any(other in shown for other in alike - {value}):
+        said = [request.call for earlier in before for request in earlier.requests]
+        known = {n: v for c in (*said, call) for n, v in c.arguments.items() if n != name}
+        value, live = str(call.arguments[name]), self._tried(call, before)[1]
+        there = {str(v): v for v in live.existing(kind, name, owner) if str(v) != value}
+        told = "" if domains.inferred else " ".join(text for t in before for text in t.results)
+        if sum(text in told for text in there) == 1:
+            return True  # an agent takes the only one that was seen
+        needs = {tool: spec.required for tool, spec in self._base.specs.items()}
+        for tool in (tool for tool in needs if {*needs[tool]} <= known.keys()):
+            look = ToolCall(tool, {n: known[n] for n in needs[tool]})
+            shown = self._tried(look, before)[0].content
+            others = (there[text] for text in there if text in shown)
+            calls = (ToolCall(call.name, {**call.arguments, name: v}) for v in others)
+            if value in shown and all(reports_failure(c, self._tried(c, before)[0]) for c in calls):
                 return True
         return False

@@ -63,8 +63,8 @@ class Planner:
         known = self.graph.exemplars.get((tool, name), ()) if self.domains.inferred else ()
         amount = kind in self.domains.numbers and kind != "id"  # a unit stands behind the number
         amount = amount or any(isinstance(value, int | float) for value in known)
-        worded = not amount or tool in self.phrases.wordings
-        return worded and self.phrases.can_blur(tool, name)
+        wording = self.phrases.wordings.get(tool)
+        return not amount if wording is None else bool(wording.open.get(name))
 
 
 class Walk:

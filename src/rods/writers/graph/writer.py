@@ -123,7 +123,10 @@ class GraphWriter(Writer, Groundwork):
     ) -> tuple[Task, list[PlannedTurn]] | Rejection:
         """A task for a stage, and its calls; it is of the stage's scenario, or one of its own."""
         materials = Materials(Vocabulary(coins=False), self.planner.materials.donors)
-        planner = dataclasses.replace(self.planner, materials=materials)
+        known, names = self.planner.domains, ("forms", "texts", "fields")
+        own = {n: {**getattr(known, n), **getattr(known.scratch, n)} for n in names}
+        known = known.model_copy(update=own)
+        planner = dataclasses.replace(self.planner, materials=materials, domains=known)
         planned = ScratchWalk(planner, Base(self._environment, stage), rng, blocked).run()
         if isinstance(planned, Rejection):
             return planned
@@ -134,14 +137,15 @@ class GraphWriter(Writer, Groundwork):
     ) -> list[TurnTexts]:
         """Messages from templates, cautious ones for a stage: nobody has seen its tools at work."""
         phrases = self.planner.phrases
-        phrases = phrases.with_words_of(cautious) if seed and seed.is_stage else phrases
+        if seed and seed.is_stage:
+            phrases = phrases.with_words_of(cautious, self.planner.domains.scratch.vague)
         texts: list[TurnTexts] = []
         for turn in planned:
             text = phrases.turn(turn.worded, rng, first=not texts, owner=turn.owner)
             answer = ""
             if turn.left_open is not None:
                 index, name = turn.left_open
-                answer = phrases.answer(turn.requests[index].call, name, rng)
+                answer = rng.choice(phrases.answers(turn.requests[index].call, name))
             texts.append(TurnTexts(text, answer))
         return texts
 

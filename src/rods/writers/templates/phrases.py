@@ -10,7 +10,7 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -62,9 +62,10 @@ class Phrases:
         openers: Mapping[str, Sequence[str]],
         verbs: Iterable[str] = (),
         describe: Describe = from_description,
+        vague: Container[str] = (),
     ) -> None:
         """Args: wordings by tool, made by `describe` without; scenes by class; verbs of its own."""
-        self.wordings, self.describe = dict(wordings), describe
+        self.wordings, self.describe, self._vague = dict(wordings), describe, vague
         self._openers = openers
         clauses = (clause for wording in self.wordings.values() for clause in wording.clauses)
         self.verbs = frozenset(verbs) | {clause.split()[0].lower() for clause in clauses}
@@ -80,11 +81,6 @@ class Phrases:
         switches = {n: v for n, v in call.arguments.items() if isinstance(v, bool)}
         worded = all(str(v) in wording.words.get(n, (str(v),)) for n, v in switches.items())
         return worded and call.arguments.keys() <= slots
-
-    def can_blur(self, tool: str, argument: str) -> bool:
-        """Whether a clause still reads well when it leaves an argument open."""
-        wording = self.wordings.get(tool)
-        return wording is None or bool(wording.open.get(argument))
 
     def can_refer(self, call: ToolCall, argument: str, producer: Producer | None) -> bool:
         """Whether an argument can be meant, without being said, by what that call showed."""
@@ -111,7 +107,7 @@ class Phrases:
         parts: list[str] = []
         around = frame_lists()
         if first:
-            scenes = self._openers.get(owner, ())
+            scenes = self._plain(self._openers.get(owner, ()))
             parts.append(rng.choice(scenes) if scenes and rng.random() < OPENER else "")
         elif rng.random() < LINK:
             parts.append(rng.choice(around.remarks))
@@ -134,20 +130,40 @@ class Phrases:
         wording = self.wordings.get(request.call.name)
         if wording is None:
             wording = self.describe(request.spec, request.call.arguments)
-        text = rng.choice(wording.clauses_for(request.call.arguments))
-        for name, forms in wording.optional.items():
-            if name in request.call.arguments:
-                text += " " + rng.choice(forms)
+        given = request.call.arguments
+        said = [wording.clauses_for(given), *(v for n, v in wording.optional.items() if n in given)]
+        text = " ".join(rng.choice(self._plain(texts) or texts) for texts in said)
         if request.blurred:
             if rng.random() < DROP or wording.described:
                 text = wording.without(text, request.blurred)
-            opened = rng.choice(wording.opened(request.blurred))
+            opened = wording.opened(request.blurred)
+            opened = rng.choice(self._plain(opened) or opened)
             text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
-        return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
+        return SLOT.sub(lambda match: self._filled(request, wording, match[1], rng), text)
 
-    def with_words_of(self, describe: Describe) -> Phrases:
-        """Templates with other wordings for tools that have none here."""
-        return Phrases(self.wordings, self._openers, self.verbs, describe)
+    def _plain(self, texts: Sequence[str]) -> list[str]:
+        return [text for text in texts if re.sub(r"\(.*\)$", "({})", text) not in self._vague]
+
+    def _filled(self, request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
+        value = request.call.arguments.get(name)
+        if name in request.shown:
+            if isinstance(value, dict):
+                return rng.choice(wording.the_one(name))
+            if references := self._plain(_references(request, wording, name)):
+                return rng.choice(references)
+            if name not in request.producers:
+                return f"the {wording.noun(name)} that you found"
+        asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
+        short = name not in request.used and len(str(value)) < LONG_VALUE
+        if asides and short and rng.random() < ASIDE and not isinstance(value, float):
+            return rng.choice(self._plain(asides) or wording.texts(name, value))
+        texts = wording.texts(name, value)
+        text = rng.choice(self._plain(texts) or texts)  # what was named is not introduced again
+        return texts[0] if name in request.used and _NEW.match(text) else text
+
+    def with_words_of(self, describe: Describe, vague: Container[str] = ()) -> Phrases:
+        """Templates with other wordings for tools that have none here, but no `vague` ones."""
+        return Phrases(self.wordings, self._openers, self.verbs, describe, vague)
 
     @property
     def scenes(self) -> tuple[str, ...]:
@@ -160,12 +176,8 @@ class Phrases:
         """Every clause and every scene."""
         return (*(say for w in self.wordings.values() for say in w.clauses), *self.scenes)
 
-    def answer(self, call: ToolCall, name: str, rng: random.Random) -> str:
-        """What the user says when asked for the value that was left open."""
-        return rng.choice(self.answers(call, name))
-
     def answers(self, call: ToolCall, name: str) -> list[str]:
-        """Everything that `answer` may say."""
+        """All that the user may say when asked for the value that was left open."""
         wording = self.wordings.get(call.name)
         what = "" if wording is None else wording.noun(name)
         around = frame_lists()
@@ -190,24 +202,6 @@ def _references(request: CallRequest, wording: Wording, name: str) -> list[str]:
     producer = request.producers.get(name)
     latest = producer is None or producer.call is request.last
     return [f for f in wording.references(name, producer) if latest or " just " not in f]
-
-
-def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
-    value = request.call.arguments.get(name)
-    if name in request.shown:
-        if isinstance(value, dict):
-            return rng.choice(wording.the_one(name))
-        if references := _references(request, wording, name):
-            return rng.choice(references)
-        if name not in request.producers:
-            return f"the {wording.noun(name)} that you found"
-    asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
-    short = name not in request.used and len(str(value)) < LONG_VALUE
-    if asides and short and rng.random() < ASIDE and not isinstance(value, float):
-        return rng.choice(asides)
-    texts = wording.texts(name, value)
-    text = rng.choice(texts)  # what was named is not introduced again: `a book I like (B-7)`
-    return texts[0] if name in request.used and _NEW.match(text) else text
 
 
 def _fits(frame: str, clause: str) -> bool:
