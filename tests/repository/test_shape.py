@@ -258,8 +258,8 @@ _ENGLISH = (
 ENGLISH = frozenset(_ENGLISH.split())
 SAID_OF = ("with", "named", "open", "nouns", "drop")
 """What a file of phrases says by parameter."""
-OURS = frozenset({"first_name", "file_name", "order_id", "mkdir"})
-"""Others that are also ours: lists of first names, names of files, orders of variants, folders."""
+OURS = frozenset({"first_name", "file_name", "order_id", "mkdir", "city"})
+"""Others that are ours: lists of first names and cities, names of files, orders, folders."""
 
 
 def benchmark_names() -> set[str]:
