@@ -1,4 +1,4 @@
-"""What a training inside TRL holds in memory: a micro-batch of full rows, all at once.
+"""Memory that a training inside TRL needs: a micro-batch of full rows, all at once.
 
 trl_memory(config, rows, device)                # raises ConfigError where not one row fits
 """

@@ -53,7 +53,7 @@ ADVICE = {
     "lower synthesis.llm.max_tokens.",
     500: "Look at the server's log.",
 }
-"""What to do, by HTTP status; the last two also for others from 300 and from 500 on."""
+"""Advice by HTTP status; the last two also for others from 300 and from 500 on."""
 
 
 def _read_all(seconds: float, response: Any) -> None:

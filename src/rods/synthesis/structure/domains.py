@@ -123,7 +123,7 @@ class Fill(_Model):
 
 
 class Scratch(_Model):
-    """What seed tasks from nothing need besides; `forms`, `texts`, `fields` replace `Domains`'."""
+    """More for seed tasks from nothing: `forms`, `texts` and `fields` replace those above."""
 
     forms: Mapping[str, str] = {}
     texts: Mapping[str, Sequence[str]] = {}

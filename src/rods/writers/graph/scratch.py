@@ -319,8 +319,10 @@ class ScratchWalk(Walk):
         known = {n: v for c in (*said, call) for n, v in c.arguments.items() if n != name}
         value, live = str(call.arguments[name]), self._tried(call, before)[1]
         there = {str(v): v for v in live.existing(kind, name, owner) if str(v) != value}
-        told = "" if domains.inferred else " ".join(text for t in before for text in t.results)
-        if sum(text in told for text in there) == 1:
+        shown_before = (
+            "" if domains.inferred else " ".join(text for t in before for text in t.results)
+        )
+        if sum(text in shown_before for text in there) == 1:
             return True  # an agent takes the only one that was seen
         needs = {tool: spec.required for tool, spec in self._base.specs.items()}
         for tool in (tool for tool in needs if {*needs[tool]} <= known.keys()):

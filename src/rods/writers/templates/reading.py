@@ -80,7 +80,7 @@ def clear_producer(
 
 
 def _shows_alone(step: TraceStep, value: Mapping[str, Value]) -> bool:
-    """Whether a result is one record, or a list of one, that has these values: "the one"."""
+    """True if a result is one record, or a list of one, that has these values: "the one"."""
     rows = step.parsed if isinstance(step.parsed, list) else [step.parsed]
     row = rows[0] if len(rows) == 1 else None
     return isinstance(row, dict) and all(
