@@ -84,8 +84,8 @@ class Display(Protocol):
     def rollout(self, done: int, total: int, samples: int | None = None) -> None:
         """Number of finished trajectories of the update, or of an evaluation with `samples`."""
 
-    def message(self, text: str) -> None:
-        """Something worth a line."""
+    def message(self, text: str, until: str = "") -> None:
+        """Something worth a line, which holds until the next record of the kind `until`."""
 
 
 Evaluation: TypeAlias = Callable[

@@ -43,6 +43,7 @@ from rods.store import RunDirectory
 from rods.types import Json
 
 R = TypeVar("R")
+STOPPING = "stopping after this update; Ctrl-C again stops at once and a resume repeats this update"
 Start: TypeAlias = Callable[[int], Awaitable[None]]  # roll out the next n tasks
 Grade: TypeAlias = Callable[[Rollout], ScoredGroup]  # score a finished group
 
@@ -53,7 +54,7 @@ def train(components: Components, run: RunDirectory, display: Display) -> None:
     Raises:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
-    with ctrl_c() as stopped:
+    with ctrl_c(partial(display.message, STOPPING)) as stopped:
         stages_done = run_to_end(_train(components, run, display, stopped))
     run.finish(stages_done)
 
@@ -216,14 +217,14 @@ class _Loop:
         self._log(record)
         patience = self.config.synthesis.drain_seconds
         for warning in epoch_warnings(record, self.curriculum, patience):
-            self.display.message(warning)
+            self.display.message(warning, until="epoch")
 
     # -- evaluate, checkpoint ---------------------------------------------------------------
 
     async def evaluate(self, when: str, step: int) -> None:
         """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
         moment = f"{when} training" if when in ("before", "after") else f"after {when}"
-        self.display.message(f"held-out evaluation {moment}")
+        self.display.message(f"held-out evaluation {moment}", until="eval")
 
         def progress(done: int, total: int) -> None:
             self.display.rollout(done, total, self.config.evaluation.samples)

@@ -98,11 +98,16 @@ def test_the_outlook_says_when_variants_enter_and_when_too_little_is_held_out():
     stages = (StageSettings(name="a", epochs=2), StageSettings(name="b", expand=True))
     assert of(stages=stages, scenarios=2) == (
         "Training tasks: 9. Held-out tasks: 2. Variants are made in the stage b (stages.1), "
-        "which begins after 5 updates. Fewer than 4 held-out scenarios rarely show a difference: "
-        "write more tasks, or raise env.held_out."
+        "which begins after 5 updates. No variant is drawn before update 7. "
+        "Fewer than 4 held-out scenarios rarely show a difference: write more tasks, or raise "
+        "env.held_out."
     )
-    assert "So this run makes none: raise updates" in of(stages=stages, updates=5)
-    assert of(stages=stages[1:]).endswith("which begins with the first update.")
+    short = of(stages=stages, updates=6)
+    assert "So with updates = 6 no variant can enter: use at least 7, or shorten" in short
+    assert "So with" not in of(stages=stages, updates=7)
+    first = of(stages=stages[1:])
+    assert "begins with the first update. No variant is drawn before update 3." in first
+    assert "None can enter" in of(stages=stages[1:], replay={"inject": 0.1})
     assert of(stages=stages, curriculum="static", updates=7).endswith(
         "At most 7 updates, no variants."
     )

@@ -28,16 +28,17 @@ from loop_cases import (
 from rods.assemble import stage_updates, total_steps
 from rods.components import Components
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.requests import first_variants
 from rods.env import World
 from rods.errors import Interrupted, PolicyError, StoreError, TaskError
-from rods.infra.interrupt import STOPPING
-from rods.loop import train
+from rods.loop import STOPPING, train
 from rods.report.viewer import progress
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory_codec import read_parquet, read_row
 from rods.types import Json
 from verbs import rods
+from waits import until
 
 STAGES = [{"name": "plain", "epochs": 1}, {"name": "grow", "epochs": 4}]
 
@@ -64,7 +65,8 @@ def test_the_loop_closes(whole: Whole) -> None:
     ways = [(f"update {n}", n) for n in range(3, len(steps), 3)]
     assert shown == [("before", 0), *ways, ("after", len(steps))]
     assert [e["stage"] for e in epochs] == ["plain", *["grow"] * 4]
-    assert sum(e["injected"] for e in epochs) > 0
+    entered = next(e["step"] for e in epochs if e["injected"])
+    assert entered == first_variants(settings(), whole.parts.originals)
     assert sum(sum(e["retired"].values()) for e in epochs) > 0
     assert [s["step"] for s in steps] == list(range(1, len(steps) + 1))
     drawn = {j["task_id"] for s in steps for j in s["judgements"] if j["origin"] == "variant"}
@@ -370,9 +372,7 @@ def test_every_evaluation_shows_how_far_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_ctrl_c_during_an_evaluation_stops_there(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], when: str
-) -> None:
+def test_ctrl_c_during_an_evaluation_stops_there(tmp_path: Path, when: str) -> None:
     path, config, answered = tmp_path / "run", settings(updates=1), list[int]()
 
     async def evaluate(policy: Any, progress: Any) -> list[dict[str, Json]]:
@@ -384,12 +384,11 @@ def test_ctrl_c_during_an_evaluation_stops_there(
             answered.append(done)
         return [{"version": policy.version}]
 
+    screen = Screen()
     with pytest.raises(Interrupted, match=f"during the evaluation {when}"):
-        train(replace(parts("rods"), evaluate=evaluate), start(path, config), Screen())
+        train(replace(parts("rods"), evaluate=evaluate), start(path, config), screen)
     assert answered == [0, 1, 2] * (when == "after"), "no trajectory is waited for"
-    said = ""
-    while STOPPING not in said:  # a thread prints it
-        said += capfd.readouterr().err
+    until(lambda: STOPPING in screen.said)  # a thread shows it
     run(path, config)
     assert RunDirectory.open(path).manifest["finished"]
 

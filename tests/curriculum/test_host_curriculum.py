@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pool_cases import FakeQueue, config, group, originals, rewards
 from rods.curriculum.draws import Lease
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.requests import first_variants
 from rods.errors import RewardError, StoreError, TaskError
 
 STAGES = [
@@ -228,3 +229,51 @@ def test_nothing_is_lost_or_doubled_whatever_happens(moves: list[str], rng: rand
     assert curriculum.done and set(done.values()) == {1}
     laid = {(i, e) for e in range(curriculum.epochs) for i in curriculum.buffer.draws.order(e)}
     assert set(done) == laid and all(a == b for a, b in observed(curriculum))
+
+
+def first_with_variants(curriculum: OnlineCurriculum, size: int, hosted: bool) -> int:
+    """The first update that draws from an epoch with variants; 0: none. All tasks are boundary."""
+    update = 0
+    while not curriculum.done:
+        update += 1
+        drawn = curriculum.draw(size) if hosted else []
+        while hosted and len(drawn) < size and (more := curriculum.draw(size - len(drawn))):
+            drawn += more
+        if not hosted:  # as the loop does
+            if not curriculum.untouched and curriculum.short_of(size):
+                curriculum.ingest_variants()
+                curriculum.retire()
+                curriculum.lay_out_epoch()
+            drawn = curriculum.lease(size)
+        if any(report.injected for report in curriculum.buffer.reports):
+            return update
+        for task, epoch in drawn:
+            curriculum.observe_values(task.id, [0.0, 1.0], epoch=epoch)
+    return 0
+
+
+@pytest.mark.parametrize("hosted", [False, True])
+@pytest.mark.parametrize(
+    ("size", "first", "slice_", "more"),
+    [
+        (4, 9, 0, {}),
+        (5, 9, 6, {}),
+        (5, 3, 7, {}),
+        (13, 9, 0, {}),
+        (16, 9, 0, {}),
+        (16, 3, 4, {}),
+        (4, 9, 0, {"replay": {"inject": 0.05}}),
+        (4, 9, 0, {"synthesis": {"variants_per_seed": 99}}),
+        (4, 9, 4, {"replay": {"inject": 0.25}}),
+    ],
+)
+def test_the_first_update_with_variants_is_that_of_the_settings(
+    size: int, first: int, slice_: int, more: dict[str, object], hosted: bool
+) -> None:
+    stages = [{**STAGES[0], "tasks": first}, {**STAGES[1], "slice": slice_}]
+    rollout = {"k": 2, "tasks_per_step": size}
+    asked = {"stages": stages, "rollout": rollout, "replay": {"inject": 0.5, "cap": 8}, **more}
+    made, tasks = config(**asked), originals(13)
+    found = first_with_variants(OnlineCurriculum(made, tasks, FakeQueue()), size, hosted)
+    assert first_variants(made, tasks, hosted) == found
+    assert found == 0 if more and not slice_ else found > 1 or hosted

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from report_runs import write_run
 from rods.errors import StoreError
 from rods.report.compare import compare_runs
 from rods.report.heldout import TaskSubset
+from verbs import rods
 
 
 def evaluation(path: Path, values: list[float]) -> str:
@@ -85,3 +88,27 @@ def test_arms_that_cannot_be_paired_and_runs_that_differ_are_named(tmp_path: Pat
     manifest.write_text(json.dumps(other), encoding="utf-8")
     found = compare_runs([f"mixed={tmp_path}/m-*", f"same={tmp_path}/m-0,{tmp_path}/m-1"])
     assert "mixed: its runs differ in curriculum." in found.notes
+
+
+@pytest.mark.parametrize("ids", ["ab", "bc", "cd"])
+def test_a_comparison_without_a_common_task_ends_with_status_1(
+    ids: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, tasks in (("one", "ab"), ("other", ids)):
+        rows = [{"task_id": i, "progress": [0.5]} for i in tasks]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    words = [str(tmp_path / f"{name}.json") for name in ("one", "other")]
+    assert rods("compare", *words, monkeypatch=monkeypatch) == (ids == "cd")
+    said = " ".join(capsys.readouterr().err.split())
+    assert ("have no evaluated task in common, so there is no difference" in said) == (ids == "cd")
+
+
+def test_counts_of_tasks_that_differ_are_a_range(tmp_path: Path) -> None:
+    paths: list[str | Path] = []
+    for name, count in (("one", 8), ("other", 32)):
+        rows = [{"task_id": f"t{i}", "progress": [i % 2]} for i in range(count)]
+        paths.append(tmp_path / f"{name}.json")
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    shown = Console(width=80, record=True, file=io.StringIO())
+    shown.print(compare_runs(paths).table())
+    assert "Held-out original tasks (8 to 32 tasks)" in " ".join(shown.export_text().split())

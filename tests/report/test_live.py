@@ -1,12 +1,18 @@
 """The display of training: what it says, and that standard output stays untouched."""
 
 import io
+import os
+import re
+import signal
+from functools import partial
 from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
+from rods.infra.interrupt import ctrl_c
+from rods.loop import STOPPING
 from rods.report.live import TrainDisplay
 from waits import running, until
 
@@ -259,3 +265,63 @@ def test_an_evaluation_shows_its_bar_in_a_terminal() -> None:
         display.rollout(0, 90)
     plain = Text.from_ansi(text(shown)).plain
     assert "0 of 90 trajectories" in plain and "rods train mine" in plain
+
+
+def last_panel(shown: Console) -> str:
+    return Text.from_ansi(text(shown)).plain.rpartition("rods train")[2]
+
+
+@pytest.mark.parametrize(
+    ("until", "record", "stays"),
+    [
+        ("eval", EVALUATION, False),
+        ("eval", STEP, True),
+        ("epoch", EPOCH, False),
+        ("", EVALUATION, True),
+    ],
+)
+def test_a_message_leaves_the_panel_when_it_holds_no_more(
+    until: str, record: dict[str, Any], stays: bool
+) -> None:
+    shown = console(terminal=True)
+    with TrainDisplay("run", 10, console=shown) as display:
+        display.message("it goes on", until=until)
+        display.resume([record])  # of the run before
+        display.record(record)
+    assert ("it goes on" in last_panel(shown)) is stays
+    assert "it goes on" in text(shown), "above the panel it stays"
+
+
+@pytest.mark.parametrize(
+    ("done", "record", "now"),
+    [
+        (3, None, "3 of 8 trajectories"),
+        (8, None, "updating and saving"),
+        (8, STEP, "saving and rolling out"),
+        (8, {**EVALUATION, "when": "after"}, "saving"),
+    ],
+)
+def test_the_panel_states_what_is_done_now(
+    done: int, record: dict[str, Any] | None, now: str
+) -> None:
+    shown = console(terminal=True)
+    with TrainDisplay("run", 10, console=shown) as display:
+        display.rollout(done, 8)
+        if record:
+            display.record(record)
+    assert re.search(rf"now +{now} +│", last_panel(shown))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_ctrl_c_is_acknowledged_at_once(terminal: bool) -> None:
+    shown = console(terminal)
+    with (
+        TrainDisplay("run", 10, console=shown) as display,
+        ctrl_c(partial(display.message, STOPPING)) as stopped,
+    ):
+        display.rollout(1, 8)
+        os.kill(os.getpid(), signal.SIGINT)
+        until(lambda: STOPPING in text(shown))
+        assert stopped()
+    if terminal:
+        assert STOPPING in last_panel(shown), "the panel shows it until the end"

@@ -421,7 +421,8 @@ def test_charts_hold_their_values_and_escape_names() -> None:
     bins = histogram(groups, [0, 0.5, 1], axes, (0.2, 0.8), (0.1, "median"))
     assert bins["data"][0]["y"] == [2, 1]
     assert bins["data"][0]["customdata"] == ["0 to 0.5", "0.5 to 1"]
-    rows = forest([("base", 0.1, -0.1, 0.2, "s-grey"), ("base", 0.3, 0.3, 0.3, "s-2")], (-1, 1))
+    flat = ("base", 0.3, 0.3, 0.3, "s-2", "[no interval]")
+    rows = forest([("base", 0.1, -0.1, 0.2, "s-grey", "[-0.1, 0.2]"), flat], (-1, 1))
     assert rows["data"][0]["error_x"]["arrayminus"] == pytest.approx([0.2, 0.0])
     assert rows["layout"]["yaxis"]["ticktext"] == ["base", "base"]
 
@@ -545,12 +546,15 @@ def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
         "different budgets of trajectories: 8192, 5120",
         "seed differs: 0, 3",
         "split hash differs",
-        "A: finished and B: other have 0 of 200 evaluated tasks in common",
+        "A: finished and B: other have no evaluated task in common, so there is no difference",
         "A: finished alone has 80 held-out original tasks (original-0, original-1, original-10, "
         "...) and 120 held-out variants",
         "B: other alone has 80 held-out original tasks (w-0, w-1, w-10, ...) and 120 held-out",
     ):
         assert part in warnings, part
+    third = write_run(tmp_path / "third")
+    assert compare_runs([finished, other]).is_apart
+    assert not compare_runs([finished, other, third]).is_apart
     with pytest.raises(StoreError, match="two runs or more"):
         compare_runs([finished])
 
@@ -704,8 +708,8 @@ def test_a_report_names_seed_tasks_with_a_low_yield(
 
 def test_names_of_short_stages_stand_below_each_other() -> None:
     series = [Series("a", [0.0, 100.0], [0.0, 1.0], "s-1")]
-    far = line_chart(series, Axes(), [(0.0, "format"), (60.0, "base")])
-    near = line_chart(series, Axes(), [(0.0, "format"), (2.0, "base"), (3.0, "all")])
+    far = line_chart(series, Axes(marks=[(0.0, "format"), (60.0, "base")]))
+    near = line_chart(series, Axes(marks=[(0.0, "format"), (2.0, "base"), (3.0, "all")]))
     assert len({note["yshift"] for note in far["layout"]["annotations"]}) == 1
     assert len({note["yshift"] for note in near["layout"]["annotations"]}) == 3
 
@@ -890,7 +894,39 @@ def test_intervals_of_differences_end_where_differences_do() -> None:
     row = ResultRow(TaskSubset("original"), 9, 9, cells)
     chart = forests([row], ["greedy_progress"])[0].chart
     assert chart and chart["data"][0]["error_x"]["array"] == [pytest.approx(0.05)]
-    assert chart["data"][0]["customdata"] == [[pytest.approx(0.85), 1.0]]
+    assert chart["data"][0]["customdata"] == ["[+0.850, +1.000]"]
+
+
+@pytest.mark.parametrize(
+    ("difference", "bar", "said"),
+    [
+        (of(0.2, 0.1), 0.1, "[+0.100, +0.300]"),
+        (of(0.5, 6.353), 0.0, "[no interval: too few scenarios]"),
+        (of(0.2, 0.0), 0.0, "[no interval: all changed alike]"),
+    ],
+)
+def test_a_difference_without_an_interval_has_no_bar(
+    difference: Interval, bar: float, said: str
+) -> None:
+    row = ResultRow(TaskSubset("original"), 9, 9, {"progress": MetricCell(None, None, difference)})
+    (figure,) = forests([row], ["progress"])
+    assert figure.chart
+    (trace,) = figure.chart["data"]
+    assert trace["error_x"]["array"] == [pytest.approx(bar)]
+    assert trace["error_x"]["arrayminus"] == [pytest.approx(bar)]
+    assert trace["customdata"] == [said]
+    assert ("no interval" in figure.caption) == ("no interval" in said)
+    reaches = figure.chart["layout"]["xaxis"]["range"]
+    assert max(map(abs, reaches)) < 0.6, "what has no bar takes no room for one"
+
+
+@pytest.mark.parametrize(("xs", "reach"), [([0.0], [-0.5, 0.5]), ([3.0, 3.0], [2.5, 3.5])])
+def test_a_single_point_stands_in_the_middle_of_its_axis(
+    xs: list[float], reach: list[float]
+) -> None:
+    axis = line_chart([Series("a", xs, xs)], Axes("update"))["layout"]["xaxis"]
+    assert axis["range"] == reach and axis["dtick"] == 1
+    assert "range" not in line_chart([Series("a", [0, 1], [0, 1])], Axes())["layout"]["xaxis"]
 
 
 def test_what_is_0_in_every_update_is_said_and_not_drawn(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rods.evaluation.grid import Grid, load_grid
 from rods.report.compare import compare_runs
 from rods.report.experiment import Experiment
 from rods.report.panels import facts as tiles
-from rods.report.run_data import JudgedGroup, RunData, StepRow, load_run
+from rods.report.run_data import EpochRow, JudgedGroup, Made, RunData, StepRow, load_run
 from rods.report.summary import runs_at
 
 GRID = """
@@ -200,14 +201,14 @@ def test_the_kept_summaries_stay_small() -> None:
 @pytest.mark.parametrize(
     ("stage", "region", "curriculum", "said"),
     [
-        ("all", "hard", "rods", True),
-        ("all", "boundary", "rods", False),
-        ("format", "hard", "rods", False),
-        ("all", "hard", "static", False),
+        ("all", "hard", "rods", "(0.2 to 0.85), mean progress 0.05. A weak model"),
+        ("all", "boundary", "rods", "training ended in the first epoch of the stage all (rods"),
+        ("format", "hard", "rods", "training ended before the stage all (rods train --dry-run"),
+        ("all", "hard", "static", ""),
     ],
 )
 def test_a_run_without_variants_states_why(
-    stage: str, region: str, curriculum: str, said: bool
+    stage: str, region: str, curriculum: str, said: str
 ) -> None:
     config = {
         "curriculum": curriculum,
@@ -218,5 +219,22 @@ def test_a_run_without_variants_states_why(
     step = StepRow(step=0, numbers={}, stage=stage, judgements=(judged,))
     found = tiles(RunData(Path("run"), {"config": config}, (step,)))
     details = [tile.detail for tile in found if tile.label == "variants"]
-    assert len(details) == said
-    assert all("(0.2 to 0.85), mean progress 0.05. A weak model" in text for text in details)
+    assert len(details) == bool(said)
+    assert all(said in text for text in details)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"made": Made(tried=9, accepted=2)}, "accepted candidates: 2; none entered"),
+        ({"epoch": 3}, "the synthesis worker tried no candidate"),
+    ],
+)
+def test_a_run_whose_variants_did_not_enter_states_it(more: dict[str, Any], said: str) -> None:
+    config: Any = {"curriculum": "rods", "stages": [{"name": "all", "expand": True}]}
+    judged = JudgedGroup(task_id="a", rbar=0.5, variance=0.1, region="boundary")
+    first = StepRow(step=0, numbers={}, stage="all", judgements=(judged,))
+    run = RunData(Path("run"), {"config": config}, (first, replace(first, step=1, **more)))
+    assert said in run.missed
+    entered = EpochRow(epoch=1, injected=1)
+    assert not replace(run, epochs=(entered,)).missed

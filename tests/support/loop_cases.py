@@ -192,7 +192,7 @@ class Screen:
     def rollout(self, done: int, total: int, samples: int | None = None) -> None:
         assert 0 < done <= total
 
-    def message(self, text: str) -> None:
+    def message(self, text: str, until: str = "") -> None:
         assert text
         self.said.append(text)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,17 +17,19 @@ from report_runs import ATTACK, SEED, VARIANT, signal, trajectory, write_queue, 
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.report.run_data import load_run
-from rods.report.viewer import progress, stop_words, trajectory_view
+from rods.report.viewer import member_view, progress, stop_words, trajectory_view
+from rods.store import LOCK
 from rods.trajectory import TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import StopReason
+from verbs import held
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 
-from rods.view.charts import boundary_map, courses
+from rods.view.charts import boundary_map, courses, overview
 from rods.view.frame import _jinja, link
 from rods.view.index import TrajectoryFilter, TrajectoryIndex
-from rods.view.pages import token_spans
+from rods.view.pages import COLORS, token_spans
 from rods.view.runs import RunView, open_runs
 
 
@@ -247,6 +250,74 @@ def test_the_map_has_the_words_of_its_axis_and_whole_updates(tmp_path: Path) -> 
     assert axis["title"]["text"] == "update" and axis["dtick"] == 1
     hovers = [trace["hovertemplate"] for trace in chart["data"] if "hovertemplate" in trace]
     assert hovers and all("update %{x}, mean progress" in text for text in hovers)
+
+
+@pytest.mark.parametrize(("limit", "explained"), [(400, True), (0, False)])
+def test_the_map_explains_the_lines_that_it_draws(
+    limit: int, explained: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rods.view.charts.LINES", limit)
+    view = RunView(write_run(tmp_path / "run", steps=4), "run")
+    figure = boundary_map(view, courses(view.data))
+    view.close()
+    assert figure.chart is not None
+    modes = {trace["mode"] for trace in figure.chart["data"] if trace["name"] != "descent"}
+    assert modes == {"lines+markers" if explained else "markers"}
+    assert ("solid line is the course of one task" in figure.caption) is explained
+
+
+def test_the_overview_marks_the_stages_that_all_runs_have(tmp_path: Path) -> None:
+    runs = open_runs([write_run(tmp_path / name, steps=12) for name in "ab"])
+    reward = overview(runs)[0].chart
+    assert reward is not None
+    marks = [note["text"] for note in reward["layout"]["annotations"]]
+    assert marks == [name for _, name in runs[0].data.stage_starts] == ["format", "all"]
+    later = [replace(row, stage="all") for row in runs[1].data.steps]
+    runs[1].data = replace(runs[1].data, steps=tuple(later))
+    for figure in overview(runs):
+        assert figure.chart is None or not figure.chart["layout"]["annotations"]
+    for run in runs:
+        run.close()
+
+
+def test_a_run_states_whether_it_is_in_training(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=4, after=False)
+    view = RunView(path, "run")
+    first = view.refresh()
+    assert view.state == "not finished"
+    (path / LOCK).symlink_to(path / ".held.lock")
+    with held(path / "held"):
+        assert view.refresh() == first + 1 and view.state == "training"
+    assert view.refresh() == first + 2 and view.state == "not finished"
+    write_run(path, steps=4)
+    assert view.refresh() == first + 3 and view.state == "finished"
+    page = _jinja.get_template("overview.html.j2").render(runs=[view], run=view, link=link)
+    assert "<td>finished</td>" in page
+    view.close()
+
+
+@pytest.mark.parametrize(
+    ("advantage", "said", "unsaid"),
+    [
+        (0.5, ["Blue tokens were sampled and carried loss."], "had a loss"),
+        (
+            None,
+            ["Only such tokens can carry loss, and here none did.", "none: no token"],
+            "carried",
+        ),
+    ],
+)
+def test_a_trajectory_without_loss_is_not_said_to_carry_it(
+    advantage: float | None, said: list[str], unsaid: str, index: TrajectoryIndex
+) -> None:
+    one, _ = index.read(1, 0)
+    some = TrainingSignal(0.5, {}, [advantage if s.sampled else None for s in one.spans])
+    view = {**member_view((one, some), None), "spans": token_spans(one, some, None, "mask")}
+    place = {"step": 1, "row": 0, "beside": None, "task": one.task_id, "members": []}
+    page = _jinja.get_template("trajectory.html.j2")
+    run = SimpleNamespace(label="run", name_of=str)
+    text = page.render(run=run, link=link, color="mask", colors=COLORS, views=[view], **place)
+    assert all(part in text for part in said) and unsaid not in text
 
 
 @pytest.mark.parametrize("reason", StopReason)

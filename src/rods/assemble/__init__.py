@@ -21,6 +21,7 @@ from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
 from rods.config.checks import require
 from rods.curriculum.draws import stage_tasks
+from rods.curriculum.requests import first_variants
 from rods.dialects import get_dialect
 from rods.engines import require_trainable
 from rods.env import Environment
@@ -241,6 +242,22 @@ def stage_lines(config: RunConfig, originals: Sequence[Task], hosted: bool = Fal
     return lines
 
 
+def growth(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> str:
+    """When a run makes variants, and the update from which on it can draw them."""
+    growing, stage = next((i, stage) for i, stage in enumerate(config.stages) if stage.expand)
+    begin = sum(stage_updates(config, originals, hosted)[:growing])
+    when = f"after {counted(begin, 'update')}" if begin else "with the first update"
+    text = f"Variants are made in the stage {stage.name} (stages.{growing}), which begins {when}. "
+    ahead = hosted or config.rollout.schedule == "pipelined"
+    if not (first := first_variants(config, originals, ahead)):
+        return f"{text}None can enter: too few tasks or epochs for replay.inject and synthesis."
+    text += f"No variant is drawn before update {first}."
+    if 0 < config.updates < first:
+        text += f" So with updates = {config.updates} no variant can enter: use at least {first}, "
+        text += "or shorten the stages."
+    return text
+
+
 def outlook(config: RunConfig, splits: Splits, hosted: bool = False) -> str:
     """Summary of a run's tasks: how many it trains on, and when variants enter."""
     scenarios = len({task.provenance.scenario for task in splits.held_out})
@@ -250,14 +267,8 @@ def outlook(config: RunConfig, splits: Splits, hosted: bool = False) -> str:
     part = 0 < config.evaluation.tasks < len(splits.held_out)
     text += f", {config.evaluation.tasks} of them evaluated. " if part else ". "
     if config.grows:
-        growing = next(i for i, stage in enumerate(config.stages) if stage.expand)
-        first = sum(steps[:growing])
         text += f"At most {counted(config.updates, 'update')}. " if config.updates else ""
-        name = config.stages[growing].name
-        text += f"Variants are made in the stage {name} (stages.{growing}), which begins "
-        text += f"after {counted(first, 'update')}. " if first else "with the first update. "
-        if 0 < config.updates <= first:
-            text += "So this run makes none: raise updates, or shorten the stages before. "
+        text += f"{growth(config, splits.originals, hosted)} "
     else:
         most = min(sum(steps), config.updates or sum(steps))
         text += f"At most {counted(most, 'update')}, no variants. "
@@ -278,6 +289,8 @@ def _warn(config: RunConfig, splits: Splits, hosted: bool) -> None:
         _LOG.warning("the stages have different rewards (stages.N.reward): %s", rewards)
     if config.env.tasks:
         _LOG.warning(outlook(config, splits, hosted))
+    elif config.grows:
+        _LOG.warning(growth(config, splits.originals, hosted))
     steps = 0 if config.grows else total_steps(config, splits.originals, hosted)
     if not config.grows and steps < config.updates:
         _LOG.warning(

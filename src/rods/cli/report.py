@@ -104,6 +104,7 @@ def compare(
 
     The first run or arm is the baseline; differences are the others minus it.
     Several seeds of an arm: rods compare fixed='runs/fixed-*' rods='runs/rods-*'
+    If no other was evaluated on a task of the baseline, the exit status is 1.
     """
     from rods.report.compare import compare_runs
 
@@ -115,6 +116,8 @@ def compare(
         if page is not None:
             comparison.write(page)
             say(f"page: {page}")
+    if comparison.is_apart:
+        raise typer.Exit(1)
 
 
 def view(

@@ -7,10 +7,11 @@ ignores those that it knows (invariant 8).
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -105,7 +106,7 @@ class SynthesisRequests:
         """Choose seed tasks among those judged within one epoch's steps, and keep the requests."""
         config, pool = self._config, self._buffer.pool
         n, steps = config.synthesis.variants_per_seed, self.epoch_steps(epoch)
-        limit = min(config.boundary.seeds, self._room() // n)
+        limit = self.most_seeds
         originals = set(self._stages.pool(epoch))
         judged = [
             j
@@ -147,12 +148,14 @@ class SynthesisRequests:
     def _all(self) -> Iterable[SynthesisRequest]:
         return [*self.closed.values(), *self.open.values()]
 
-    def _room(self) -> int:
-        """Variants that may still be asked for before the backlog is full."""
+    @property
+    def most_seeds(self) -> int:
+        """Seed tasks that a cycle may choose now, until `boundary.seeds` or the backlog is full."""
         entering = self._buffer.injectable(len(self._stages.originals(self._buffer.epoch)))
         most = math.floor(BACKLOG * entering)
         waiting = self._buffer.pool.count("pending") + sum(r.n for r in self.open.values())
-        return max(0, most - waiting)
+        room = max(0, most - waiting) // self._config.synthesis.variants_per_seed
+        return min(self._config.boundary.seeds, room)
 
     def submit(self, requests: Iterable[SynthesisRequest]) -> None:
         """Hand requests to the worker; those that it has already change nothing."""
@@ -200,3 +203,29 @@ class SynthesisRequests:
         self.closed = {row[0]: SynthesisRequest(*row) for row in state["closed"]}
         self._cycles = Counter({int(epoch): n for epoch, n in state["cycles"].items()})
         self.submit(self.open.values())
+
+
+def first_variants(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -> int:
+    """Return the first update that can draw a variant, by the order of draws; 0: none can.
+
+    Draws that run ahead of judgements, or a slow worker, only make it later. `hosted`: an update
+    begins as many epochs as it needs, as inside another trainer or in a pipelined run.
+    """
+    stages, buffer = Stages(config, originals), ReplayBuffer(config.replay)
+    buffer.pool.add_originals(originals)
+    requests = SynthesisRequests(config, stages, buffer, None, defaultdict(Counter))
+    draws, size, requested = buffer.draws, config.rollout.tasks_per_step, False
+    for update in itertools.count(1):
+        while draws.due < size and (hosted or not draws.untouched(buffer.epoch)):
+            if (epoch := buffer.epoch + 1) == len(stages):
+                break
+            tasks = stages.originals(epoch)
+            if requested and stages.expands(epoch) and buffer.injectable(len(tasks)):
+                return update
+            buffer.start_epoch(epoch, originals=tasks, expand=False)
+        if not (drawn := draws.lease(size)):
+            break
+        for task_id, epoch in drawn:
+            draws.close(task_id, epoch)
+        requested |= any(requests.due(e) for _, e in drawn) and requests.most_seeds > 0
+    return 0

@@ -95,6 +95,16 @@ def locked(path: Path, busy: str) -> int:
     return handle
 
 
+def is_locked(path: Path) -> bool:
+    """Whether another process holds the lock of a file; takes nothing, so it is in nobody's way."""
+    try:
+        with path.open() as file:
+            os.lockf(file.fileno(), os.F_TEST, 0)
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
+    return False
+
+
 def released(handle: int) -> None:
     """Give up what `locked` gave; no number is left there. In a forked child it only closes."""
     if os.pread(handle, 32, 0) == str(os.getpid()).encode():

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -42,7 +43,7 @@ def run_to_end(main: Coroutine[object, object, T], run: Callable[..., T] = async
 
 
 @contextmanager
-def ctrl_c() -> Generator[Any]:
+def ctrl_c(say: Callable[[], object] | None = None) -> Generator[Any]:
     """The first Ctrl-C asks for a stop at a safe point and says so, the second stops at once."""
     pressed: list[int] = []
 
@@ -51,7 +52,7 @@ def ctrl_c() -> Generator[Any]:
             raise KeyboardInterrupt
         pressed.append(number)
         # In a thread, because the signal may have come while this one holds the stream's lock.
-        threading.Thread(target=print, args=(STOPPING,), kwargs={"file": sys.stderr}).start()
+        threading.Thread(target=say or partial(print, STOPPING, file=sys.stderr)).start()
 
     former = signal.signal(signal.SIGINT, note)
     try:

@@ -111,7 +111,7 @@ def identity(run: RunData) -> list[tuple[str, str]]:
         ("Started", _clock(manifest.get("started"))),
         ("Skipped tasks", len(cast("list[Json]", manifest.get("skipped") or [])) or None),
         ("Finished", _clock(manifest.get("finished"))),
-        ("Took", None if run.seconds is None else span(run.seconds)),
+        ("From start to end", None if run.seconds is None else span(run.seconds)),
         ("Updates", len(run.steps)),
         ("Trajectories", int(run.total("trajectories")) or None),
     ]
@@ -172,17 +172,22 @@ def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
     for metric in metrics:
         for row in rows:
             if difference := row.cells[metric].difference:
-                found = _possible(difference)
-                whisker = _name(row), found.mean, found.low, found.high, _verdict(found)
+                found, text = _possible(difference), interval(difference)
+                ends = [found.mean] * 2 if "no interval" in text else [found.low, found.high]
+                whisker = _name(row), found.mean, *ends, _verdict(found), text
                 charts.setdefault(metric, []).append(whisker)
     whiskers = list(chain.from_iterable(charts.values()))
-    lowest = min([-0.02, *(low for _, _, low, _, _ in whiskers)])
-    highest = max([0.02, *(high for _, _, _, high, _ in whiskers)])
+    lowest = min([-0.02, *(whisker[2] for whisker in whiskers)])
+    highest = max([0.02, *(whisker[3] for whisker in whiskers)])
     figures: list[Figure] = []
     for metric, found in charts.items():
         title = f"Difference: {', '.join(METRICS[metric]).lower()}"
         chart = forest(found, (1.1 * lowest, 1.1 * highest))
-        figures.append(Figure(title, "After minus before, with 95 % intervals.", chart))
+        caption = "After minus before, with 95 % intervals."
+        caption += " Without a bar: no interval." * any(
+            low == high for _, _, low, high, *_ in found
+        )
+        figures.append(Figure(title, caption, chart))
     return figures
 
 

@@ -173,9 +173,10 @@ def _not_shared(runs: Sequence[tuple[str, RunData]]) -> list[str]:
     notes: list[str] = []
     for (common, mine, other), same in labels.items():
         who = ", ".join(same)
+        shared = f"have {common} of {len(first)} evaluated tasks in common; only those have a"
+        shared = shared if common else "have no evaluated task in common, so there is no"
         notes.append(
-            f"{start} and {who} have {common} of {len(first)} evaluated tasks in common; only "
-            f"those have a difference. {start} alone has {mine}; {who} alone has {other}."
+            f"{start} and {who} {shared} difference. {start} alone has {mine}; {who} has {other}."
         )
     return notes
 

@@ -187,6 +187,13 @@ class Experiment:
         return heldout.measured(row for arm in self.arms for row in arm.rows)
 
     @property
+    def is_apart(self) -> bool:
+        """Whether the baseline and others were evaluated, but no other on one of its tasks."""
+        rows = [row for arm in self.arms[1:] for row in arm.rows]
+        both = bool(rows) and bool(self.arms[0].rows)
+        return both and not any(cell.common for row in rows for cell in row.cells.values())
+
+    @property
     def several(self) -> bool:
         """Whether any arm has several seeds."""
         return any(len(arm.runs) > 1 for arm in self.arms)
@@ -326,8 +333,8 @@ def _results(found: Experiment) -> Table:
         table.add_section()
         known = [arm.cell(part, metric).after for arm in found.arms for metric in found.metrics]
         sizes = [after.n for after in known if after]
-        tasks = f" ({_range(sizes)} tasks)" if sizes else ""
-        table.add_row(Text(f"{part.title}{tasks}"), style="bold")
+        tasks = " to ".join(str(n) for n in sorted({min(sizes), max(sizes)})) if sizes else "0"
+        table.add_row(Text(f"{part.title} ({tasks} tasks)"), style="bold")
         for arm in found.arms:
             lines = ["  gain", f"  minus {found.short}"] if arm.ahead else ["  gain"]
             texts = [_cell(arm.cell(part, metric), arm.ahead != "") for metric in found.metrics]

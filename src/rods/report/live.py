@@ -38,7 +38,7 @@ STEP_FACTS = ("reward", "progress", "no variance", "boundary", "speed")
 
 
 class TrainDisplay:
-    """Progress of a training run; a context manager. Use it from one thread."""
+    """Progress of a training run; a context manager. Only messages may come from other threads."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class TrainDisplay:
         self._injected = 0
         self._retired = Counter[str]()
         self._rollout, self._doing = (0, 0), "starting the engine"
-        self._message = ""
+        self._message = self._until = ""
         self._started = self._printed = clock()
         self._ends: deque[tuple[int, float]] = deque(maxlen=RECENT + 1)
         self._left = threading.Event()
@@ -97,8 +97,12 @@ class TrainDisplay:
     def record(self, record: Mapping[str, object]) -> None:
         """Show a record of the log: an evaluation, the start of an epoch, or a training step."""
         self._take(record)
+        if record["kind"] == self._until:
+            self._message = self._until = ""
+        if record["kind"] in ("step", "eval"):
+            self._rollout, over = (0, 0), record.get("when") == "after"
+            self._doing = "saving" if over else "saving and rolling out"
         if record["kind"] == "step":
-            self._rollout = (0, 0)
             self._ends.append((_number(record, "step"), self._clock()))
         for line in self._lines(record) if self._live is None else ():
             self._print(line)
@@ -133,9 +137,9 @@ class TrainDisplay:
                 begun = f"evaluating {total // (1 + samples)} held-out tasks, each with {each}"
             self._print(f"{done} of {total} trajectories" if done else begun)
 
-    def message(self, text: str) -> None:
-        """One line that stays."""
-        self._message = text
+    def message(self, text: str, until: str = "") -> None:
+        """Print a line, which stays in the panel until a record of this kind or another message."""
+        self._message, self._until = text, until
         self._print(text)
 
     def _print(self, text: str) -> None:
@@ -146,9 +150,12 @@ class TrainDisplay:
         """Say that work goes on where nothing else does, such as during an update."""
         while not self._left.wait(QUIET):
             if self._clock() - self._printed >= QUIET:
-                done, total = self._rollout
-                doing = f"{done} of {total} trajectories" if done < total else self._doing
-                self._print(f"{doing}, {_span(self._clock() - self._started)} since the start")
+                self._print(f"{self._now}, {_span(self._clock() - self._started)} since the start")
+
+    @property
+    def _now(self) -> str:
+        done, total = self._rollout
+        return f"{done} of {total} trajectories" if done < total else self._doing
 
     def seconds_left(self) -> float | None:
         """Estimate from the last steps; `None` before two steps or without a known total."""
@@ -215,13 +222,11 @@ class TrainDisplay:
             f"update {done}{f' of {total}' if total else ''}, left "
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
         )
-        rolled, of = self._rollout
-        doing = f"{rolled} of {of} trajectories" if of else self._doing
         grid.add_row("stage", Text(f"{stage}, epoch {epoch}"))
         both = Table.grid(padding=(0, 1))
         both.add_row(bar, Text(place))
         grid.add_row("training", both)
-        grid.add_row("now", Text(doing))
+        grid.add_row("now", Text(self._now))
         for name, words in self._facts().items():
             grid.add_row(name, Text(words))
         last = Text(self._message, style="dim", overflow="ellipsis", no_wrap=True)

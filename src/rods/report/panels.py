@@ -115,13 +115,10 @@ def schedule_curves(run: RunData) -> list[Figure]:
 
 
 def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
-    changes = [now for last, now in pairwise(run.steps) if now.stage != last.stage]
-    starts = [run.steps[0], *changes] if changes else []
-    stages = [(float(row.step), row.stage) for row in starts]
-    return [_learning_curve(run, chart, stages) for chart in chosen]
+    return [_learning_curve(run, chart) for chart in chosen]
 
 
-def _learning_curve(run: RunData, chart: Chart, stages: Sequence[tuple[float, str]]) -> Figure:
+def _learning_curve(run: RunData, chart: Chart) -> Figure:
     curves = [step_series(run.steps, curve.key, curve.name, curve.css) for curve in chart.curves]
     measured = [line for line in curves if line]
     lines = [line for line in measured if any(line.faint or line.ys)]
@@ -133,9 +130,9 @@ def _learning_curve(run: RunData, chart: Chart, stages: Sequence[tuple[float, st
         caption += f" 0 in every update: {zero}."
     if any(line.faint for line in lines):
         caption += " Thin: each update; thick: average."
-    axes = Axes("update", (0.0, 1.0) if chart.share else None)
+    axes = Axes("update", (0.0, 1.0) if chart.share else None, run.stage_starts)
     legend = [(line.name, line.css) for line in lines] if len(lines) > 1 else []
-    return Figure(chart.title, caption, plots.line_chart(lines, axes, stages), legend)
+    return Figure(chart.title, caption, plots.line_chart(lines, axes), legend)
 
 
 def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
@@ -361,9 +358,9 @@ def facts(run: RunData) -> list[Tile]:
     if made.tried:
         counts = f"{made.accepted} accepted of {made.tried} tried"
         found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", counts))
-    elif missed := run.missed:
+    if missed := run.missed:
         found.append(Tile("0", "variants", missed))
-    if run.epochs and (run.injected or made.tried):
+    if run.injected:
         gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())
         over = f"over {counted(len(run.epochs), 'epoch')}{f' ({reasons})' if reasons else ''}"

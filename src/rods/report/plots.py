@@ -30,8 +30,8 @@ Dot: TypeAlias = tuple[float, float, int]
 """x, y and how many points coincide there."""
 Bar: TypeAlias = tuple[str, float, str, str]
 """A name, its value, the text at the end of the bar and its color class."""
-Whisker: TypeAlias = tuple[str, float, float, float, str]
-"""A name, a mean, the low and the high end of its interval, and its color class."""
+Whisker: TypeAlias = tuple[str, float, float, float, str, str]
+"""A name, a mean, both ends of its interval (alike: no bar), a color class, the ends in words."""
 NUMBERED = {"s-1": "one", "s-2": "two", "s-3": "three", "s-4": "four"}
 """Colors of the style sheet whose classes are numbers."""
 FEW_POINTS = 12
@@ -53,10 +53,11 @@ class Series:
 
 
 class Axes(NamedTuple):
-    """Label of x, and range of y where it is fixed."""
+    """Label of x, range of y where it is fixed, and values of x with a text: thin uprights."""
 
     x_label: str = ""
     y_range: tuple[float, float] | None = None
+    marks: Sequence[tuple[float, str]] = ()
 
 
 def smooth(values: Sequence[float], window: int) -> list[float]:
@@ -70,10 +71,8 @@ def smooth(values: Sequence[float], window: int) -> list[float]:
     return averages
 
 
-def line_chart(
-    series: Sequence[Series], axes: Axes, marks: Sequence[tuple[float, str]] = ()
-) -> Plot:
-    """Lines over a common x axis; `marks` are x values with a text, drawn as thin uprights."""
+def line_chart(series: Sequence[Series], axes: Axes) -> Plot:
+    """Lines over a common x axis."""
     traces: list[Plot] = []
     xs: list[float] = []
     ys: list[float] = []
@@ -88,7 +87,7 @@ def line_chart(
             traces.append(_line(line, line.faint, width=1) | {"opacity": 0.35})
             shown["hoverinfo"] = "skip"  # the raw values answer the pointer
         traces.append(shown)
-    return {"data": traces, "layout": _layout(axes, xs, ys) | _uprights(marks, xs)}
+    return {"data": traces, "layout": _layout(axes, xs, ys) | _uprights(axes.marks, xs)}
 
 
 def stacked_bars(xs: Sequence[float], layers: Sequence[Layer], axes: Axes) -> Plot:
@@ -182,18 +181,18 @@ def forest(rows: Sequence[Whisker], reach: tuple[float, float]) -> Plot:
     """
     whiskers: Plot = {
         "type": "data", "symmetric": False, "color": "var(--soft)", "width": 3,
-        "array": [high - mean for _, mean, _, high, _ in rows], "thickness": 1.6,
-        "arrayminus": [mean - low for _, mean, low, _, _ in rows],
+        "array": [high - mean for _, mean, _, high, *_ in rows], "thickness": 1.6,
+        "arrayminus": [mean - low for _, mean, low, *_ in rows],
     }  # fmt: skip
     trace: Plot = {
-        "type": "scatter", "mode": "markers", "x": [mean for _, mean, _, _, _ in rows],
-        "marker": {"color": [color(css) for _, _, _, _, css in rows], "size": 9},
+        "type": "scatter", "mode": "markers", "x": [row[1] for row in rows],
+        "marker": {"color": [color(row[4]) for row in rows], "size": 9},
         "error_x": whiskers,
-        "customdata": [[low, high] for _, _, low, high, _ in rows],
-        "hovertemplate": "%{x:+.3f} [%{customdata[0]:+.3f}, %{customdata[1]:+.3f}]<extra></extra>",
+        "customdata": [row[5] for row in rows],
+        "hovertemplate": "%{x:+.3f} %{customdata}<extra></extra>",
     }  # fmt: skip
     axis = {"zeroline": True, "zerolinecolor": "var(--soft)", "tickangle": 0, "range": [*reach]}
-    return _rows(trace, [name for name, _, _, _, _ in rows], axis)
+    return _rows(trace, [row[0] for row in rows], axis)
 
 
 def plotly_script() -> str:
@@ -259,6 +258,8 @@ def x_axis(axes: Axes, xs: Sequence[float]) -> Plot:
     """The label, and whole ticks where x counts few things."""
     label = str(escape(axes.x_label))
     axis: Plot = {"title": {"text": label}, "unifiedhovertitle": {"text": f"{label} %{{x}}"}}
+    if xs and min(xs) == max(xs):  # else plotly reaches from -1 to 1 around a single 0
+        axis["range"] = [xs[0] - 0.5, xs[0] + 0.5]
     if xs and max(xs) - min(xs) < 8 and all(x == int(x) for x in xs):
         axis |= {"dtick": 1, "tickformat": "d"}
     return axis

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar, cast
@@ -180,6 +181,13 @@ class RunData:
         """How the environment parts its tasks, where its section of the settings says so."""
         return self.setting(f"env.{self.setting('env.name')}.split")
 
+    @property
+    def stage_starts(self) -> list[tuple[float, str]]:
+        """The first update of each stage, with its name; empty for a single stage."""
+        changes = [now for last, now in pairwise(self.steps) if now.stage != last.stage]
+        starts = [self.steps[0], *changes] if changes else []
+        return [(float(row.step), row.stage) for row in starts]
+
     def total(self, key: str) -> float:
         """Sum of one number over all steps."""
         return math.fsum(row.numbers.get(key, 0.0) for row in self.steps)
@@ -196,13 +204,22 @@ class RunData:
 
     @property
     def missed(self) -> str:
-        """Why no task was on the boundary of a stage that makes variants; else empty."""
+        """Why no variant entered the pool of a run that was to make some; else empty."""
         stages = cast("list[dict[str, Any]]", self.setting("stages") or [])
         growing = {str(stage["name"]) for stage in stages if stage.get("expand")}
-        judged = [j for row in self.steps if row.stage in growing for j in row.judgements]
-        on_boundary = any(judgement.region == "boundary" for judgement in judged)
-        if self.setting("curriculum") != "rods" or not judged or on_boundary:
+        if self.setting("curriculum") != "rods" or not growing or not self.steps or self.injected:
             return ""
+        rows = [row for row in self.steps if row.stage in growing]
+        judged = [j for row in rows for j in row.judgements]
+        when = " (rods train --dry-run states when variants enter)"
+        if not judged:
+            return f"training ended before the stage {' or '.join(sorted(growing))}{when}"
+        if self.made.tried:
+            return f"accepted candidates: {self.made.accepted}; none entered at an epoch's start"
+        if any(judgement.region == "boundary" for judgement in judged):
+            if rows[0].epoch != rows[-1].epoch:
+                return "the synthesis worker tried no candidate"
+            return f"training ended in the first epoch of the stage {rows[0].stage}{when}"
         low, high = self.setting("boundary.low"), self.setting("boundary.high")
         return (
             f"no task was on the boundary ({low} to {high}), mean progress "

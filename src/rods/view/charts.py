@@ -30,7 +30,9 @@ CURVES = {
 
 
 def overview(runs: Sequence[RunView]) -> list[Figure]:
-    """The curves of all runs, over one another."""
+    """The curves of all runs, over one another, with the starts of stages that all have."""
+    starts = [run.data.stage_starts for run in runs if run.data.steps] or [[]]
+    stages = [start for start in starts[0] if all(start in each for each in starts)]
 
     def drawn(title: str, caption: str, axes: Axes, points: Points) -> Figure:
         lines: list[Series] = []
@@ -42,7 +44,10 @@ def overview(runs: Sequence[RunView]) -> list[Figure]:
             return Figure(title, "Not recorded so far.", None)
         return overlay(title, caption, lines, axes)
 
-    reward, variance, speed = (drawn(*CURVES[key], partial(_steps, key)) for key in CURVES)
+    reward, variance, speed = (
+        drawn(title, caption, axes._replace(marks=stages), partial(_steps, key))
+        for key, (title, caption, axes) in CURVES.items()
+    )
     sampled = Axes("trajectories", (0.0, 1.0))
     held_out = [
         drawn(title, caption, sampled, partial(_held_out, of))
@@ -121,9 +126,10 @@ def boundary_map(run: RunView, found: Mapping[str, TaskCourse]) -> Figure:
         "yaxis": {"title": {"text": "mean progress"}, "range": [-0.03, 1.03]},
         "shapes": [{**band, **look}],
     }
+    each = " A solid line is the course of one task." * (len(found) <= LINES)
     caption = (
         f"{len(found)} tasks. Shaded: the boundary, from {low:g} to {high:g}. Dotted lines lead "
-        "from an ancestor to its variant. A click opens the task."
+        f"from an ancestor to its variant.{each} A click opens the task."
     )
     return Figure(title, caption, {"data": traces, "layout": layout}, list(kinds.values()))
 

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rods.errors import RodsError, StoreError
+from rods.infra.files import is_locked
 from rods.report.run_data import RunData, load_run
 from rods.report.viewer import FOLDER, Decode, decoder_for
-from rods.store import METRICS
+from rods.store import LOCK, METRICS
 from rods.synthesis.worker.queue import rejections_of
 from rods.task import Task
 from rods.view.index import TrajectoryIndex
@@ -53,8 +54,8 @@ class RunView:
         self.path, self.label = path, label
         self.data: RunData = load_run(path)
         self.index = TrajectoryIndex(path / FOLDER)
-        self.version = 0
-        """Rises when a page would show more."""
+        self.version, self.state = 0, ""
+        """Rises when a page would show more or another state."""
         self.tasks: dict[str, Task] = {}
         self.candidates: list[CandidateRow] = []
         self._marks: dict[str, object] = {}
@@ -63,12 +64,14 @@ class RunView:
     def refresh(self) -> int:
         """Read what is new; returns the version."""
         with self._lock:
-            changed = self.index.refresh()
+            changed, was = self.index.refresh(), self.state
             if self._changed(METRICS, "manifest.json"):
                 self.data = load_run(self.path)
                 self.index.categorize({j.task_id: j.category for _, j in self.data.judgements})
                 changed = True
-            self.version += changed
+            training = "training" if is_locked(self.path / LOCK) else "not finished"
+            self.state = "finished" if self.data.manifest.get("finished") else training
+            self.version += changed or self.state != was
             return self.version
 
     def read_tasks(self) -> None:
