@@ -241,6 +241,8 @@ class Environment(ABC):
     """Short name; the `env` of its tasks."""
     blocking: bool = False
     """True: its worlds wait for something, so each trajectory gets a thread of its own."""
+    world_keys: Sequence[str] = ()
+    """Keys that `Task.world` may have: a file with another one is refused. Empty: any key."""
 
     @abstractmethod
     def open(self, task: Task) -> World:
@@ -290,15 +292,9 @@ def own_split(environment: Environment, tasks: Sequence[Task], held_out: float) 
 
 
 def load_environment(address: str, arguments: Mapping[str, object] | None = None) -> Environment:
-    """The environment at `module:attribute`.
+    """The environment at `module:attribute`, or what a factory there makes of the arguments.
 
-    Args:
-        address: where an environment or a factory of one stands.
-        arguments: what a factory is called with, by name (`EnvSettings.arguments`).
-
-    Raises:
-        ConfigError: it cannot be imported, is not an environment, or the factory does not take the
-            arguments.
+    Raises `ConfigError` for what cannot be imported or called so, or is no environment.
     """
     found = load("env.name", address)
     _refuse_tools(found, address)

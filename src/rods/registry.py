@@ -46,18 +46,16 @@ class Registry:
     """Things of one kind, by name."""
 
     def __init__(
-        self, setting: str, kind: str, names: Mapping[str, str], provided: str = ""
+        self, setting: str, kind: str, names: Mapping[str, str], provided: str = "", more: str = ""
     ) -> None:
-        """Import nothing yet.
+        """Import nothing yet; `setting`, `kind` and `more` (how to have several) are for messages.
 
         Args:
-            setting: Dotted key where a user names one, for messages.
-            kind: What they are, for messages.
             names: `module:attribute` of ours by short name.
             provided: Table of `[provides]` in which recipes add names; empty: they add none.
         """
         self._setting, self._kind, self._shared = setting, kind, names
-        self._provided = provided
+        self._provided, self._more = provided, more
 
     def __iter__(self) -> Iterator[str]:
         """Short names, in order: the shared ones, then those of the recipes."""
@@ -87,9 +85,9 @@ class Registry:
             raise ConfigError(
                 f"{setting}: {name} is a file. Add the name of the {self._kind} in it: {name}:NAME."
             )
+        hint = (self._more if "," in name else "") or nearest(name, known, anywhere=True)
         raise ConfigError(
-            f"{setting}: there is no {self._kind} {name!r}."
-            f"{nearest(name, known, anywhere=True)} Known: {', '.join(known)}; or "
+            f"{setting}: there is no {self._kind} {name!r}.{hint} Known: {', '.join(known)}; or "
             "module:attribute or FILE.py:attribute of your own."
         )
 
@@ -175,6 +173,7 @@ def load(setting: str, address: str) -> Any:
             ) from error
         # Without a kind: what the module makes is refused, such as a tool without a type hint.
         kind = "" if isinstance(error, RodsError) else f"{type(error).__name__}{_line(error)}: "
+        problem += f": {(error.text or '').strip()}" if isinstance(error, SyntaxError) else ""
         raise ConfigError(f"{where}: {kind}{problem}.") from error
 
 
@@ -229,17 +228,9 @@ def _found_in(folder: str) -> None:
 def takes(
     setting: str, name: str, function: Callable[..., object], *expected: str, **named: object
 ) -> Any:
-    """A function that is called with so many arguments.
+    """The function that `name` means in a setting; `ConfigError` where it cannot be called so.
 
-    Args:
-        setting: that names it.
-        name: in that setting.
-        function: what it means.
-        expected: what it is called with, in words.
-        named: what it is called with by name, where it has an argument of that name.
-
-    Raises:
-        ConfigError: it cannot be called so.
+    It is called with what is `expected`, in words, and `named` where it has such an argument.
     """
     try:
         signature = inspect.signature(function)

@@ -162,11 +162,7 @@ class Task:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Json], where: str = "task") -> Task:
-        """Read one row.
-
-        Raises:
-            TaskError: a key is missing or of the wrong type; `where` names file and line.
-        """
+        """Read one row; raises `TaskError`, with `where`, for a missing or wrong key."""
         shape = "Expected an object with env, category, turns (user and ground_truth) and world."
         if not isinstance(row, dict):
             names: dict[type, str] = {list: "a list", str: "a text", type(None): "null"}
@@ -174,10 +170,10 @@ class Task:
             raise TaskError(f"{where}: not a task row, but {got}. {shape}")
         data: dict[str, Any] = row
         try:
-            _require_keys("a task", {k: data[k] for k in data if k not in CARRYING}, _KEYS)
+            require_keys("a task", {k: data[k] for k in data if k not in CARRYING}, _KEYS)
             turns = tuple(map(_turn_from_json, _objects(data, "turns")))
             p = _field(data, "provenance", dict, {})
-            _require_keys("provenance", p, [*Provenance.__dataclass_fields__])
+            require_keys("provenance", p, [*Provenance.__dataclass_fields__])
             made: dict[str, Any] = {key: _names(p, key) for key in ("ancestors", "scenarios")}
             made |= {k: _field(p, k, str, "") for k in ("origin", "scenario", "recipe", "review")}
             origin = Provenance(**made, seed=_field(p, "seed", int, 0))
@@ -204,9 +200,7 @@ T = TypeVar("T")
 def _field(row: Mapping[str, object], key: str, kind: type[T], default: T | None = None) -> T:
     """A field of a row; null counts as missing, and lists and objects may be JSON text.
 
-    Raises:
-        KeyError: it is missing, and there is no default.
-        TypeError: it is of another type; names it.
+    Raises `KeyError` where it is missing without a default, `TypeError` for another type.
     """
     value = row[key] if default is None else row.get(key, default)
     if value is None and default is not None:
@@ -219,7 +213,7 @@ def _field(row: Mapping[str, object], key: str, kind: type[T], default: T | None
     return value
 
 
-def _require_keys(what: str, row: Mapping[str, object], known: Sequence[str]) -> None:
+def require_keys(what: str, row: Mapping[str, object], known: Sequence[str]) -> None:
     """Raise `ValueError` for a key that nothing reads; null counts as missing."""
     for key in row:
         if key not in known and row[key] is not None:
@@ -238,7 +232,7 @@ def _names(row: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def _turn_from_json(turn: Mapping[str, object]) -> Turn:
-    _require_keys("a turn", turn, [*Turn.__dataclass_fields__])
+    require_keys("a turn", turn, [*Turn.__dataclass_fields__])
     calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
     return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
 
@@ -250,7 +244,7 @@ def _message_to_json(message: Message) -> Json:
 
 
 def _message_from_json(row: Mapping[str, object]) -> Message:
-    _require_keys("a message", row, ("role", "content", "calls"))
+    require_keys("a message", row, ("role", "content", "calls"))
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
     calls = calls_from_json(row.get("calls"))
@@ -268,7 +262,7 @@ def call_to_json(call: ToolCall) -> dict[str, Json]:
 
 def call_from_json(row: Mapping[str, object]) -> ToolCall:
     """The inverse of `call_to_json`; arguments may be JSON text."""
-    _require_keys("a call", row, ("name", "arguments"))
+    require_keys("a call", row, ("name", "arguments"))
     given = _field(row, "arguments", dict)
     return ToolCall(_field(row, "name", str), {str(k): _load(v) for k, v in given.items()})
 
@@ -324,8 +318,7 @@ def read_tasks(path: str | Path) -> Iterator[Task]:
     """Read tasks from JSON lines, a table or a data set; a foreign row may `carry` a task.
 
     Raises:
-        TaskError: a row is broken, carries no task or one that stands twice; the message names file
-            and line.
+        TaskError: a row is broken, carries no task or one that stands twice; names file and line.
         PrerequisiteError: a table, and pyarrow is not installed.
     """
     seen: dict[str, str] = {}
@@ -364,15 +357,8 @@ def require_new(task: Task, where: str, seen: dict[str, str]) -> None:
 def carried(row: object, where: str) -> Mapping[str, Any] | None:
     """The task of ours that a row of another format carries: `task`, or `extra_info.task`.
 
-    Args:
-        row: of any data set; one of ours carries itself.
-        where: file and row, for messages.
-
-    Returns:
-        Something for `Task.from_json`; None: there is no task of RODS in it.
-
-    Raises:
-        TaskError: the task is a text, and not JSON.
+    The `row` may be of any data set; one of ours carries itself. None: there is no task of RODS.
+    Raises `TaskError`, which begins with `where`, for a task that is a text and not JSON.
     """
     if not isinstance(row, dict):
         return None

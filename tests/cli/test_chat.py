@@ -8,16 +8,19 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rods.cli.chat import _listed
 from rods.cli.evaluate import conversing
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError
 from rods.policy import ScriptedPolicy
 from rods.rollout.template import ChatTemplate
+from rods.types import ToolSpec
 from rollout_cases import TEMPLATE, script
 from verbs import rods
 
@@ -152,6 +155,18 @@ def test_the_bundled_policy_talks_about_the_benchmark(
     shown = capsys.readouterr().out
     assert shown.startswith(f"you: {message}\n") and "\nagent: " in shown
     assert "  ls(a=True)\n" in shown and '"current_directory_content": ["workspace"]' in shown
+
+
+def test_what_several_descriptions_begin_with_is_printed_once() -> None:
+    about = "These are files. Of a system, etc. What it does: "
+    texts = {"ls": f"{about}List them.", "cd": f"{about}Go. Stay.", "pwd": "Go. Say where."}
+    specs = [ToolSpec(name, text, {"type": "object"}) for name, text in texts.items()]
+    assert [*_listed([*specs, replace(specs[1], name="mv")])] == [
+        f"ls(): {texts['ls']}",
+        "cd(): Go. Stay.",
+        "pwd(): Say where.",
+        f"mv(): {texts['cd']}",
+    ]
 
 
 @pytest.mark.slow

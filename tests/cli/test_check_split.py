@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from rods.abilities import unvaried
 from rods.assemble.refusals import require_variants
 from rods.cli.common import say
 from rods.config import EnvSettings, load_config
-from rods.envs.originals import split_tasks
-from rods.errors import SynthesisError
+from rods.envs import make_environment
+from rods.envs.originals import require_worlds, split_tasks
+from rods.errors import SynthesisError, TaskError
 from rods.split import split
-from rods.task import Provenance, Task
+from rods.task import Provenance, Task, Turn
 from rods.task import write_tasks as write_rows
 from rods.types import ToolCall
 from verbs import rods
@@ -311,6 +313,56 @@ def test_what_is_left_out_is_stated_once(
     shown = "".join(capsys.readouterr()) + caplog.text
     for what in ("1 of 6 tasks are rejected in a review", "1 training tasks stand in"):
         assert shown.count(what) == 1, shown
+
+
+@pytest.mark.parametrize("way", ["--env.tasks", "--tasks"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"world": {"classes": ["Desk"], "Desk": {"rooms": {}}}},
+            "tasks.jsonl:2: its world has no key 'Desk', only 'classes', 'initial_config'.",
+        ),
+        (
+            {"world": {"classes": ["Desk"], "inital_config": {}}},
+            "only 'classes', 'initial_config' (Did you mean 'initial_config'?).",
+        ),
+        ({"env": "dest"}, "tasks.jsonl:2: env is 'dest', expected 'desk'. Did you mean 'desk'?"),
+        ({"env": "x"}, "tasks.jsonl:2 has a task of the environment 'x', but env.name is"),
+    ],
+)
+def test_what_nothing_reads_of_a_task_is_refused_with_its_line(
+    way: str,
+    change: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    desk_project(tmp_path, monkeypatch, 2)
+    rows = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
+    rows[1] |= change
+    rows[0]["world"] |= {"unread": None}
+    if way == "--tasks" and "env" in change:  # others beside them are findings
+        rows, said = rows[1:], said.replace("jsonl:2", "jsonl:1")
+    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    words = ("--env.name", "./desk.py:desk", way, "tasks.jsonl")
+    assert rods("check", *words, monkeypatch=monkeypatch) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("name", ["bfcl", "mcp", "python_tool", "search", "repo", "function_call"])
+def test_a_world_s_key_that_no_environment_reads_is_refused_in_all(
+    name: str, tmp_path: Path
+) -> None:
+    given = {"command": "python server.py"} if name == "mcp" else {}
+    environment = make_environment(name, given)
+    key = environment.world_keys[0]
+    for world, fault in (({key: ["x"]}, ""), ({f"{key}x": ["x"]}, rf"no key '{key}x'.*'{key}'\?")):
+        tasks = [Task(name, "base", (Turn("Do it."),), world)]
+        write_rows(tmp_path / "rows.jsonl", tasks)
+        with pytest.raises(TaskError, match=fault) if fault else nullcontext():
+            require_worlds(tasks, tmp_path / "rows.jsonl", environment)
 
 
 def test_a_finding_names_its_task_once(

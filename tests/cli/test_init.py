@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -132,6 +133,36 @@ def test_its_own_tests_pass(project: Path) -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "16 passed" in done.stdout, done.stdout
+
+
+BERTH = """
+from rods.envs.tool_classes import ToolClasses
+class Berths:
+    def free(self) -> list[str]:
+        "List the free berths."
+        return []
+    def named(self, boat: str) -> list[str]:
+        "List the berths of a boat."
+        return []
+bistro = ToolClasses("berths", [Berths])
+"""
+
+
+@pytest.mark.slow
+def test_its_tests_cope_with_any_tools(project: Path) -> None:
+    """Without arguments, without an effect, and tasks in which nothing is to be called."""
+    rows = [("free", {}), ("named", {"boat": "Swan"}), ()]
+    truths = [[{"name": row[0], "arguments": row[1]}] if row else [] for row in rows]
+    turns = [{"user": "Which berths?", "ground_truth": truth} for truth in truths]
+    world = {"classes": ["Berths"]}
+    tasks = [
+        {"env": "berths", "category": "base", "turns": [turn], "world": world} for turn in turns
+    ]
+    (project / "tools.py").write_text(BERTH, encoding="utf-8")
+    (project / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.slow

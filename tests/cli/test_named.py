@@ -70,6 +70,31 @@ LINES = {
     "demonstrate --out d --writer graph,resampel": "no writer 'resampel'. Did you mean 'resample'?",
     "train --writer grap": "there is no writer 'grap'. Did you mean 'graph'?",
     **{
+        f"{verb} graph,resample": "To mix two: --writer graph --synthesis.resample.share 0.5."
+        for verb in ("train --writer", "synth --out v.jsonl --writer", "trl --synthesis.writer")
+    },
+    "demonstrate --out d --dialect torl,retool": "there is no dialect 'torl,retool'.",
+    **{
+        f"{verb} coldd": "model 'coldd': there is no folder coldd, neither a model nor a run yet. "
+        "Is the name right? Did you mean 'cold'? `rods sft DATA --out coldd` makes it."
+        for verb in (
+            "train --model",
+            "train --dry-run --model",
+            "eval",
+            "eval --model",
+            "chat",
+            "trl --model",
+            "check --model",
+            "export --out x",
+            "sft gone.jsonl --out x --model",
+        )
+    },
+    **{
+        f"{verb} --recipe mine/recipe.toml --env.name mine/tools.py:bistro "
+        "--env.tasks mine/tasks.jsonl --model.name=gone": "`rods sft DATA --out gone` makes it."
+        for verb in ("train", "train --dry-run")
+    },
+    **{
         f"{verb} ./gone": "there is no"
         for verb in (
             "train --model",
@@ -81,6 +106,9 @@ LINES = {
         )
     },
     "sft gone.jsonl --model tiny --out x": "gone.jsonl: there is no such file, folder or run",
+    "sft gone.parquet --model tiny --out x": "run. `rods demonstrate` writes solved conversations.",
+    "sft mine/tasks.jsonl --model tiny --out x": "this is a task, not a solved conversation.",
+    "demonstrate --out d.csv --model tiny": "d.csv: expected .parquet, the form of conversations.",
     **{
         f"{verb} {TINY}": "this bundled policy was pretrained with other tools"
         for verb in (
@@ -101,10 +129,10 @@ LINES = {
             "chat",
             "trl",
             "verl",
-            "demonstrate --out d.parquet --model x",
+            "demonstrate --out d.parquet --model a/x",
         )
     },
-    f"train {MINE} --env.tasks one.jsonl --model x": "you have 1 scenario",
+    f"train {MINE} --env.tasks one.jsonl --model a/x": "you have 1 scenario",
     "trl --profile small --rollout.schedule pipelined": "TRL's GRPOTrainer does not support",
     "verl --profile small --rollout.schedule synchronous": "verl does not support",
     "check --dialect xml": "--dialect has no effect without --model",
@@ -136,6 +164,8 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, b
         'env.tasks = ["gone.jsonl"]\n[profile.own]\nenv.tasks = ["held.jsonl"]\n'
     )
     subprocess.run([sys.executable, "-m", "rods.cli.main", "init", "mine"], cwd=place, check=True)
+    (place / "cold").mkdir()
+    (place / "cold" / "adapter_config.json").touch()
     tasks = (place / "mine" / "tasks.jsonl").read_text(encoding="utf-8")
     (place / "one.jsonl").write_text(tasks.partition("\n")[0], encoding="utf-8")
     (place / "torn.jsonl").write_text(tasks[:200], encoding="utf-8")

@@ -71,7 +71,7 @@ BUSY = "another process writes it. Wait for it, or choose another name; nothing 
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "log.jsonl").write_text('{"task_id": "a", "reward": 1}\n' * 2)
-    (tmp_path / "rows.jsonl").write_text("{}\n")
+    (tmp_path / "rows.jsonl").write_text('{"messages": []}\n')
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -291,6 +292,9 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
     assert "this run is finished" in capsys.readouterr().err
     assert rods(*words, "--updates", "9", "--train.lr", "9e-9", monkeypatch=monkeypatch) == 2
     assert "train.lr" in capsys.readouterr().err
+    if "updates" in limits:
+        assert rods(*words, "--updates", "9", "--json", monkeypatch=monkeypatch) == 0
+        assert json.loads(capsys.readouterr().out)["changed"] == ["updates: 2 -> 9"]
     assert files(path) == before
 
 

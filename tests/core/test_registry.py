@@ -124,6 +124,11 @@ def test_a_users_environment_reward_and_writer_work() -> None:
         (make_environment, "serch", r"env\.name: .* Did you mean 'search'\?"),
         (get_reward, "acuracy", r"stages\.N\.reward: .* Did you mean 'accuracy'\?"),
         (lambda name: make_writer(name, [], NotesEnvironment()), "grap", "Did you mean 'graph'"),
+        (
+            lambda name: make_writer(name, [], NotesEnvironment()),
+            "graph,resample",
+            r"To mix two: --writer graph --synthesis\.resample\.share 0\.5\. Known",
+        ),
         (get_dialect, "mine:Nothing", "has no 'Nothing'"),
         (get_dialect, "mine:Paid", r"has no 'answer', .*parse.* Derive it from rods\.dialects"),
         (get_reward, "mine:NUMBER", "is a int; expected a function or a class"),
@@ -170,7 +175,7 @@ x = ToolClasses("desk", [Desk])
     [
         (None, " cannot be imported: there is no file .*broken.py. Modules are looked for"),
         ("from . import other", ": ImportError at broken.py:1: attempted relative import .*"),
-        ("x = (", ": SyntaxError: .*was never closed.*"),
+        ("x = (", r": SyntaxError: .*was never closed \(broken.py, line 1\): x = \(\.$"),
         ("import nowhere", r": ModuleNotFoundError at broken.py:1: No .* 'nowhere'\.$"),
         ("\nclass Desk:\n  x: int = Nothing", r": NameError at broken.py:3: .*'Nothing'"),
         ("def f():\n  return 1 / 0\nf()", r": ZeroDivisionError at broken.py:2: division"),

@@ -249,8 +249,8 @@ def test_a_withheld_tool_that_there_is_not_is_a_finding():
         ("lending", [BOOK], "category 'lending' is none of base, miss_func, miss_param"),
         ("base", [BOOK, None], "its last turn has no calls"),
         ("long_context", [None], "its last turn has no calls"),
-        ("miss_func", [None, BOOK], "no turn withholds a tool"),
-        ("miss_param", [BOOK], "no turn without calls"),
+        ("miss_func", [None, BOOK], r"withholds a tool\. Name one in `withheld` of a turn"),
+        ("miss_param", [BOOK], r"in which to ask\. Empty the ground_truth of the turn"),
     ],
 )
 def test_a_category_that_does_not_fit_is_a_hint(category, turns, said):

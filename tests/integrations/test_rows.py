@@ -925,7 +925,7 @@ def test_foreign_tasks_name_the_option_to_give(
         lines(Path("x.jsonl"), [{**row, "env": env} for row in TASKS])
         assert rods(*words, monkeypatch=monkeypatch) == 2
         said = capsys.readouterr().err
-        assert f"has tasks of the environment '{env}', but env.name is 'bfcl'. Add {how}" in said
+        assert f"has a task of the environment '{env}', but env.name is 'bfcl'. Add {how}" in said
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import load_config
 from rods.envs import make_environment
+from rods.envs.mcp.world import McpEnvironment
 from rods.errors import PolicyError
 from rods.task import read_tasks
 from rods.trajectory_codec import read_parquet
@@ -280,6 +282,17 @@ def test_the_mcp_example_runs(
     assert "8 tasks, 12 calls, replayed twice" in shown and " s: no fault." in shown
     assert len(list(read_tasks(place / "notes.jsonl"))) == 4
     assert len(list(read_tasks(place / "variants.jsonl"))) == 6
+
+
+@pytest.mark.slow
+def test_the_guide_s_small_server_has_its_tool(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    blocks = re.findall(r"```python\n(.*?)```", MCP_GUIDE.read_text(encoding="utf-8"), re.S)
+    [block] = [block for block in blocks if "MCPServer" in block]
+    (tmp_path / "server.py").write_text(block, encoding="utf-8")
+    environment = McpEnvironment(f"{sys.executable} {tmp_path / 'server.py'}")
+    with closing(environment):
+        assert [*environment.tools] == ["add"]
 
 
 def of_servers(

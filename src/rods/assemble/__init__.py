@@ -19,6 +19,7 @@ from rods.assemble.refusals import startable
 from rods.assemble.tasks import Splits, held_out_tasks, splits_of, with_objects
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
+from rods.config.bundled import require_name
 from rods.config.checks import require
 from rods.curriculum.draws import stage_tasks
 from rods.curriculum.requests import first_variants
@@ -86,6 +87,7 @@ def train(
         require(config, "training")
         kept = RunDirectory.resume(Path(resume), config, start, drift=drift) if resume else None
         splits = startable(kept.config if kept else config)
+        require_name(config.model.name)
         begin("importing torch and the trainer")
         run = kept or start_run(config, str(folder), start)
     pipelined = run.config.rollout.schedule == "pipelined"

@@ -14,6 +14,7 @@ from typing import Any
 from rods.assemble.refusals import require_known_tools, require_whole
 from rods.assemble.tasks import held_out_tasks, splits_of
 from rods.config import RunConfig
+from rods.config.bundled import require_name
 from rods.dialects import get_dialect
 from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError, StoreError
@@ -36,6 +37,7 @@ def evaluation_of(
     with closing(environment_of(config)) as environment:
         splits = splits_of(config, environment)
         require_known_tools(config, environment, splits.held_out)
+        require_name(config.model.name)
         from rods.trainers.loading import require_found
 
         require_found(config.model.name)
@@ -56,10 +58,8 @@ async def ready_policy(
 ) -> AsyncGenerator[tuple[Engine, ChatTemplate]]:
     """Yield the engine of a model or of a run's last checkpoint, and its chat template."""
     from rods.assemble.engines import engine_of
-    from rods.engines.threads import set_threads
     from rods.trainers.checkpoint import ModelWeights
 
-    set_threads(config.model.threads)
     model, template = _evaluated(config, run)
     policy = engine_of(config, model, template)
     try:

@@ -13,6 +13,7 @@ from rods.assemble import outlook, pool_sizes, stage_lines
 from rods.assemble.refusals import require_named, startable
 from rods.assemble.tasks import Splits
 from rods.config import FULL, RunConfig, Start, load_config
+from rods.config.bundled import require_name
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.registry import provides
 from rods.store import RunDirectory
@@ -26,16 +27,21 @@ MOST = 6  # texts of one row
 class Outline:
     """A training that is not started: `data`, and the rows of its summary."""
 
-    def __init__(self, config: RunConfig, start: Start, evaluates: bool = True) -> None:
+    def __init__(
+        self, config: RunConfig, start: Start, evaluates: bool = True, resume: Path | None = None
+    ) -> None:
         """Compare with the recipe and read the tasks; raises what training would raise.
 
         Args:
             evaluates: the training has held-out tasks; false: it is another trainer's.
+            resume: a run that goes on, to compare with instead.
         """
         name, profile = start.recipe, start.profile or FULL
         changed = start.overrides
         with suppress(ConfigError):  # a recipe may need a setting from the command line
-            if name:
+            if resume:
+                changed = RunDirectory.open(resume).config.changed(config)
+            elif name:
                 ours, theirs = load_config(*start[:2]).env.name, config.env.name
                 new = [f"env.name={theirs}"] * (ours != theirs)  # its defaults are no change
                 changed = load_config(*start[:2], overrides=new).changed(config)
@@ -88,11 +94,12 @@ class Outline:
 
     def add_memory(self, folder: str, resume: Path | None) -> None:
         """Add the plan of the memory; raises `ConfigError` if it does not fit."""
-        from rods.assemble.engines import with_engine, with_room  # torch, behind the refusals
-        from rods.trainers import memory
-        from rods.trainers.loading import load_architecture
-
         try:
+            require_name(self.config.model.name)
+            from rods.assemble.engines import with_engine, with_room  # torch, behind the refusals
+            from rods.trainers import memory
+            from rods.trainers.loading import load_architecture
+
             shape = memory.shape_of(load_architecture(self.config.model))
         except PolicyError as error:
             raise PolicyError(f"{error}\nSo the memory was not planned.") from error

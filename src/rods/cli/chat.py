@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import count
+from itertools import count, dropwhile
 from pathlib import Path
 from typing import Annotated
 
@@ -75,16 +77,21 @@ async def _converse(config: RunConfig, run: Path | None, name: str, temperature:
         task = find(name, tasks, config.env.name) if name else tasks[0].task
         require_known_tools(config, environment, [task])
         from rods.assemble.evaluated import ready_policy
+        from rods.engines.threads import most_threads
 
         budgets = {"generated_tokens": config.rollout.context_tokens, "concurrency": 1}
         rollout = config.rollout.model_copy(update={**budgets, "temperature": temperature})
         typed = replace(task, turns=(Turn(""),) * (rollout.turns + 1), dialogue=())
-        async with ready_policy(config.model_copy(update={"rollout": rollout}), run) as ready:
+        # One conversation is too little work for a measurement: it takes the cores that are idle.
+        idle = max(1, most_threads() - round(os.getloadavg()[0]))
+        used = config.model.model_copy(update={"threads": config.model.threads or idle})
+        more = {"rollout": rollout, "model": used}
+        async with ready_policy(config.model_copy(update=more), run) as ready:
             world = f"{config.env.name}, task {task.provenance.origin or task.id}"
             say(f"The world: {world} (--env.name and --task name others). {COMMANDS}")
             say(f"This task begins with: {task.turns[0].user}")
-            more = dialect, ready[1], rollout, config.seed
-            context = RolloutContext(environment, ready[0], *more, wrapper=_LiveWorld)
+            how = dialect, ready[1], rollout, config.seed
+            context = RolloutContext(environment, ready[0], *how, wrapper=_LiveWorld)
             for number in count():
                 with suppress(_Reset):
                     trajectory = await _ShownEpisode(context, typed, 0, number).run()
@@ -144,13 +151,23 @@ def _typed(tools: Sequence[ToolSpec]) -> str:
         if text == "/reset":
             raise _Reset
         if text == "/tools":
-            _show("\n".join(f"{signature(tool)}: {tool.description}" for tool in tools))
+            _show("\n".join(_listed(tools)))
         elif text.startswith("/") and text[1:].isalpha():
             say(f"There is no {text}. {COMMANDS}")
         elif text:
             if not sys.stdin.isatty():
                 _show(f"you: {text}")
             return text
+
+
+def _listed(tools: Sequence[ToolSpec]) -> Iterator[str]:
+    """A line for each tool, without the sentences with which an earlier description began."""
+    said: set[str] = set()
+    for tool in tools:
+        sentences = re.split(r"(?<=[.:]) +", tool.description)
+        own = [*dropwhile(said.__contains__, sentences)] or sentences
+        said.update(own)
+        yield f"{signature(tool)}: {' '.join(own)}"
 
 
 def _show(text: str, style: str = "") -> None:

@@ -22,9 +22,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemaining
 
 from rods.config import FULL, SMALL, keys
 from rods.config.base import one_or_many
-from rods.config.bundled import ENDINGS, is_missing_path, local_path
+from rods.config.bundled import PACKAGED, is_missing_path, local_path, require_name
 from rods.config.load import no_setting
-from rods.errors import ConfigError, PolicyError, TaskError
+from rods.errors import ConfigError, TaskError
 from rods.infra.dotted import flat, nearest, override, within
 from rods.infra.shards import HUB
 from rods.infra.text import wrapped
@@ -55,7 +55,6 @@ READS = {
 """The settings or sections of commands that do not read all."""
 FILES = ("env.tasks", "evaluation.files", "static.variants")
 AUTO = "auto"  # no engine's name: which one fits is decided by the model
-PACKAGED = "smollm2"  # its home, `rods.trainers.packaged`, imports torch
 
 
 def profiles_of(recipe: str) -> list[str]:
@@ -169,8 +168,7 @@ def numbers(
 ) -> list[Number]:
     """Return the numbers between the commas of an option; of a `pair`, exactly two.
 
-    Raises:
-        ConfigError: one is missing or is no finite number, such as `null`, `nan` or `inf`.
+    Raises `ConfigError` for one that is missing or not finite.
     """
     parts = text.split(",") if pair else [part for part in text.split(",") if part.strip()]
     try:
@@ -189,8 +187,7 @@ def numbers(
 def progress(what: str, total: float | None, done: float = 0) -> Generator[Callable[..., None]]:
     """Draw a bar on standard error; without a terminal, print a line now and then (`waiting`).
 
-    Yields:
-        A function that takes the number done, a note, and the total if that was not known.
+    Yields a function that takes the number done, a note, and the total if that was not known.
     """
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     bar = Progress(*columns, "{task.fields[note]}", console=Console(stderr=True, emoji=False))
@@ -340,25 +337,19 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
             override(data, f"{key.replace('-', '_')}={value}")
     asked = flat(data)
     _require_names(_of_file(given) | {"track.names": given.get("track") or []} | asked)
-    for key, option in (("synthesis.writer", "writer"), ("model.dialect", "dialect")):
-        for name in filter(None, (given.get(option) or "").split(",")):
-            _require_names({key: name})
+    several = "," if "originals" in given else None  # in `rods demonstrate` alone
+    for name in filter(None, (given.get("writer") or "").split(several)):
+        _require_names({"synthesis.writer": name})
+    _require_names({"model.dialect": given.get("dialect") or None})
     place = given.get("source") or ""
     if place[:1] in (*"-\u2013\u2014",) or ("=" in place and not local_path(place).exists()):
         overrides([place])  # raises: it is meant for an option
     model = asked.get("model.name") or given.get("model") or place
     if not model or model == PACKAGED or local_path(model).is_dir() or model[-5:] == ".gguf":
         return ""
-    if local_path(model).is_file():
-        raise PolicyError(
-            f"model {model!r}: this is a file; expected a folder of a model, or a file .gguf."
-        )
-    if is_missing_path(model) and model != place:  # what a place may be, the command knows
-        what = "such file" if model.endswith(ENDINGS) else "folder"
-        raise PolicyError(
-            f"model {model!r}: there is no {what} {model}, neither a model nor a run. Give a "
-            "folder, as `rods sft DATA --out FOLDER` writes one, or a Hugging Face name."
-        )
-    if is_missing_path(model) or given.get("trajectories") or "HF_HUB_OFFLINE" in os.environ:
+    if model != place or local_path(model).is_file():  # what a place may be, the command knows
+        require_name(model)
+    known = is_missing_path(model) or "/" not in model or given.get("trajectories")
+    if known or "HF_HUB_OFFLINE" in os.environ:
         return ""
     return f"asking the model hub for {model}"

@@ -125,7 +125,7 @@ def _tasks(
     from rods.assemble.tasks import demonstrations_of
 
     if target.suffix != ".parquet":
-        raise ConfigError(f"--out {target}: expected a name that ends in .parquet, for tasks.")
+        raise ConfigError(f"--out {target}: expected .parquet, the form of conversations.")
     writers = [name.strip() for name in writer.split(",") if name.strip()]
     if mixture[0] and not writers:
         raise ConfigError(f"--variants {mixture[0]} needs a writer. Add --writer NAME.")

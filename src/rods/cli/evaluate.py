@@ -16,7 +16,7 @@ import typer
 
 from rods.cli import common
 from rods.config import FULL, SMALL, RunConfig, load_config, parse_config, with_overrides
-from rods.config.bundled import BUNDLED, is_missing_path
+from rods.config.bundled import BUNDLED, is_missing_path, require_name
 from rods.dialects import Dialect, InlineDialect, get_dialect, structured
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.rules import SuiteRules
@@ -126,6 +126,7 @@ def located(name: str) -> tuple[Path | None, str]:
     if not (name and folder.is_dir()):
         if is_missing_path(name):
             raise StoreError(f"{name}: there is no such file, run or folder of a model.")
+        require_name(name)
         return None, name
     # A model, one of our checkpoints, or TRL's last one; all else is a run of RODS.
     if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):

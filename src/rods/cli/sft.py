@@ -116,8 +116,12 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
     """Make the folder and train from the start; a failed start leaves no folder."""
     for path in chosen["data"]:  # before torch is imported
         if not Path(path).exists():
-            raise StoreError(f"{path}: there is no such file, folder or run.")
+            how = " `rods demonstrate` writes solved conversations." * path.endswith(".parquet")
+            raise StoreError(f"{path}: there is no such file, folder or run.{how}")
     require_free(target)  # before the model is loaded
+    from rods.trainers.examples import require_examples
+
+    require_examples([Path(path) for path in chosen["data"]])
     trainer, examples = _open(chosen)
     run = RunDirectory.begin(
         new_run_dir(target.parent, target.name),
@@ -209,8 +213,9 @@ def _learn(
     trainer.finish(run.path, card, adapter=chosen.get("adapter", False))
     run.finish()
     shutil.rmtree(run.checkpoints.folder)
-    loss = f"loss {card['loss_first']:.3f} -> {card['loss']:.3f}"
-    end = f"{loss} in {counted(trainer.total, 'update')}; saved in {run.path}"
+    first = f"{card['loss_first']:.3f} -> " * (trainer.total > 1)
+    done = counted(trainer.total, "update")
+    end = f"loss {first}{card['loss']:.3f} in {done}; saved in {run.path}"
     print_results({"out": run.path, **card}, end)
 
 

@@ -88,7 +88,7 @@ def _plan(config: RunConfig, folder: str, start: Start, resume: Path | None) -> 
     from rods.assemble.outline import Outline
 
     require(config, "training")
-    outline = Outline(config, start)
+    outline = Outline(config, start, resume=resume)
     try:
         outline.add_memory(folder, resume)
     finally:  # also where the model does not fit

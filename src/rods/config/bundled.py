@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rods.errors import PolicyError
+from rods.infra.dotted import nearest
+from rods.infra.text import quoted
+
 _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
 TINY_SEARCH, TINY_REPO = _POLICIES / "tiny_search", _POLICIES / "tiny_repo"
@@ -18,6 +22,7 @@ BUNDLED = {
     "smollm2-bfcl": SMOLLM2_BFCL,
 }
 """Folders by name."""
+PACKAGED = "smollm2"  # of a package of the index; its home, `rods.trainers.packaged`, imports torch
 ADAPTER_CONFIG = "adapter_config.json"
 ENDINGS = (".json", ".jsonl", ".toml", ".parquet", ".yaml", ".csv", ".txt", ".py", ".md", ".html")
 
@@ -31,6 +36,27 @@ def is_missing_path(name: str) -> bool:
 def local_path(name: str) -> Path:
     """Return the folder of a bundled model or of a path; a hub name gives a missing folder."""
     return BUNDLED.get(name) or Path(os.path.expanduser(name))
+
+
+def require_name(name: str) -> None:
+    """Raise `PolicyError` for what is no model here, and cannot be a hub's name either.
+
+    The few old hub names without a slash, such as gpt2, have no chat template, which RODS needs.
+    """
+    path, what = local_path(name), "this is a file; expected a folder of a model, or a file .gguf."
+    if name == PACKAGED or name.lower().endswith(".gguf") or path.is_dir():
+        return
+    if not path.exists():
+        if "/" in name and not is_missing_path(name):
+            return
+        here = [str(file.parent) for file in Path().glob("*/*config.json")]
+        hint = nearest(name, (*here, *BUNDLED, PACKAGED))
+        kind = "such file" if name.endswith(ENDINGS) else "folder"
+        what = (
+            f"there is no {kind} {name}, neither a model nor a run yet. Is the name right?{hint} "
+            f"`rods sft DATA --out {quoted(name)}` makes it. A Hugging Face name is ORG/NAME."
+        )
+    raise PolicyError(f"model {name!r}: {what}")
 
 
 def adapters_at(name: str) -> Path | None:

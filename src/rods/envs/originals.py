@@ -13,16 +13,19 @@ import functools
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rods.config import EnvSettings
 from rods.config.checks import NONE_HELD_OUT
 from rods.env import Environment, own_split
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.errors import ConfigError, EmptySplitError, TaskError
+from rods.errors import ConfigError, EmptySplitError, RodsError, TaskError
+from rods.infra.dotted import nearest
+from rods.infra.rows import placed_rows
 from rods.registry import published
 from rods.split import Split, given_split
-from rods.task import Task, read_tasks
+from rods.task import COLUMNS, Task, carried, read_tasks, require_keys
 
 _note = functools.cache(logging.getLogger(__name__).warning)  # files are read more than once
 
@@ -30,21 +33,15 @@ _note = functools.cache(logging.getLogger(__name__).warning)  # files are read m
 def original_tasks(settings: EnvSettings, environment: Environment | None = None) -> list[Task]:
     """All original tasks; of `environment`, if it was made already.
 
-    Raises:
-        ConfigError: the environment has no tasks of its own and `env.tasks` names none, or they
-            are another environment's.
-        PrerequisiteError: what judges their answers is not installed.
-        TaskError: the file is missing, or a row of it is broken.
+    Raises `ConfigError` where there are none, `PrerequisiteError` where what judges their answers
+    is not installed, else as `tasks_of_files`.
     """
     if settings.tasks:
         return tasks_of_files(settings, settings.tasks, "env.tasks")
     environment = environment or make_environment(settings.name, settings.arguments)
     own = list(environment.tasks(settings.held_out))
     if not own:
-        raise ConfigError(
-            f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
-            "(--env.tasks FILE)."
-        )
+        raise ConfigError(f"env.tasks: {settings.name!r} brings no tasks; name --env.tasks FILE.")
     return own
 
 
@@ -56,14 +53,8 @@ def brings_tasks(settings: EnvSettings, environment: Environment) -> bool:
 def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> list[Task]:
     """The tasks of several files, in their order; one that stands in two of them comes once.
 
-    Args:
-        settings: whose environment the tasks must belong to.
-        files: what it can read: JSON lines of tasks, or published data sets.
-        key: the setting that names them, for messages.
-
-    Raises:
-        ConfigError: a file holds no task, or those of another environment.
-        TaskError: a file is missing, or a row of it is broken.
+    `key` is the setting that names the files, for messages. Raises `ConfigError` for a file without
+    tasks or with another environment's, `TaskError` for a missing file or a broken row.
     """
     environment = make_environment(settings.name, settings.arguments)
     name, found = environment.name, dict[str, Task]()
@@ -74,8 +65,9 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
         tasks = environment.load(Path(file))
         if not tasks:
             raise ConfigError(f"{key}: {file} holds no task.")
-        if foreign := sorted({task.env for task in tasks} - {name}):
-            raise ConfigError(_of_another(f"{key}: {file}", foreign[0], settings.name, name))
+        if foreign := [task for task in tasks if task.env != name]:
+            raise ConfigError(f"{key}: {_of_another(file, foreign[0], settings.name, name)}")
+        require_worlds(tasks, file, environment)
         for task in not_rejected(tasks, file):
             found.setdefault(_key(task), task)
     return list(found.values())
@@ -87,7 +79,26 @@ def own_tasks(file: Path, settings: EnvSettings, environment: Environment) -> li
     if not tasks:
         raise TaskError(f"{file}: holds no task.")
     require_own(tasks, settings, environment, file)
+    require_worlds(tasks, file, environment)
     return not_rejected(tasks, file)
+
+
+def require_worlds(tasks: Sequence[Task], file: str | Path, environment: Environment) -> None:
+    """Raise `TaskError` for a key of a world that the environment does not read."""
+    for task in [task for task in tasks if environment.world_keys and task.env == environment.name]:
+        try:
+            require_keys("its world", task.world, environment.world_keys)
+        except ValueError as error:
+            raise TaskError(f"{_place(file, task)}: {error}.") from error
+
+
+def _place(file: str | Path, task: Task) -> str:
+    """File and line of a task; the file alone where its rows are of another form."""
+    with suppress(RodsError):
+        for where, row in placed_rows(Path(file), "tasks", TaskError, COLUMNS):
+            if Task.from_json(carried(row, where) or row, where) == task:
+                return where
+    return str(file)
 
 
 def not_rejected(tasks: Sequence[Task], file: str | Path) -> list[Task]:
@@ -105,16 +116,18 @@ def require_own(
     tasks: Sequence[Task], settings: EnvSettings, environment: Environment, file: Path
 ) -> None:
     """Refuse tasks that are all of another environment; raises `ConfigError` with the option."""
-    theirs = sorted({task.env for task in tasks})
-    if theirs and environment.name not in theirs:
-        raise ConfigError(_of_another(str(file), theirs[0], settings.name, environment.name))
+    if tasks and all(task.env != environment.name for task in tasks):
+        raise ConfigError(_of_another(file, tasks[0], settings.name, environment.name))
 
 
-def _of_another(where: str, theirs: str, setting: str, name: str) -> str:
+def _of_another(file: str | Path, task: Task, setting: str, name: str) -> str:
+    where, theirs = _place(file, task), task.env
+    if theirs not in ENVIRONMENTS and (hint := nearest(theirs, [name])):
+        return f"{where}: env is {theirs!r}, expected {name!r}.{hint}"
     how = "--env.name FILE.py:NAME, where it is made, or (not in convert) --recipe FILE.toml"
     how = f"--env.name {theirs}" if theirs in ENVIRONMENTS else how
     ours = f"{setting!r}" if setting == name else f"{setting!r}, which is called {name!r}"
-    what = f"{where} has tasks of the environment {theirs!r}, but env.name is {ours}"
+    what = f"{where} has a task of the environment {theirs!r}, but env.name is {ours}"
     return f"{what}. Add {how}."
 
 
@@ -127,14 +140,10 @@ def _key(task: Task) -> str:
 
 
 def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
-    """Original tasks in a training and a held-out split.
+    """Original tasks in a training and a held-out split; raises `ConfigError` for an empty one.
 
-    Args:
-        evaluation: files whose tasks are the held-out split (`evaluation.files`); a task of the
-            training split that stands in them is left out, with a warning.
-
-    Raises:
-        ConfigError: so few scenarios (or tasks) that a side would be empty.
+    Files of `evaluation` are the held-out split; training tasks in them are left out, with a
+    warning.
     """
     split = _split(settings)
     if not evaluation:

@@ -267,10 +267,12 @@ def _unusual(task: Task, environment: Environment) -> Iterator[Finding]:
         detail = "its last turn has no calls, so the agent must call nothing there."
         yield TaskFault.UNUSUAL, last, f"{named}: {detail} Is its ground truth missing?"
     if task.category == MISS_FUNC and not any(turn.withheld for turn in task.turns):
-        yield TaskFault.UNUSUAL, -1, f"{named}: no turn withholds a tool."
+        how = f"Name one in `withheld` of a turn, or take category {BASE}."
+        yield TaskFault.UNUSUAL, -1, f"{named}: no turn withholds a tool. {how}"
     missing = task.category in (MISS_FUNC, MISS_PARAM)
     if missing and all(turn.ground_truth for turn in task.turns):
-        yield TaskFault.UNUSUAL, -1, f"{named}: there is no turn without calls, in which to ask."
+        how = f"Empty the ground_truth of the turn that lacks something, or take category {BASE}."
+        yield TaskFault.UNUSUAL, -1, f"{named}: no turn is without calls, in which to ask. {how}"
 
 
 def _undescribed(replayed: Sequence[_Replayed], known: set[str]) -> Iterator[Finding]:
@@ -282,7 +284,8 @@ def _undescribed(replayed: Sequence[_Replayed], known: set[str]) -> Iterator[Fin
         lacks = ["no description"] * (said in ("", spec.name.replace("_", " ").lower()))
         lacks += [f"no description of {', '.join(map(repr, silent))}"] * bool(silent)
         if lacks and spec.name not in known:
-            how = "Add it to the tool (a class: docstring with Args): an agent reads no code."
+            how = "Add it (a class: docstring with Args; an MCP server: docstring, and for a "
+            how += "parameter Annotated[str, Field(description=...)]): an agent reads no code."
             yield TaskFault.UNDESCRIBED, -1, f"tool {spec.name!r} has {' and '.join(lacks)}. {how}"
         known.add(spec.name)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,7 @@ def read_examples(
         most: tokens of an example at most.
         least: least progress reward (solved turns over all turns) of a trajectory.
 
-    Raises:
-        StoreError: a file is missing or of another kind, a row is broken (file and row are named),
-            a run belongs to another chat template, or nothing is left.
+    Raises `StoreError` for a broken file or row, another chat template, or nothing to learn from.
     """
     samples: list[Sample] = []
     rows = failed = long = 0
@@ -103,6 +102,17 @@ def read_examples(
             f"{least}, {long} have more than {most} tokens. Lower --least, or raise --max-tokens."
         )
     return Examples(samples, rows, failed, long)
+
+
+def require_examples(paths: Sequence[Path]) -> None:
+    """Raise `StoreError` for a file whose first row can be no example, whatever the model."""
+    for file in (file for path in paths for file in _files(path)):
+        rows = iter(()) if _is_run(file) else file_rows(file, "demonstrations", StoreError)
+        for _, where, row in islice(rows, 1):
+            try:
+                _kinds_of(row)
+            except ValueError as error:
+                raise StoreError(f"{where}: {error}") from error
 
 
 def _files(path: Path) -> list[Path]:
@@ -167,19 +177,10 @@ def _from_rows(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample 
 def encode_row(row: object, template: ChatTemplate) -> tuple[list[int], list[int]]:
     """Ids of one row of JSON and where they carry loss.
 
-    Raises:
-        ValueError: the row is broken; also TypeError, LookupError and AttributeError.
-        PolicyError: the chat template refuses it.
+    Raises `ValueError`, `TypeError`, `LookupError` or `AttributeError` for a broken row, and
+    `PolicyError` for one that the chat template refuses.
     """
-    data: dict[str, Any] = row if isinstance(row, dict) else {}
-    pieces, chat = data.get("pieces"), data.get("messages")
-    if "turns" in data and "world" in data:
-        raise ValueError(
-            "this is a task, not a solved conversation. Make these first: `rods demonstrate "
-            "--env.tasks FILE --out cold.parquet`."
-        )
-    if (pieces is None) == (chat is None) or "spans" in data:  # a trajectory's ids would be lost
-        raise ValueError("expected either `pieces` or `messages`; trajectories only as Parquet.")
+    data, pieces, chat = _kinds_of(row)
     if pieces is not None:
         ids, mask = _encode_pieces(listed(pieces, "pieces", list), template)
     else:
@@ -189,6 +190,20 @@ def encode_row(row: object, template: ChatTemplate) -> tuple[list[int], list[int
     if not any(mask) or mask[0]:
         raise ValueError("expected context first, and then at least one token that is trained.")
     return ids, mask
+
+
+def _kinds_of(row: object) -> tuple[dict[str, Any], object, object]:
+    """Return a row, its pieces and its messages; raises `ValueError` unless it has one of these."""
+    data: dict[str, Any] = row if isinstance(row, dict) else {}
+    pieces, chat = data.get("pieces"), data.get("messages")
+    if "turns" in data and "world" in data:
+        raise ValueError(
+            "this is a task, not a solved conversation. Make these first: `rods demonstrate "
+            "--model MODEL --env.tasks FILE --out cold.parquet`."
+        )
+    if (pieces is None) == (chat is None) or "spans" in data:  # a trajectory's ids would be lost
+        raise ValueError("expected either `pieces` or `messages`; trajectories only as Parquet.")
+    return data, pieces, chat
 
 
 def _encode_pieces(pieces: Sequence[Any], template: ChatTemplate) -> tuple[list[int], list[int]]:

@@ -34,13 +34,11 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings, RunConfig
-from rods.config.bundled import ADAPTER_CONFIG, BUNDLED, adapters_at, is_missing_path, local_path
+from rods.config.bundled import ADAPTER_CONFIG, adapters_at, local_path, require_name
 from rods.engines.attention import without_cudnn
 from rods.engines.hf import ends_of
 from rods.engines.threads import bfloat16_pays, set_threads
 from rods.errors import ConfigError, PolicyError
-from rods.infra.dotted import nearest
-from rods.infra.text import quoted
 from rods.trainers.adapters import base_settings, load_adapters, of_base
 from rods.trainers.packaged import PACKAGED, model_folder
 
@@ -56,11 +54,7 @@ STRETCHED = ("linear", "dynamic", "yarn")
 
 
 def path_or_name(name: str) -> str:
-    """Resolve a model's name to what transformers takes: a folder, or a name on the hub.
-
-    Raises `PrerequisiteError` where a package cannot be fetched, and `PolicyError` where a GGUF
-    file cannot be read.
-    """
+    """The folder or hub name that transformers takes for a model; raises as `model_folder`."""
     with quiet():
         return str(model_folder(name) or local_path(name))
 
@@ -78,10 +72,7 @@ def load_model(
         merge: add adapters to the weights, so that the model can be trained; else they stay apart,
             as exact as they were saved.
 
-    Raises:
-        PolicyError: the model, its tokenizer, its chat template, the base of its adapters or the
-            device is missing or damaged.
-        StoreError: adapters that do not belong to their base.
+    Raises `PolicyError` for what is missing or damaged, `StoreError` for adapters of another base.
     """
     folder = adapters_at(settings.name)
     if folder is not None:
@@ -122,8 +113,7 @@ def _adapted(
 def load_architecture(settings: ModelSettings) -> PretrainedConfig:
     """The model's config alone: of a folder or a hub name no other file is read.
 
-    Raises:
-        PolicyError: no such folder or hub name, or no config there.
+    Raises `PolicyError` where there is no such folder or hub name, or no config there.
     """
     settings = of_base(settings)
     path = path_or_name(settings.name)
@@ -162,11 +152,7 @@ def require_context(config: RunConfig, positions: int) -> None:
 
 
 def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:
-    """The tokenizer alone, with a chat template.
-
-    Raises:
-        PolicyError: no such folder or hub name, no tokenizer, no chat template.
-    """
+    """The tokenizer alone, with a chat template; raises `PolicyError` where one is missing."""
     folder = adapters_at(settings.name)
     if folder is None:
         source, local = _source(settings.name)
@@ -240,31 +226,19 @@ def require_found(name: str) -> None:
     if local_path(name).is_dir() or name in PACKAGED or name.lower().endswith(".gguf"):
         _source(name)
         return
-    if local_path(name).exists():
+    require_name(name)
+    if hub.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=5).close()
+    except HTTPError:  # the hub answers; transformers asks for the model
+        return
+    except OSError as error:
         raise PolicyError(
-            f"model {name!r}: this is a file; expected a folder of a model, or a file .gguf."
-        )
-    fault = ""
-    if not is_missing_path(name):
-        if hub.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
-            return
-        try:
-            urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=5).close()
-            return
-        except HTTPError:  # the hub answers; transformers asks for the model
-            return
-        except OSError as error:
-            why = getattr(error, "reason", error)
-            fault = f" As a name at Hugging Face, it cannot be fetched: {why}."
-    made = (
-        ""
-        if fault and "/" in name
-        else f" yet. Is the name right? Or run `rods sft DATA --out {quoted(name)}` first"
-    )
-    raise PolicyError(
-        f"model {name!r}: there is no folder {name}, neither a model nor a run{made}."
-        f"{nearest(name, (*BUNDLED, *PACKAGED))}{fault} Give a folder or a Hugging Face name."
-    )
+            f"model {name!r}: there is no folder {name}, neither a model nor a run. As a name at "
+            f"Hugging Face, it cannot be fetched: {getattr(error, 'reason', error)}. Give a folder "
+            "or a Hugging Face name."
+        ) from error
 
 
 def _source(name: str) -> tuple[str, bool]:
@@ -327,9 +301,7 @@ def _require_rows(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokeni
 
 
 def _failed(name: str, local: bool, what: str, error: BaseException) -> PolicyError:
-    """Where the name was perhaps meant as a folder, the message begins with that."""
-    made = "" if "/" in name else f" yet. Run `rods sft DATA --out {quoted(name)}` first"
-    where = "" if local else f"there is no folder {name}{made}. From the hub: "
+    where = "" if local else f"there is no folder {name}. From the hub: "
     return PolicyError(f"model {name!r}: {where}{what}: {_first_line(error)}")
 
 

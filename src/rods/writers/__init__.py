@@ -33,6 +33,7 @@ WRITERS = Registry(
         "family": "rods.writers.family:FamilyWriter",
         "llm": "rods.synthesis.llm.writer:make_llm_writer",
     },
+    more=" To mix two: --writer graph --synthesis.resample.share 0.5.",
 )
 OF_CALLS = ("resample", "graph")  # They vary calls; for questions, `family` takes their place
 VARYING = ("resample", "family")  # They change what a seed says, and make none from nothing

@@ -19,7 +19,7 @@ from rods.env import called
 from rods.envs import make_environment
 from rods.envs.mcp.world import McpEnvironment
 from rods.envs.remote.processes import ProcessEnvironment, local
-from rods.errors import ConfigError, EnvError
+from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
 from rods.task import Provenance, Task, Turn, read_tasks
 from rods.types import Json, ToolCall
@@ -133,7 +133,7 @@ def test_a_url_without_sessions_is_refused_and_one_that_is_gone_is_a_failure() -
     sentence = pytest.raises(ConfigError, match="keeps no sessions")
     with listening("-c", STATELESS) as url, sentence:
         McpEnvironment(url=url).warm_up()
-    with pytest.raises(EnvError, match="MCP server 'http"):
+    with pytest.raises(ConfigError, match=r"does not start \(start it first\): MCP server 'http"):
         McpEnvironment(url=url).warm_up()
 
 

@@ -270,9 +270,18 @@ def test_a_server_that_fails_makes_the_trajectory_invalid(made: Any, tool: str, 
 def test_a_server_that_cannot_start_is_a_failure(place: Path) -> None:
     ended = f"{sys.executable} -S -c 1"
     for command, why in (("no-such-program", "FileNotFoundError"), (ended, "Connection closed")):
-        with pytest.raises(EnvError, match=why):
+        with pytest.raises(ConfigError, match=rf"does not start \(run the command by .*{why}"):
             McpEnvironment(command=command).warm_up()
     assert not list(place.iterdir())
+
+
+def test_a_server_that_cannot_start_is_one_error_of_a_check_and_no_task_s(place: Path) -> None:
+    code = "import sys; sys.exit('\\n'.join(f'line {n}' for n in range(99)))"
+    environment = McpEnvironment(command=f'{sys.executable} -S -c "{code}"')
+    with pytest.raises(ConfigError) as caught:
+        check_tasks([task_of(add("milk")), task_of(add("tea"))], environment)
+    said = str(caught.value).splitlines()
+    assert said[-1] == "line 98" and len(said) <= 8, "the end of what it wrote"
 
 
 def test_a_server_that_starts_too_slowly_is_a_failure(
@@ -281,7 +290,7 @@ def test_a_server_that_starts_too_slowly_is_a_failure(
     from rods.envs.mcp import session
 
     monkeypatch.setattr(session, "START_SECONDS", 0.5)
-    with pytest.raises(EnvError, match=r"no answer for 0\.5 seconds"):
+    with pytest.raises(ConfigError, match=r"no answer for 0\.5 seconds"):
         made("slow").warm_up()
 
 

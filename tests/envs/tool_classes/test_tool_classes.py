@@ -213,6 +213,32 @@ def test_docstrings_of_every_style(function: Any) -> None:
     assert doc.parameters == {"member": "Who takes it, by card.", "days": "How long."}
 
 
+@pytest.mark.parametrize(
+    "described",
+    [
+        "Args:\n    notes: What.",
+        ":param notes: What.",
+        "Parameters\n----------\nnotes : str\n    What.",
+    ],
+    ids=["google", "sphinx", "numpy"],
+)
+def test_a_docstring_of_no_parameter_is_named(
+    described: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def method(self: Any, note: str) -> None: ...
+
+    def open_to_more(self: Any, **more: str) -> None: ...
+
+    method.__doc__ = open_to_more.__doc__ = f"Note it.\n\n{described}\n"
+    kind = f"Box{len(described)}"  # each class is named once
+    tools_of(type(kind, (), {"method": method, "open_to_more": open_to_more}))
+    where = f"class {kind}, method method"
+    hint = "Did you mean 'note'?"
+    assert caplog.messages == [
+        f"{where}: docstring describes 'notes', which is no parameter. {hint}"
+    ]
+
+
 class Shop:
     """All that a method may take."""
 
@@ -377,6 +403,23 @@ def test_a_default_that_is_no_json_is_refused_by_name(default: Any) -> None:
         schema_of(str, default)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "no classes were given"),
+        ([Shop()], r"expected classes, got <.*\. Write Shop, not Shop\(\)"),
+        ([Shop, plain], r"expected classes, got <function plain.*\. A function is none"),
+        ([inspect], r"expected classes, got <module.*\. A module is none"),
+        (["Shop"], r"expected classes, got 'Shop'\. A str is none"),
+        ("Shop", r"expected classes, got 'Shop'\. A str is none"),
+        (Shop, r"expected a list of classes\. Write \[Shop\]"),
+    ],
+)
+def test_what_is_no_class_is_refused_with_what_to_write(given: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^environment 'market': {said}"):
+        ToolClasses("market", given)
+
+
 def test_tools_are_called_by_name_alone() -> None:
     class Stall:
         def buy(self) -> None: ...
@@ -391,8 +434,6 @@ def test_tools_are_called_by_name_alone() -> None:
         ToolClasses("market", [Shop], hidden=["steal"])
     with pytest.raises(ConfigError, match=r"no class has a method 'by'\. Did you mean 'buy'"):
         ToolClasses("market", [Shop], hidden=["by"])
-    with pytest.raises(ConfigError, match="no classes"):
-        ToolClasses("market", [])
     assert "sell" not in tools_of(Stall, hidden=["sell"])
 
 

@@ -39,8 +39,7 @@ def test_the_ground_truth_solves_the_task(task: Task) -> None:
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.provenance.origin)
 def test_one_wrong_call_does_not(task: Task) -> None:
     calls = ground_truth(task)
-    turn = next(index for index, right in enumerate(calls) if right)
-    first, *others = calls[turn]
-    wrong = ToolCall(first.name, dict.fromkeys(first.arguments, "something else"))
-    calls[turn] = (wrong, *others)
+    turn = next((index for index, right in enumerate(calls) if right), 0)
+    # Of another name: a tool may have no arguments, or find as little for other ones.
+    calls[turn] = (ToolCall("something_else", {}), *calls[turn][1:])
     assert not solved(task, calls)

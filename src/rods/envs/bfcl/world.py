@@ -22,7 +22,7 @@ from rods.envs.bfcl.apis import Apis, is_deep, prototype_of
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.tasks import load_tasks, specs
-from rods.envs.class_world import ClassTasks, ToolClassWorld
+from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
 from rods.envs.judge import Judge, JudgedWorld, PreparedTask, PreparedTasks, TurnReplay, refusal
 from rods.envs.turns import named
 from rods.split import Split, SplitKind, split
@@ -82,6 +82,7 @@ class BfclEnvironment(ClassTasks, PreparedTasks[PreparedWorld]):
     """Opens worlds for the benchmark's tasks and for their variants."""
 
     name = "bfcl"
+    world_keys = CLASSES, CONFIG, LONG_CONTEXT
     knowledge: Path | None = Path(__file__).parent
 
     def __init__(self, wheel: str = "", split: SplitKind = "grouped"):

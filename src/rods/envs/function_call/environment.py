@@ -205,6 +205,7 @@ class FunctionCallEnvironment(Environment):
     """
 
     name = "function_call"
+    world_keys = "tools", "response"
     varies = False
 
     def __init__(

@@ -139,7 +139,8 @@ class McpSession:
         finally:
             future.cancel()
         self.healthy, errors = False, self._folder / "errors"
-        tail = errors.read_bytes()[-400:].decode("utf-8", "replace") if errors.is_file() else ""
+        lines = errors.read_bytes()[-2000:].splitlines() if errors.is_file() else []
+        tail = b"\n".join(lines[-5:]).decode("utf-8", "replace")
         text = f"MCP server {self._url or ' '.join(self._command)!r}: {self._fault or why}"
         raise EnvError(f"{text}. Its standard error ends with: {tail}" if tail else text) from cause
 

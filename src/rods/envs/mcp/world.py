@@ -45,7 +45,7 @@ SERVER = "server"  # owner of all tools and of the state
 class McpEnvironment(PreparedTasks["PreparedServer"]):
     """Worlds with the tools of an MCP server, each with a server or a session of its own."""
 
-    name, blocking = "mcp", True
+    name, blocking, world_keys = "mcp", True, ("files", "reset")
 
     def __init__(
         self, command: str = "", url: str = "", reset: str = "", state: str = "",
@@ -68,7 +68,11 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
         """Tools that agents may call; `ConfigError` for a name that is not there or not clear."""
-        session = self.session({})
+        try:
+            session = self.session({})
+        except EnvError as error:  # no task is at fault, so it ends the command
+            how = "run the command by itself" if self._command else "start it first"
+            raise ConfigError(f"env.mcp: the server does not start ({how}): {error}") from error
         from rods.envs.mcp.session import spec_of
 
         try:

@@ -25,7 +25,7 @@ from rods.envs.questions.families import HELD_OUT, Question, is_generated
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.turns import TurnWorld, require_env
 from rods.errors import ConfigError, RewardError, TaskError
-from rods.rewards.answers import as_strictly, leniently, references, require_judges
+from rods.rewards.answers import LENIENT, as_strictly, leniently, references, require_judges
 from rods.split import Split, given_split
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
@@ -36,6 +36,8 @@ DRAWS = 32
 
 class QuestionEnvironment(Environment):
     """Base of an environment whose original tasks are questions."""
+
+    world_keys = "answer", "aliases", "judge", "family", "difficulty", "seed", "source", LENIENT
 
     def __init__(self, questions: Mapping[str, JsonValue] | None = None) -> None:
         """`questions`: the settings of `env.questions`."""
@@ -73,8 +75,7 @@ class QuestionEnvironment(Environment):
     def another(self, task: Task, rng: random.Random) -> Task | None:
         """Another question of the task's family, difficulty and side; None: there is none.
 
-        Raises:
-            TaskError: the task's world is not what it says.
+        Raises `TaskError` where the task's world is not what it says.
         """
         if not self.generated(task):
             return None

@@ -45,6 +45,8 @@ class RepoEnvironment(Environment):
     """
 
     name = NAME
+    world_keys = ("repository", "difficulty", "files", "checks",
+                  "image", "test_patch", "fail_to_pass", "pass_to_pass")  # fmt: skip
     blocking = True
     """Each world has a thread: it waits for what it runs."""
     varies = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import logging
 import re
 import sys
 import types
@@ -20,7 +21,7 @@ from collections import abc
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import (
     Annotated,
@@ -46,6 +47,7 @@ from rods.dialects.base import nested
 from rods.envs.hints import has_type
 from rods.envs.tool_classes.state import StateError, loads, plain
 from rods.errors import ConfigError
+from rods.infra.dotted import nearest
 from rods.types import ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
 _EXPECTED = {
@@ -66,6 +68,7 @@ _UNION: Any = Union
 _LITERAL: Any = Literal
 _TUPLE: Any = tuple
 _UNREADABLE = (PydanticUserError, PydanticSerializationError, TypeError, NameError, RecursionError)
+_note = cache(logging.getLogger(__name__).warning)  # a class is read more than once
 KNOWN = "str, int, float, bool, list[...], dict, X | None, Literal[...], an Enum or a dataclass"
 
 
@@ -113,8 +116,7 @@ class Tool:
 def tools_of(kind: type[object], hidden: Collection[str] = ()) -> dict[str, Tool]:
     """The public methods of a class, in the order of their definition (base classes first).
 
-    Raises:
-        ConfigError: there is none, or some cannot be called with JSON. Names all of these.
+    Raises `ConfigError` where there is none, or with all that cannot be called with JSON.
     """
     found: dict[str, Tool] = {}
     faults: list[str] = []
@@ -169,6 +171,10 @@ def _tool(
             readers[parameter.name] = _parameter(parameter, hints, doc, schema)
         except ConfigError as error:
             faults.append(f"{where}, parameter {parameter.name}: {error}.")
+    takes_more = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for odd in () if takes_more else doc.parameters.keys() - signature.parameters.keys():
+        hint = nearest(odd, [*signature.parameters])
+        _note(f"{where}: docstring describes {odd!r}, which is no parameter.{hint}")
     text = doc.text or name.replace("_", " ").capitalize() + "."
     awaited = inspect.iscoroutinefunction(inner)
     spec = ToolSpec(name, text, schema)
@@ -180,8 +186,7 @@ def _parameter(
 ) -> TypeAdapter[Any]:
     """Put a parameter into the schema of its tool; what reads its values.
 
-    Raises:
-        ConfigError: it has no hint, one without a schema, or a default that is no JSON.
+    Raises `ConfigError` for no hint, one without a schema, or a default that is no JSON.
     """
     name, default = parameter.name, parameter.default
     if name not in hints:

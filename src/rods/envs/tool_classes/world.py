@@ -48,6 +48,8 @@ _LOG = logging.getLogger(__name__)
 class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
     """An environment made of Python classes."""
 
+    world_keys = CLASSES, CONFIG
+
     def __init__(
         self,
         name: str,
@@ -69,10 +71,7 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
                 that cannot be copied or compared.
         """
         super().__init__()
-        if not classes:
-            raise ConfigError(
-                f"environment {name!r}: no classes were given; expected at least one."
-            )
+        _require_classes(f"environment {name!r}", classes)
         self.name = name
         self.knowledge = None if knowledge is None else Path(knowledge)
         self._kinds = {kind.__name__: kind for kind in classes}
@@ -149,6 +148,20 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
         except TaskError:
             restores = False  # attributes that no configuration takes
         return full if restores else bare
+
+
+def _require_classes(where: str, given: object) -> None:
+    """Raise `ConfigError` for anything but a list of classes, with what to write instead."""
+    if isinstance(given, type):
+        raise ConfigError(f"{where}: expected a list of classes. Write [{given.__name__}].")
+    rows: list[object] = [given] if isinstance(given, str) else [*cast("Sequence[object]", given)]
+    if not rows:
+        raise ConfigError(f"{where}: no classes were given; expected at least one.")
+    for one in (one for one in rows if not isinstance(one, type)):
+        kind = type(one).__name__
+        own = type(one).__module__ != "builtins"  # else it is a function, a module or a text
+        how = f"Write {kind}, not {kind}()." if own else f"A {kind} is none."
+        raise ConfigError(f"{where}: expected classes, got {one!r:.60}. {how}")
 
 
 def _needed(kind: type[object]) -> list[str]:
