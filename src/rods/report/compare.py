@@ -176,7 +176,8 @@ def _not_shared(runs: Sequence[tuple[str, RunData]]) -> list[str]:
         shared = f"have {common} of {len(first)} evaluated tasks in common; only those have a"
         shared = shared if common else "have no evaluated task in common, so there is no"
         notes.append(
-            f"{start} and {who} {shared} difference. {start} alone has {mine}; {who} has {other}."
+            f"{start} and {who} {shared} difference. {start} alone has {mine}; "
+            f"{who} alone has {other}."
         )
     return notes
 
