@@ -25,7 +25,7 @@ from rods.components import Components, Display, UpdateReport
 from rods.curriculum import saving
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import Interrupted
-from rods.infra.interrupt import ctrl_c, run_to_end
+from rods.infra.interrupt import AFTER_UPDATE, ctrl_c, run_to_end
 from rods.records import epoch_record, epoch_warnings, step_record, unused_record, unused_words
 from rods.reward import Score
 from rods.rollout.episode import RolloutContext
@@ -43,7 +43,6 @@ from rods.store import RunDirectory
 from rods.types import Json
 
 R = TypeVar("R")
-STOPPING = "stopping after this update; Ctrl-C again stops at once and a resume repeats this update"
 Start: TypeAlias = Callable[[int], Awaitable[None]]  # roll out the next n tasks
 Grade: TypeAlias = Callable[[Rollout], ScoredGroup]  # score a finished group
 
@@ -54,7 +53,7 @@ def train(components: Components, run: RunDirectory, display: Display) -> None:
     Raises:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
-    with ctrl_c(partial(display.message, STOPPING)) as stopped:
+    with ctrl_c(partial(display.message, AFTER_UPDATE)) as stopped:
         stages_done = run_to_end(_train(components, run, display, stopped))
     run.finish(stages_done)
 

@@ -32,6 +32,7 @@ TEMPLATE = "rods.template"
 """Metadata of a file: the digest of its chat template."""
 _ROWS = 512
 """Rows of one Parquet row group: bounds the memory of writing and reading."""
+Row: TypeAlias = dict[str, Any]  # of a table: values by column
 Signaled: TypeAlias = tuple[Trajectory, TrainingSignal | None]
 """A trajectory with its reward and advantages; None: the file does not hold these."""
 
@@ -151,7 +152,7 @@ def read_row(path: Path, number: int) -> Signaled:
     return _signaled(*found)
 
 
-def _signaled(where: str, row: dict[str, Any]) -> Signaled:
+def _signaled(where: str, row: Row) -> Signaled:
     signal = None
     if row.get("span_advantages") is not None:
         row["reward_parts"] = json.loads(row["reward_parts"])
@@ -221,7 +222,7 @@ def _flat(trajectory: Trajectory, signal: TrainingSignal | None) -> dict[str, An
     return row
 
 
-def _unflat(row: dict[str, Any], where: str) -> Trajectory:
+def _unflat(row: Row, where: str) -> Trajectory:
     try:
         for key in _TEXTS:
             row[key] = listed(row[key], key)

@@ -32,7 +32,8 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.requests import first_variants
 from rods.env import World
 from rods.errors import Interrupted, PolicyError, StoreError, TaskError
-from rods.loop import STOPPING, train
+from rods.infra.interrupt import AFTER_UPDATE
+from rods.loop import train
 from rods.report.viewer import progress
 from rods.store import RunDirectory
 from rods.task import Task
@@ -392,7 +393,7 @@ def test_ctrl_c_during_an_evaluation_stops_there(tmp_path: Path, when: str) -> N
     with pytest.raises(Interrupted, match=f"during the evaluation {when}"):
         train(replace(parts("rods"), evaluate=evaluate), start(path, config), screen)
     assert answered == [0, 1, 2] * (when == "after"), "no trajectory is waited for"
-    until(lambda: STOPPING in screen.said)  # a thread shows it
+    until(lambda: AFTER_UPDATE in screen.said)  # a thread shows it
     run(path, config)
     assert RunDirectory.open(path).manifest["finished"]
 

@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from rods.infra.interrupt import ctrl_c
-from rods.loop import STOPPING
+from rods.infra.interrupt import AFTER_UPDATE, ctrl_c
 from rods.report.live import TrainDisplay
 from waits import running, until
 
@@ -317,11 +316,11 @@ def test_ctrl_c_is_acknowledged_at_once(terminal: bool) -> None:
     shown = console(terminal)
     with (
         TrainDisplay("run", 10, console=shown) as display,
-        ctrl_c(partial(display.message, STOPPING)) as stopped,
+        ctrl_c(partial(display.message, AFTER_UPDATE)) as stopped,
     ):
         display.rollout(1, 8)
         os.kill(os.getpid(), signal.SIGINT)
-        until(lambda: STOPPING in text(shown))
+        until(lambda: AFTER_UPDATE in text(shown))
         assert stopped()
     if terminal:
-        assert STOPPING in last_panel(shown), "the panel shows it until the end"
+        assert AFTER_UPDATE in last_panel(shown), "the panel shows it until the end"

@@ -96,7 +96,7 @@ def locked(path: Path, busy: str) -> int:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process holds the lock of a file; takes nothing, so it is in nobody's way."""
+    """True if another process holds the lock of a file; takes nothing, so it is in nobody's way."""
     try:
         with path.open() as file:
             os.lockf(file.fileno(), os.F_TEST, 0)

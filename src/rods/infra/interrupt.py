@@ -15,6 +15,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 STOPPING = "Stopping at the next safe point. Press Ctrl-C again to stop at once."
+AFTER_UPDATE = (
+    "stopping after this update; Ctrl-C again stops at once and a resume repeats this update"
+)
 T = TypeVar("T")
 
 

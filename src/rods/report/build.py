@@ -173,8 +173,9 @@ def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
         for row in rows:
             if difference := row.cells[metric].difference:
                 found, text = _possible(difference), interval(difference)
-                ends = [found.mean] * 2 if "no interval" in text else [found.low, found.high]
-                whisker = _name(row), found.mean, *ends, _verdict(found), text
+                sure = "no interval" not in text
+                low, high = (found.low, found.high) if sure else (found.mean, found.mean)
+                whisker = _name(row), found.mean, low, high, _verdict(found), text
                 charts.setdefault(metric, []).append(whisker)
     whiskers = list(chain.from_iterable(charts.values()))
     lowest = min([-0.02, *(whisker[2] for whisker in whiskers)])

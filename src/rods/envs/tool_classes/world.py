@@ -154,7 +154,7 @@ def _require_classes(where: str, given: object) -> None:
     """Raise `ConfigError` for anything but a list of classes, with what to write instead."""
     if isinstance(given, type):
         raise ConfigError(f"{where}: expected a list of classes. Write [{given.__name__}].")
-    rows: list[object] = [given] if isinstance(given, str) else [*cast("Sequence[object]", given)]
+    rows: list[object] = [*given] if isinstance(given, list | tuple) else [given]
     if not rows:
         raise ConfigError(f"{where}: no classes were given; expected at least one.")
     for one in (one for one in rows if not isinstance(one, type)):
