@@ -85,6 +85,13 @@ class Variability(Protocol):
 
 
 @runtime_checkable
+class WorldKeys(Protocol):
+    """An environment that names the keys of its worlds; a task file with others is refused."""
+
+    world_keys: Sequence[str]
+
+
+@runtime_checkable
 class Knowing(Protocol):
     """An environment that says what its values mean."""
 

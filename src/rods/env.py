@@ -241,8 +241,6 @@ class Environment(ABC):
     """Short name; the `env` of its tasks."""
     blocking: bool = False
     """True: its worlds wait for something, so each trajectory gets a thread of its own."""
-    world_keys: Sequence[str] = ()
-    """Keys that `Task.world` may have: a file with another one is refused. Empty: any key."""
 
     @abstractmethod
     def open(self, task: Task) -> World:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rods.abilities import unvaried
+from rods.abilities import WorldKeys, ability, unvaried
 from rods.assemble.refusals import require_variants
 from rods.cli.common import say
 from rods.config import EnvSettings, load_config
@@ -357,7 +357,9 @@ def test_a_world_s_key_that_no_environment_reads_is_refused_in_all(
 ) -> None:
     given = {"command": "python server.py"} if name == "mcp" else {}
     environment = make_environment(name, given)
-    key = environment.world_keys[0]
+    naming = ability(environment, WorldKeys)
+    assert naming is not None
+    key = naming.world_keys[0]
     for world, fault in (({key: ["x"]}, ""), ({f"{key}x": ["x"]}, rf"no key '{key}x'.*'{key}'\?")):
         tasks = [Task(name, "base", (Turn("Do it."),), world)]
         write_rows(tmp_path / "rows.jsonl", tasks)

@@ -51,7 +51,7 @@ USAGE = (
     ("train -r x", "argument '-r': expected --section.key value. Options have two dashes; --help"),
     ("eval -r x", "argument '-r': expected --section.key value. Options have two dashes; --help"),
     ("train --updates", "a value is missing. Give one: `rods settings updates` lists"),
-    ("train --model a --model.name b", "--model.name is given twice"),
+    ("train --model tiny --model.name tiny-math", "--model.name is given twice"),
     ("synth --out x --writer graph --synthesis.writer llm", "--synthesis.writer is given twice"),
     ("convert --out x --tasks made.jsonl --env.tasks made.jsonl", "--env.tasks is given twice"),
     ("check --tasks made.jsonl --env.tasks made.jsonl", "in the place of --env.tasks. Give one."),

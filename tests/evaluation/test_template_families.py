@@ -378,7 +378,7 @@ def test_the_verb_s_status_and_words_follow_the_check(
 ) -> None:
     text, dialect, usable, _ = CHECKED[case]
     monkeypatch.setattr("rods.trainers.loading.load_tokenizer", lambda _: FakeTokenizer(text))
-    words = ["check", "--model", "any", "--dialect", dialect]
+    words = ["check", "--model", "some/any", "--dialect", dialect]
     assert rods(*words, monkeypatch=monkeypatch) == (0 if usable else 1)
     said = " ".join(capsys.readouterr().out.split())
     assert f"tools: the model {'can' if usable else 'cannot'} be used with them" in said

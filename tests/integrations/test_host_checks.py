@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Generator
@@ -152,7 +153,8 @@ def test_an_evaluation_and_an_sft_are_refused_likewise(
     assert rods(*words, monkeypatch=monkeypatch) == 2
     assert "positions for 4,096 tokens" in capsys.readouterr().err
     data = tmp_path / "d.jsonl"
-    data.write_text("{}\n")
+    row = {"task_id": "a", "pieces": [["What?", False], ["It.", True]]}
+    data.write_text(json.dumps(row) + "\n")
     learn = ["sft", str(data), "--model", "tiny", "--out", str(tmp_path / "out")]
     assert rods(*learn, "--max-tokens", "5000", monkeypatch=monkeypatch) == 2
     assert "--max-tokens 5000: model 'tiny' has positions for 4,096" in capsys.readouterr().err

@@ -26,6 +26,7 @@ from verbs import held
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 
+from rods.view import charts
 from rods.view.charts import boundary_map, courses, overview
 from rods.view.frame import _jinja, link
 from rods.view.index import TrajectoryFilter, TrajectoryIndex
@@ -256,7 +257,7 @@ def test_the_map_has_the_words_of_its_axis_and_whole_updates(tmp_path: Path) -> 
 def test_the_map_explains_the_lines_that_it_draws(
     limit: int, explained: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rods.view.charts.LINES", limit)
+    monkeypatch.setattr(charts, "LINES", limit)
     view = RunView(write_run(tmp_path / "run", steps=4), "run")
     figure = boundary_map(view, courses(view.data))
     view.close()

@@ -119,7 +119,7 @@ def test_what_is_shown_names_results_and_the_gate(file: Path) -> None:
     [
         (["--env.name", ADDRESS], "--env.name has no effect without --tasks"),
         (["--tasks", "FILE", "run", "--env.name", ADDRESS], "Leave out one of them"),
-        (["--tasks", "FILE"], "has tasks of the environment 'vet_clinic'"),
+        (["--tasks", "FILE"], "has a task of the environment 'vet_clinic'"),
         (["--tasks", "FILE", "--env.name", ADDRESS, "--train.lr", "1"], "--train.lr has no effect"),
     ],
 )

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rods.abilities import WorldKeys, ability
 from rods.config import EnvSettings
 from rods.config.checks import NONE_HELD_OUT
 from rods.env import Environment, own_split
@@ -85,9 +86,10 @@ def own_tasks(file: Path, settings: EnvSettings, environment: Environment) -> li
 
 def require_worlds(tasks: Sequence[Task], file: str | Path, environment: Environment) -> None:
     """Raise `TaskError` for a key of a world that the environment does not read."""
-    for task in [task for task in tasks if environment.world_keys and task.env == environment.name]:
+    naming = ability(environment, WorldKeys)
+    for task in [task for task in tasks if naming and task.env == environment.name]:
         try:
-            require_keys("its world", task.world, environment.world_keys)
+            require_keys("its world", task.world, naming.world_keys if naming else ())
         except ValueError as error:
             raise TaskError(f"{_place(file, task)}: {error}.") from error
 
