@@ -357,7 +357,7 @@ def require_new(task: Task, where: str, seen: dict[str, str]) -> None:
 def carried(row: object, where: str) -> Mapping[str, Any] | None:
     """The task of ours that a row of another format carries: `task`, or `extra_info.task`.
 
-    The `row` may be of any data set; one of ours carries itself. None: there is no task of RODS.
+    The `row` may be of any data set; one of ours carries itself. None: it holds none of RODS.
     Raises `TaskError`, which begins with `where`, for a task that is a text and not JSON.
     """
     if not isinstance(row, dict):

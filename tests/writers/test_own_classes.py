@@ -762,5 +762,7 @@ def test_cities_allergies_and_addresses_vary(name: str, index: int, field: str, 
         said = "\n".join(turn.user for turn in draft.turns)
         found |= {text for at, text in fields(environment, draft) if at == field and text in said}
         surname = said.partition(" (")[0].split()[-1].lower()
-        assert field != "email" or f" {surname}@example.org" in said, "whoever is called so has it"
+        assert field != "email" or f" {surname}@example.org" in said, (
+            "an address follows the name of its owner"
+        )
     assert len(found) >= least

@@ -54,7 +54,7 @@ def synth(
     number: Annotated[int, typer.Option("--n", min=1, help="Number of variants.")] = 100,
     scratch: Annotated[
         int | None,
-        typer.Option("--from-scratch", min=1, help="Propose so many seed tasks without examples."),
+        typer.Option("--from-scratch", min=1, help="Number of seed tasks made without examples."),
     ] = None,
     states: Annotated[
         Path | None,

@@ -129,7 +129,7 @@ class _Draw:
             return key
         if kind == "moment":
             return self._moment(key)
-        if kind == "email":  # of whoever is called so: the name is changed alike
+        if kind == "email":  # it follows the name of its owner
             local, at, domain = key.partition("@")
             return self._user(local) + at + domain
         named = {"name": self._file_name, "ident": self._ident, "user": self._user}
