@@ -33,6 +33,7 @@ from swe_cases import (
     ROW,
     TEST,
     TEST_PATCH,
+    engine,
     needs_namespaces,
 )
 from waits import until
@@ -123,6 +124,21 @@ def test_what_a_command_gives_is_told_from_what_the_engine_says(
         place.run(["true"])
     with pytest.raises(EnvError, match="was not removed"):
         place.close()
+
+
+def test_warnings_of_the_engine_are_no_output_and_no_loss(tmp_path: Path) -> None:
+    """As podman under the name of docker, which warns each time."""
+    (tmp_path / IMAGE).mkdir(parents=True)
+    command, warns = engine(tmp_path), tmp_path / "warns"
+    warns.write_text(
+        f'#!/bin/sh\necho "Emulate Docker CLI using podman." >&2\nexec {command} "$@"\n'
+    )
+    warns.chmod(0o755)
+    with closing(Container(IMAGE, 100, str(warns))) as place:
+        for _ in range(2):
+            done = place.run(["sh", "-c", "echo out; exit 3"], seconds=60)
+            assert (done.output, done.code, done.limit) == ("out\n", 3, "")
+    assert "restart" not in (tmp_path / "asked").read_text()
 
 
 def test_a_container_that_somebody_killed_goes_on(place: Container, tmp_path: Path) -> None:

@@ -114,12 +114,12 @@ class Container:
         if not self._lost:
             result = self._ask([*exec_in, *within], stdin, most + GRACE)
             self._sweep()
-        if not result.output.startswith(mark):
-            why = result.output.strip()[-500:] or "no answer"
+        said, begun, output = result.output.partition(mark)  # podman warns before every command
+        if not begun:
+            why = said.strip()[-500:] or "no answer"
             return ShellResult(
                 f"the container runs no commands any more: {why}", result.code or 1, LOST
             )
-        output = result.output.removeprefix(mark)
         limit = result.limit or ("time" if result.code in (OVER, 128 + 9) else "")
         return ShellResult(output if whole else output[-OUTPUT:], result.code, limit)
 

@@ -123,7 +123,7 @@ def passes(
     place = start()
     try:
         _expect(place.run([*APPLY, "-"], tests, APPLY_SECONDS), "its tests do not apply")
-        read = {path: place.run(["cat", path], whole=True) for path in touched}
+        read = {path: place.run(["cat", path], "", APPLY_SECONDS, whole=True) for path in touched}
         withheld = withhold(
             {path: _expect(done, f"{path} cannot be read") for path, done in read.items()}
         )
