@@ -50,7 +50,8 @@ class Trajectory:
     steps: tuple[Step, ...]
     """Generations of the policy, in order, each with its calls and their results."""
     verdicts: tuple[TurnVerdict, ...]
-    """One for each turn that was begun; shorter than `n_turns` if the trajectory was cut."""
+    """One for each turn that was begun, save one that ran out of `rollout.seconds`; shorter than
+    `n_turns` if the trajectory was cut."""
     n_turns: int
     """Turns of the task: the fixed denominator of the progress reward."""
     spans: tuple[Span, ...]

@@ -196,6 +196,20 @@ def test_a_judge_that_takes_its_time_does_not_make_a_trajectory_invalid(blocking
     assert played.verdicts[0].correct
 
 
+def test_a_program_that_sleeps_through_the_deadline_keeps_its_step() -> None:
+    class Room(Calculator):
+        def open(self, task: Task) -> CalculatorWorld:
+            world: Any = super().open(task)
+            world.ran = lambda: 9.0
+            return world
+
+    room = Room(lambda code: time.sleep(0.2) or ToolResult("1"))
+    room.blocking = True
+    played = play("torl", solution("torl", 2), environment=room, seconds=0.1)
+    assert (played.stop, played.valid) == (StopReason.SECONDS, True)
+    assert sum(step.tokens for step in played.steps) == played.ledger.generated > 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_before_an_insertion_stay_as_they_are(name: str) -> None:
     whole = play(name, solution(name, 5)).ledger.ids

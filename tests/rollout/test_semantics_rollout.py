@@ -204,6 +204,26 @@ def test_s17_the_deadline_makes_a_trajectory_invalid(blocking: bool) -> None:
     assert environment.opened[TWO.id] == 1  # not tried again
 
 
+class Programs(NotesEnvironment):
+    """Its worlds report that all of their seconds were those of the policy's programs."""
+
+    def open(self, task: Any) -> NotesWorld:
+        world: Any = super().open(task)
+        world.ran = lambda: 9.0
+        return world
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_s17_a_trajectory_that_spent_its_seconds_keeps_the_step_that_did(blocking: bool) -> None:
+    environment = Programs(delay=0.03, blocking=blocking)
+    trajectory = play(TWO, script(*["[total(), total()]"] * 12), environment, seconds=0.05)
+    assert (trajectory.stop, trajectory.valid) == (StopReason.SECONDS, True)
+    assert sum(step.tokens for step in trajectory.steps) == trajectory.ledger.generated > 0
+    last = trajectory.steps[-1]
+    assert len(last.results) <= len(last.calls) == 2
+    assert len(trajectory.verdicts) == last.turn, "the turn has no verdict"
+
+
 class SlowPolicy(ScriptedPolicy):
     """Holds the event loop while it generates, as a model in this process does."""
 

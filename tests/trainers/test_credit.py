@@ -70,6 +70,13 @@ def test_a_turn_that_was_never_reached_earns_nothing_and_has_no_tokens() -> None
     assert cut == [-1.0] and whole[0] == 1.0
 
 
+def test_a_turn_that_ran_out_of_seconds_answers_for_what_it_did_not_earn() -> None:
+    late = member(1, "xx")
+    late = replace(late, verdicts=late.verdicts[:1], stop=StopReason.SECONDS)
+    whole, cut = credits(member(0, "xxx"), late)
+    assert whole == [1.0, 1.0, 0.0] and cut == [-1.0, -1.0]
+
+
 def test_grpo_divides_by_the_deviation_among_peers() -> None:
     (high, *_), (low, *_) = credits(member(0, "xxx"), member(1, "x.."), kind="grpo")
     assert high == pytest.approx(3 / np.sqrt(2), rel=1e-3) and low == -high

@@ -341,11 +341,13 @@ class Episode:
             if stop:
                 return tuple(results), stop
             self._usage.calls += 1
-            results.append(self._shorten(await self._owner(called, world, call)))
-            if ending:
-                self._ended = await self._owner(ending.ended)
-                if self._ended:
-                    break
+            try:
+                results.append(self._shorten(await self._owner(called, world, call)))
+                self._ended = await self._owner(ending.ended) if ending else ""
+            except Late:  # the step is kept, because a valid trajectory trains on its tokens
+                return tuple(results), StopReason.SECONDS
+            if self._ended:
+                break
         return tuple(results), None
 
     def _shorten(self, result: ToolResult) -> ToolResult:

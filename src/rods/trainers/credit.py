@@ -142,9 +142,11 @@ def _turn_parts(trajectory: Trajectory, score: Score) -> list[Part]:
     # Peers entered the turn alike: the public state was right at the end of the one before, or not.
     sound = [1, *(int(verdict.state) for verdict in trajectory.verdicts)]
     steps = [step.turn for step in trajectory.steps]
+    # A turn that ran out of seconds has no verdict, and earned nothing: its steps answer for that.
+    begun = max(len(trajectory.verdicts), 1 + max(steps, default=-1))
     return [
         Part((turn, sound[turn]), left[turn], [i for i, t in enumerate(steps) if t == turn])
-        for turn in range(len(trajectory.verdicts))
+        for turn in range(begun)
     ]
 
 
