@@ -1,6 +1,7 @@
 """From trajectories to micro-batches."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -213,6 +214,21 @@ def test_shared_batches_count_a_prefix_once():
     assert one.tree.ids[one.places].tolist() == [39] * 6
     assert len(pack(samples, 39, shared=True)) == 1
     assert [len(b.samples) for b in pack([*samples, sample(50)], 39, shared=True)] == [6, 1]
+
+
+@pytest.mark.parametrize(("common", "bound"), [(10, 60), (10, 120), (15, 50), (40, 75)])
+def test_shared_batches_keep_the_bound_where_short_common_parts_are_computed_twice(common, bound):
+    samples = []
+    for number in range(1, 9):
+        one = sample(common + 6, member=number)
+        one.ids[common:] = 100 * number
+        samples.append(one)
+    batches = pack(samples, bound, shared=True)
+    assert sorted(s.member for b in batches for s in b.samples) == list(range(1, 9))
+    assert all(b.positions <= bound for b in batches)
+    for left, right in itertools.pairwise(batches):  # and none could take the next one's first
+        more = [s.context for s in (*left.samples, right.samples[0])]
+        assert len(grow(more).ids) > bound
 
 
 sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)

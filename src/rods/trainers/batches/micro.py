@@ -260,12 +260,18 @@ def fill(contexts: Sequence[Ints], max_tokens: int) -> list[list[int]]:
     Contexts, given in the order in which they go into bins, come back as their indices. A longer
     one forms a bin of its own.
     """
+
+    def fits(some: list[int]) -> bool:
+        # `used` counts short common parts once, and a tree computes them for each branch.
+        most = used + extra + (LEAST - 1) * (len(some) - 1)
+        return most <= max_tokens or len(grow([contexts[i] for i in some]).ids) <= max_tokens
+
     bins: list[list[int]] = []
     used = 0
     for index, context in enumerate(contexts):
         size = len(context)
         extra = size - common_prefix(contexts[index - 1], context) if bins else size
-        if bins and used + extra <= max_tokens:
+        if bins and used + extra <= max_tokens and fits([*bins[-1], index]):
             bins[-1].append(index)
             used += extra
         else:
