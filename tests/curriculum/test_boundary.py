@@ -44,6 +44,13 @@ def test_a_mean_that_meets_an_edge_in_fractions_is_on_it():
     assert judged(values).region == "boundary"
 
 
+@pytest.mark.parametrize("value", [1 + 5e-10, -5e-10])
+def test_a_mean_beyond_the_range_by_rounding_is_held_within_it(value):
+    j = judged([value] * 4)
+    assert (j.rbar, j.phi, j.variance) == (float(value > 0), 0.0, 0.0)
+    assert 0 <= j.interval[0] <= j.interval[1] <= 1
+
+
 def test_numbers_of_a_judgement():
     j = judged([1.0, 1.0, 0.5, 0.0])
     assert (j.rbar, j.n_valid, j.k, j.step, j.policy_version) == (0.625, 4, 4, 3, 0)
@@ -70,6 +77,8 @@ def test_a_score_may_be_invalid_where_the_trajectory_is_not():
     one, scores = group(original(0), [1.0, 1.0, 0.0, 0.0])
     scores[2] = scores[2].__class__(0.0, valid=False, reason="judge was down")
     assert judge(one, scores, S, 0).rbar == pytest.approx(2 / 3)
+    one, scores = group(original(0), [1.0, 0.0], invalid=1)
+    assert judge(one, [*scores[:2], Score(0.0)], S, 0).n_valid == 2, "nor the other way round"
 
 
 def test_binary_signal_reads_solved():
@@ -156,6 +165,14 @@ def test_thompson_reads_the_last_visits_only():
         for i in range(50)
     ]
     assert statistics.fmean(draws) > 0.9  # 24 trials at one half; the old zeros would give 0.2
+
+
+def test_thompson_draws_from_the_posterior_of_valid_rewards():
+    # Two of 16 members are valid and earned 0.5: a uniform prior with one win and one loss.
+    few = replace(judgement(original(0), 0.5), n_valid=2, k=16)
+    share = random.Random(5).betavariate(2.0, 2.0)
+    [seed] = choose([few], priority="thompson", seed=5).seeds
+    assert seed.priority == pytest.approx(4 * share * (1 - share))
 
 
 def test_quotas_are_equal_and_not_lent():

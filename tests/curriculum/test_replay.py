@@ -147,6 +147,71 @@ def test_a_lease_keeps_its_epoch_and_none_of_an_older_one_is_overtaken():
     assert again == [*(drawn for drawn in first if drawn.task != task), *second]
 
 
+def test_no_more_variants_enter_than_the_cap_allows():
+    buffer = make(inject=1.0, cap=2)
+    offer(buffer, 6)
+    start(buffer, 0)
+    report = start(buffer, 1)
+    assert (report.injected, report.deferred, report.active, report.retired) == (2, 4, 2, {})
+
+
+def test_a_second_judgement_in_an_epoch_changes_nothing():
+    buffer = make(inject=1.0)
+    [task] = offer(buffer, 1)
+    start(buffer, 0)
+    start(buffer, 1)
+    assert buffer.record(judgement(task, 0.5, 1), 1) is None
+    assert buffer.record(judgement(task, 0.0, 1), 1) is None
+    assert buffer.pool.count("active") == 1 and buffer.pool[task.id].judgements[0].rbar == 0.5
+
+
+def test_a_judgement_that_comes_late_is_not_the_latest():
+    buffer = make(inject=1.0, cap=3)
+    early, late, other = offer(buffer, 3)
+    for epoch in range(3):
+        start(buffer, epoch)
+    for task, rbar, epoch in [
+        (early, 0.5, 2), (early, 0.9, 1), (late, 0.5, 1), (late, 0.8, 2), (other, 0.7, 1)
+    ]:  # fmt: skip
+        buffer.record(judgement(task, rbar, epoch), epoch)
+    entry = buffer.pool[early.id]
+    assert (entry.last_visit, [j.rbar for j in entry.judgements]) == (2, [0.9, 0.5])
+    assert buffer.pool.lowest(2) == [late.id, other.id], "by the latest visit: 0.8, 0.7, 0.5"
+
+
+def test_the_latest_judgements_begin_with_the_step_that_is_asked_for():
+    buffer = make()
+    for step, task in enumerate(originals(3), 4):
+        buffer.record(judgement(task, 0.5, step), 0)
+    assert [j.step for j in buffer.pool.latest(5)] == [5, 6]
+
+
+def test_a_full_pool_revives_nothing():
+    buffer = make(inject=1.0, cap=1, retest=1.0)
+    first, second = offer(buffer, 2)
+    for epoch, rbar in enumerate([0.5, 0.99, 0.5]):  # the first enters, retires, and is tested
+        start(buffer, epoch)
+        if epoch == 2:
+            assert {first.id, second.id} <= {*buffer.draws.order(2)}
+            assert buffer.record(judgement(first, 0.5, 2), 2) is None
+        else:
+            finish(buffer, rbar)
+    assert buffer.pool.counts().active == 1 and buffer.pool[first.id].status == "retired"
+
+
+@pytest.mark.parametrize(("retest", "again"), [(0.0, 0), (0.25, 3), (0.5, 6), (1.0, 6)])
+def test_the_share_of_retests_is_of_all_that_an_epoch_draws(retest, again):
+    buffer = make(inject=1.0, retest=retest)
+    gone, stay = offer(buffer, 6), offer(buffer, 4, noise=1)
+    start(buffer, 0)
+    start(buffer, 1)
+    for task in gone:
+        buffer.record(judgement(task, 1.0, 1), 1)
+    assert len(buffer.draws.order(1)) == 10 + len(gone) + len(stay)
+    start(buffer, 2)  # 10 originals and 4 variants are active: a quarter is 3
+    assert len({t.id for t in gone} & {*buffer.draws.order(2)}) == again
+
+
 def test_revival_by_retest():
     buffer = make(inject=1.0, retest=1.0)
     [task] = offer(buffer, 1)

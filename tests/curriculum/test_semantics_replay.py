@@ -154,7 +154,8 @@ def test_4_the_lowest_phi_leave_first(buffer_of):
 
 
 @pytest.mark.parametrize(
-    ("rbar", "reason"), [(0.0, "burn_in"), (0.1999, "burn_in"), (0.2, None), (0.5, None)]
+    ("rbar", "reason"),
+    [(0.0, "burn_in"), (0.1999, "burn_in"), (0.2, None), ((0.1 + 0.5) / 3, None), (0.5, None)],
 )
 def test_5_burn_in(buffer_of, rbar, reason):
     buffer = buffer_of(inject=1.0)
@@ -171,6 +172,7 @@ def test_5_burn_in(buffer_of, rbar, reason):
     [
         (0.1999, "too_hard"),
         (0.20, None),
+        ((0.1 + 0.5) / 3, None),  # 0.2 but for rounding
         (0.85, None),
         (0.95, None),
         (0.9501, "mastered"),
@@ -199,6 +201,22 @@ def test_7_stale_after_three_epochs_without_a_judgement(buffer_of):
         assert start(buffer, epoch).retired == {}
         play(buffer, skip=[task_id])
     assert start(buffer, 5).retired == {"stale": 1}
+    play(buffer)
+    assert start(buffer, 6).retired == {}, "each report counts what left since the one before"
+
+
+def test_7_a_variant_that_was_never_judged_is_stale_after_three_epochs_too(curriculum_of):
+    curriculum = curriculum_of(stages=[{"name": "grow", "epochs": 9, "expand": True}])
+    [task_id] = offer(curriculum.buffer, 1)
+    left = []
+    while not curriculum.done:
+        left.append(curriculum.start_epoch().retired.get("stale", 0))
+        while leases := curriculum.lease(4):
+            for task, epoch in leases:  # it enters at the start of epoch 1
+                values = [1.0] * 4 if task.id != task_id else [None] * 4
+                lost = [v is not None for v in values]
+                curriculum.observe_values(task.id, [v or 0.0 for v in values], lost, epoch=epoch)
+    assert left == [0, 0, 0, 0, 1, 0, 0, 0, 0]
 
 
 def test_8_without_retirement_only_the_cap_removes(buffer_of):

@@ -80,8 +80,6 @@ class OnlineCurriculum:
         self.buffer = ReplayBuffer(config.replay, config.seed)
         self.buffer.pool.add_originals(originals, fixed=config.curriculum != "rods")
         self.requests = SynthesisRequests(config, self._stages, self.buffer, synthesis, self.counts)
-        self._judged_in: set[int] = set()
-        """Epochs of the tasks that were judged since variants were last requested."""
 
     # -- where we are -----------------------------------------------------------------------
 
@@ -276,7 +274,6 @@ class OnlineCurriculum:
         for judgement, (task_id, epoch) in zip(judgements, leases, strict=True):
             self.counts[epoch].update(self._record(judgement, epoch))
             self.buffer.draws.close(task_id, epoch)
-        self._judged_in.update(before)
         return judgements
 
     def _record(self, judgement: Judgement | None, epoch: int) -> list[str]:
@@ -298,11 +295,10 @@ class OnlineCurriculum:
         with self._lock:
             requests = [
                 request
-                for epoch in sorted(self._judged_in)
+                for epoch in range(self.epoch + 1)
                 if self.requests.due(epoch)
                 for request in self.requests.choose(epoch, self.step(epoch, more=-1))
             ]
-            self._judged_in.clear()
         self.requests.submit(requests)
         return len(requests)
 
@@ -391,5 +387,4 @@ class OnlineCurriculum:
             self.buffer.load_state_dict(state["buffer"])
             self.counts.clear()
             self.counts.update({int(e): Counter(row) for e, row in state["counts"].items()})
-            self._judged_in.clear()
             self.requests.load_state_dict(state["requests"])
