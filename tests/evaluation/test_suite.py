@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,12 @@ import pytest
 from pool_cases import group, original
 from rods.config import EvaluationSettings, load_config
 from rods.errors import ConfigError
-from rods.evaluation.suite import NOISE, evaluate_tasks, row_of
+from rods.evaluation.suite import NOISE, evaluate_tasks, row_of, stratified
 from rods.policy import Completion, episode_seed
 from rods.rollout.episode import RolloutContext
+from rods.task import Provenance
 from rods.trajectory import Group
-from rods.types import FinishReason, ToolCall
+from rods.types import FinishReason, StopReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE
 from rollout_cases import settings as rollout_settings
 from worlds import NotesEnvironment, notes_task
@@ -41,9 +43,31 @@ def test_worlds_that_judge_answers_have_no_official_verdict() -> None:
         replace(t, verdicts=(replace(t.verdicts[0], correct=said),))
         for t, said in zip(played.trajectories, (True, False), strict=True)
     )
-    row = row_of(played, Group(played.task, [right, wrong], 0))
-    assert row["solved"] == [True, False]
-    assert row["official"] == []
+    cut = replace(right, verdicts=(), stop=StopReason.SECONDS)
+    row = row_of(played, Group(played.task, [right, wrong, cut], 0))
+    assert row["solved"] == [True, False, False]
+    assert row["official"] == row["greedy_official"] == [], "one that was cut has none either"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_choice_of_tasks_is_even_over_categories_and_within_them_over_scenarios(
+    seed: int,
+) -> None:
+    tasks = [
+        replace(original(n, category), provenance=Provenance(f"{n}", f"s{n % 3}"))
+        for n, category in enumerate(["base"] * 9 + ["miss_func"] * 6 + ["miss_param"])
+    ]
+    chosen = stratified(tasks, 9, seed)
+    assert len({task.id for task in chosen}) == 9 and {t.id for t in chosen} <= {
+        t.id for t in tasks
+    }
+    assert Counter(t.category for t in chosen) == {"base": 4, "miss_func": 4, "miss_param": 1}
+    for category in ("base", "miss_func"):
+        of = Counter(t.provenance.scenario for t in chosen if t.category == category)
+        assert sorted(of.values()) == [1, 1, 2]
+    assert stratified(tasks, 0, seed) == stratified(tasks, 16, seed) == tasks
+    others = {tuple(t.id for t in stratified(tasks, 9, other)) for other in range(20)}
+    assert len(others) > 10, "at random"
 
 
 class SureWhenGreedy:

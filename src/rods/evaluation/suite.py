@@ -46,11 +46,16 @@ def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
         piles[task.category].append(task)
     for name in sorted(piles):
         rng.shuffle(piles[name])
+        scenarios: dict[str, list[Task]] = defaultdict(list)
+        for task in reversed(piles[name]):
+            scenarios[task.provenance.scenario].append(task)
+        # One of each scenario in turn: an interval's width depends on how many there are.
+        piles[name] = [t for row in zip_longest(*scenarios.values()) for t in row if t is not None]
     chosen: list[Task] = []
     while len(chosen) < most:
         for name in sorted(piles):
             if piles[name] and len(chosen) < most:
-                chosen.append(piles[name].pop())
+                chosen.append(piles[name].pop(0))
     return chosen
 
 
@@ -101,23 +106,25 @@ def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
     """
     groups = [greedy, *([sampled] if sampled else [])]
     task = greedy.task
+    verdicts = [v for group in groups for t in group.trajectories for v in t.verdicts]
+    # A world that judges answers has no benchmark to agree with, nor has one that it cut.
+    judged = any(verdict.correct is not None for verdict in verdicts)
     return {
         "task_id": task.id,
         "category": task.category,
         "scenario": task.provenance.scenario,
         "set": "original" if task.is_original else "variant",
         "recipe": task.provenance.recipe,
-        **{f"{GREEDY}{name}": v for name, v in _values(greedy).items()},
-        **(_values(sampled) if sampled else {}),
+        **{f"{GREEDY}{name}": v for name, v in _values(greedy, judged).items()},
+        **(_values(sampled, judged) if sampled else {}),
         "invalid": sum(not t.valid for group in groups for t in group.trajectories),
     }
 
 
-def _values(group: Group) -> dict[str, Json]:
+def _values(group: Group, judged: bool) -> dict[str, Json]:
     valid = [t for t in group.trajectories if t.valid]
     return {
         "progress": [sum(v.solved for v in t.verdicts) / t.n_turns for t in valid],
         "solved": [t.solved for t in valid],
-        # A world that judges answers has no benchmark to agree with.
-        "official": [t.official for t in valid if all(v.correct is None for v in t.verdicts)],
+        "official": [] if judged else [t.official for t in valid],
     }
