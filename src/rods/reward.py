@@ -23,6 +23,9 @@ from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
 
+EQUAL = 1e-9
+"""Rewards of a group that differ by no more than this count as equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -308,8 +308,9 @@ def test_the_page_is_whole_and_escapes_what_it_is_given(grid: Grid, runs: Path) 
 
 def test_dynamic_sampling_counts_groups_whose_valid_scores_differ() -> None:
     equal = [Score(0.5), Score(0.5), Score(0.0, valid=False)]
-    assert not has_variance(equal)
+    assert not has_variance(equal) and not has_variance([])
     assert has_variance([*equal, Score(1.0)])
+    assert not has_variance([Score(0.1 + 0.2), Score(0.3)]), "no advantage comes of rounding"
 
 
 def questions(*overrides: str) -> RunConfig:

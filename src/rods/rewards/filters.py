@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rods.config import TrainSettings
 from rods.registry import Registry, require
-from rods.reward import Score
+from rods.reward import EQUAL, Score
 from rods.trajectory import Group
 
 _NOTHING = "rods.rewards.filters:nothing"
@@ -71,4 +71,5 @@ def nothing(window: tuple[float, float], max_perplexity: float) -> None:
 
 def has_variance(scores: Sequence[Score]) -> bool:
     """DAPO's condition (arXiv 2503.14476, equation 11): valid scores differ within the group."""
-    return len({score.value for score in scores if score.valid}) > 1
+    values = [score.value for score in scores if score.valid]
+    return bool(values) and max(values) - min(values) > EQUAL

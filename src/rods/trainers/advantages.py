@@ -20,12 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.errors import TrainError
+from rods.reward import EQUAL
 
 EPSILON = 1e-6
 """Added to every standard deviation that divides."""
-
-EQUAL = 1e-9
-"""Rewards of a group that differ by no more than this count as equal."""
 
 ROOT = 1e-8
 """verl's guard of a mean over tokens (in the divisor) and of its variance (under the root)."""
