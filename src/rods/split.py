@@ -17,6 +17,8 @@ from rods.errors import ConfigError
 from rods.task import Task
 
 SplitKind = Literal["grouped", "paper", "tuning"]
+EDGE = 1e-9
+"""A share of a number, such as (1 - 0.8) * 10, misses a whole one by rounding."""
 TUNING_SHARE = 0.2
 """Share of the training split's scenarios that `tuning` evaluates in the held-out split's place."""
 
@@ -52,13 +54,13 @@ def split(
     rng = random.Random(f"rods-split-{kind}-{seed}")
     if kind == "grouped":
         scenarios = sorted({t.provenance.scenario for t in ordered})
-        chosen = set(rng.sample(scenarios, int(len(scenarios) * share)))
+        chosen = set(rng.sample(scenarios, int(len(scenarios) * share + EDGE)))
         trained = {t.id for t in ordered if t.provenance.scenario in chosen}
     elif kind == "paper":
         trained = set[str]()
         for category in sorted({t.category for t in ordered}):
             ids = [t.id for t in ordered if t.category == category]
-            trained.update(rng.sample(ids, int(len(ids) * share)))
+            trained.update(rng.sample(ids, int(len(ids) * share + EDGE)))
     else:
         raise ConfigError(f"split: expected 'grouped', 'paper' or 'tuning', got {kind!r}.")
     train = tuple(t for t in tasks if t.id in trained)

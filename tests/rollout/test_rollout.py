@@ -10,6 +10,7 @@ from oracle import OraclePolicy
 from rods.errors import EnvError
 from rods.reward import score, score_group
 from rods.rewards import get_reward
+from rods.rollout.groups import InvalidShare
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason, ToolCall
 from rollout_cases import (
@@ -147,3 +148,16 @@ def test_same_seed_same_trajectories_whatever_arrives_first() -> None:
     ]
     assert runs[0] == runs[1] == runs[2] == runs[3]
     assert plain(play_groups(tasks, NoisyPolicy(), seed=2)) != runs[0]
+
+
+@pytest.mark.parametrize(("share", "total", "most"), [(0.29, 100, 29), (0.07, 100, 7), (0.5, 3, 1)])
+def test_as_many_trajectories_may_be_invalid_as_the_share_says(
+    share: float, total: int, most: int
+) -> None:
+    """0.29 * 100 is 28.999999999999996, and 29 of 100 are not more than that share."""
+    failed = dataclasses.replace(play(TASK, script("ok", "ok", "ok")), failure="down")
+    invalid = InvalidShare(share, total)
+    for _ in range(most):
+        invalid.count(failed)
+    with pytest.raises(EnvError, match=f"{most + 1} of the {total} trajectories"):
+        invalid.count(failed)

@@ -362,6 +362,15 @@ def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in lines]
 
 
+def test_the_warm_up_is_a_share_of_the_updates(tmp_path: Path, policy: Path) -> None:
+    """0.07 * 100 is 7.000000000000001, and that is seven updates."""
+    file = rows(tmp_path / "d.jsonl", PIECES[0])
+    for share, updates in ((0.07, 7), (0.071, 8), (0.0, 0)):
+        trainer = trainer_of(policy, file, epochs=100, warmup_share=share)
+        schedule = trainer._schedule  # pyright: ignore[reportPrivateUsage]
+        assert (trainer.total, schedule.warmup) == (100, updates)
+
+
 @pytest.mark.slow
 def test_updates_end_before_the_passes_do(tmp_path: Path, policy: Path) -> None:
     """The learning rate falls to its end within them."""

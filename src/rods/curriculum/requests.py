@@ -19,6 +19,7 @@ from rods.config import RunConfig
 from rods.curriculum.boundary import select_seeds
 from rods.curriculum.draws import Stages
 from rods.curriculum.replay import EpochCounts, ReplayBuffer
+from rods.split import EDGE
 from rods.task import Task
 from rods.types import Json
 
@@ -127,7 +128,7 @@ class SynthesisRequests:
             excluded=pool.never_solved,
             visits={j.task_id: pool[j.task_id].judgements for j in judged if thompson},
         )
-        rested = step + math.ceil(config.boundary.cooldown_epochs * steps)
+        rested = step + math.ceil(config.boundary.cooldown_epochs * steps - EDGE)
         requests: list[SynthesisRequest] = []
         for rank, seed in enumerate(chosen.seeds):
             task_id = seed.judgement.task_id

@@ -34,6 +34,7 @@ from rods.errors import EnvError, PolicyError
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
 from rods.rollout.lockstep import StagePlaces
+from rods.split import EDGE
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import ParseVerdict, StopReason
@@ -209,7 +210,7 @@ class InvalidShare:
             return
         reasons = Counter(reason for reason in self._last if reason is not None)
         failed = reasons.total()
-        if failed > self._share * self._total:
+        if failed > self._share * self._total + EDGE:
             reason, times = reasons.most_common(1)[0]
             raise EnvError(
                 f"{failed} of the {self._total} trajectories of this step are invalid, more than "

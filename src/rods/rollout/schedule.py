@@ -41,13 +41,13 @@ from rods.reward import Score
 from rods.rollout.clock import BusyClock
 from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import hanging
+from rods.split import EDGE
 from rods.task import Task
 from rods.trajectory import Group
 from rods.types import Json
 
 REMEMBERED = 4
 """Acceptance is that of so many updates' groups."""
-EDGE = 1e-9
 
 
 class DrawnTask(NamedTuple):

@@ -36,6 +36,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
+from rods.split import EDGE
 from rods.trainers.adamw import clipped_step, make_optimizer, rate
 from rods.trainers.adapters import with_lora
 from rods.trainers.batches.micro import fill, loss_weights, pack
@@ -134,7 +135,7 @@ class SftTrainer:
         self._schedule = TrainSettings(
             lr=settings.lr,
             schedule=settings.schedule,
-            warmup=math.ceil(settings.warmup_share * self.total),
+            warmup=math.ceil(settings.warmup_share * self.total - EDGE),
         )
         self._optimizer = make_optimizer(self._parameters, self._schedule)
         # Dropout stays off, as in reinforcement learning: nothing here is random but the order.
