@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from rods.curriculum.draws import Draws
+from pool_cases import config, originals
+from rods.curriculum.draws import Draws, Stages
 from rods.errors import TaskError
 
 
@@ -64,3 +66,25 @@ def test_a_saved_state_has_its_leases_due_again() -> None:
         draws.release(task_id, epoch)
     assert [counted(again, e) for e in range(3)] == [counted(draws, e) for e in range(3)]
     assert [again.lease(7) for _ in range(9)] == [draws.lease(7) for _ in range(9)]
+
+
+def epochs_of(stages: Sequence[Mapping[str, object]], tasks: int = 8, **more: object) -> Stages:
+    return Stages(config(stages=list(stages), curriculum="envtuning", **more), originals(tasks))
+
+
+def test_the_slices_of_a_stage_begin_with_its_own_first_epoch() -> None:
+    stages = epochs_of([{"name": "a", "epochs": 3}, {"name": "b", "epochs": 3, "slice": 3}])
+    pool = stages.pool(3)
+    assert stages.originals(2) == stages.pool(2) != pool, "another stage, another order"
+    assert [stages.originals(epoch) for epoch in (3, 4, 5)] == [
+        pool[:3], pool[3:6], [*pool[6:], pool[0]]
+    ]  # fmt: skip
+
+
+def test_an_epoch_that_was_not_laid_out_is_not_untouched() -> None:
+    draws = Draws()
+    assert not draws.untouched(0)
+    draws.lay_out(0, ["a"])
+    assert draws.untouched(0)
+    draws.lease(1)
+    assert not draws.untouched(0)

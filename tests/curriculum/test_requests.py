@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -162,3 +163,18 @@ def test_a_category_without_a_boundary_task_keeps_its_share_of_the_seeds() -> No
         curriculum.observe_values(task.id, values, epoch=epoch)
     of = [curriculum.buffer.pool.task(r.seed_id) for r in curriculum.requests.open.values()]
     assert [task.category for task in of] == ["base"] * 2, "8 seeds over four categories"
+
+
+def test_the_last_of_several_rests_of_a_seed_task_counts() -> None:
+    stages = [{"name": "grow", "epochs": 4, "expand": True}]
+    more = {"boundary": {"cooldown_epochs": 1.5}, "replay": {"inject": 0.3, "retire": []}}
+    curriculum = curriculum_of(4, stages=stages, synthesis={"variants_per_seed": 1}, **more)
+    curriculum.buffer.pool.offer = lambda task, epoch_made: False  # no variant becomes a seed
+    while not curriculum.done:
+        observe(curriculum, 1)
+    every = [*curriculum.requests.closed.values(), *curriculum.requests.open.values()]
+    epochs: dict[str, list[int]] = {}
+    for request in every:
+        epochs.setdefault(request.seed_id, []).append(request.epoch)
+    assert all(b - a >= 2 for found in epochs.values() for a, b in itertools.pairwise(found))
+    assert any(len(found) > 1 for found in epochs.values())
