@@ -52,10 +52,28 @@ def test_dual_clip_zero_is_off():
     assert got == pytest.approx([80.0]) and grad == pytest.approx([80.0])
 
 
-def test_a_huge_ratio_stays_finite():
-    a = torch.tensor([-1.0, 1.0], dtype=torch.float64)
-    _, got, grad = run(lambda x: clipped(x, a, 0.2, 0.28, 0.0), leaf(900.0, -900.0))
-    assert all(math.isfinite(v) for v in got + grad)
+def test_ratios_are_exact_up_to_e20_and_stay_finite_beyond():
+    a = torch.tensor([-1.0, 1.0, -1.0, 1.0], dtype=torch.float64)
+    _, got, grad = run(lambda x: clipped(x, a, 0.2, 0.28, 0.0), leaf(19.0, -19.0, 900.0, -900.0))
+    assert got == pytest.approx([math.exp(19), -math.exp(-19), math.exp(20), -math.exp(-20)])
+    assert grad == pytest.approx([math.exp(19), -math.exp(-19), 0.0, 0.0])
+
+
+def test_divergences_are_exact_up_to_e20_and_stay_finite_beyond():
+    new = leaf(-20.0, -1.0, -901.0, -1.0)
+    got = k3(new, torch.tensor([-1.0, -20.0, -1.0, -901.0], dtype=torch.float64))
+    want = [math.exp(d) - d - 1 for d in (19, -19, 20, -20)]
+    assert got.tolist() == pytest.approx(want)
+    given = LossInputs(
+        rollout_logprobs=torch.full((4,), -1.0, dtype=torch.float64),
+        advantages=torch.zeros(4, dtype=torch.float64),
+        weights=torch.full((4,), 0.25, dtype=torch.float64),
+        rows=torch.arange(4),
+    )
+    terms = objective(new, torch.zeros(4, dtype=torch.float64), given, TrainSettings(kl=0))
+    # Log-ratios -19, 0, -900 and 0: r - 1 - log r, the third held at -20.
+    want = math.exp(-19) + 18 + math.exp(-20) + 19
+    assert terms.sums["approx_kl"].item() == pytest.approx(want)
 
 
 def test_gspo_uses_the_geometric_mean_ratio_of_the_sequence():
@@ -105,6 +123,27 @@ def test_credit_and_importance_weights_by_token_reach_their_own_tokens(loss):
     settings = TrainSettings(loss=loss, kl=0, entropy=0, correction={"method": "truncated"})
     objective(new, torch.zeros(2, dtype=torch.float64), given, settings).loss.backward()
     assert new.grad.tolist() == pytest.approx([-0.75, 0.5])
+
+
+@pytest.mark.parametrize("loss", ["clipped", "gspo"])
+@pytest.mark.parametrize("method", ["none", "recompute", "truncated"])
+def test_a_token_of_the_environment_has_the_ratio_1_and_weighs_by_its_advantage(loss, method):
+    # The first was sampled at -1 and stands there, the second was not: its log-probability is NaN.
+    new = leaf(-1.0, -4.0)
+    given = LossInputs(
+        rollout_logprobs=torch.tensor([-1.0, math.nan], dtype=torch.float64),
+        advantages=torch.tensor([2.0, 2.0], dtype=torch.float64),
+        weights=torch.tensor([0.5, 0.5], dtype=torch.float64),
+        rows=torch.tensor([0, 0]),
+        old_logprobs=torch.tensor([-1.0, -4.5], dtype=torch.float64),
+    )
+    settings = TrainSettings(loss=loss, kl=0, entropy=0, correction={"method": method})
+    terms = objective(new, torch.zeros(2, dtype=torch.float64), given, settings)
+    assert terms.loss.item() == pytest.approx(-2.0)
+    terms.loss.backward()
+    assert new.grad.tolist() == pytest.approx([-1.0, -1.0])
+    assert terms.sums["approx_kl"].item() == 0 and terms.ratio_max.item() == pytest.approx(1.0)
+    assert terms.mismatch.isnan().tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +206,7 @@ def test_approx_kl_is_zero_on_policy_and_positive_off_policy():
     new = leaf(-1.0, -2.0)
     here = inputs(new)
     assert objective(new, new, here, TrainSettings()).sums["approx_kl"].item() == 0
-    moved = leaf(-1.5, -1.5)
+    moved = leaf(-1.5, -1.75)
     terms = objective(moved, moved, here, TrainSettings())
-    want = (math.exp(-0.5) - 1 + 0.5) + (math.exp(0.5) - 1 - 0.5)
+    want = (math.exp(-0.5) - 1 + 0.5) + (math.exp(0.25) - 1 - 0.25)
     assert terms.sums["approx_kl"].item() == pytest.approx(want)
