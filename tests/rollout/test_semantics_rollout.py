@@ -83,6 +83,8 @@ def test_s04_an_answer_ends_the_turn_and_the_next_user_message_follows() -> None
     assert roles(trajectory) == ["system", *turn, *turn]
     assert [step.turn for step in trajectory.steps] == [0, 0, 1, 1]
     assert trajectory.solved and trajectory.official and trajectory.stop is StopReason.DONE
+    warm = play(TWO, script("ok", "ok"), temperature=0.7)
+    assert (warm.temperature, warm.policy_version, warm.member) == (0.7, 0, 0)
 
 
 def test_s05_a_turn_without_answer_is_closed_after_its_steps() -> None:
@@ -91,6 +93,21 @@ def test_s05_a_turn_without_answer_is_closed_after_its_steps() -> None:
     assert roles(trajectory)[4:7] == ["assistant", "tool", "user"]
     assert trajectory.stop is StopReason.DONE and len(trajectory.verdicts) == 2
     assert not trajectory.verdicts[0].answered
+
+
+@pytest.mark.parametrize(("gives_up", "turns"), [(True, 1), (False, 2)])
+def test_s05_an_environment_may_end_the_conversation_there(gives_up: bool, turns: int) -> None:
+    environment: Any = NotesEnvironment()
+    environment.gives_up = gives_up
+    trajectory = play(TWO, script(*["[total()]"] * 4), environment, steps_per_turn=2)
+    assert trajectory.stop is (StopReason.STEPS if gives_up else StopReason.DONE)
+    assert len(trajectory.verdicts) == turns and trajectory.valid
+
+
+def test_s06_tools_that_come_back_are_not_described_again() -> None:
+    task = notes_task([("a", []), ("b", []), ("c", [])], withheld={1: ("note",)})
+    trajectory = play(task, script("ok", "ok", "ok"))
+    assert [m.content for m in trajectory.messages if m.role == "user"] == ["a", "b", "c"]
 
 
 def test_s06_tools_of_a_later_turn_are_described_in_its_user_message() -> None:
@@ -120,6 +137,9 @@ def test_s08_calls_of_tools_not_offered_are_refused_and_counted() -> None:
     first = acted.verdicts[0]
     assert (first.calls, first.expects_calls, first.solved) == (1, False, False)
     assert acted.steps[0].verdict is ParseVerdict.UNKNOWN_TOOL and acted.verdicts[1].solved
+    assert acted.steps[0].calls and not acted.messages[2].calls, "shown as what it wrote"
+    inner = play(ABSTAIN, script("[add(amount=note(text='x'))]", "no", "[note(text='x')]", "ok"))
+    assert inner.verdicts[0].calls == 1, "a call within a call is refused, too"
     malformed = play(ABSTAIN, script("[note(text='x'", "no", "[note(text='x')]", "ok"))
     assert (malformed.verdicts[0].calls, malformed.verdicts[0].solved) == (0, True)
 
@@ -222,6 +242,27 @@ def test_s17_a_trajectory_that_spent_its_seconds_keeps_the_step_that_did(blockin
     last = trajectory.steps[-1]
     assert len(last.results) <= len(last.calls) == 2
     assert len(trajectory.verdicts) == last.turn, "the turn has no verdict"
+
+
+@pytest.mark.parametrize(("share", "valid"), [(0.75, True), (0.25, False)])
+def test_s17_who_spent_half_of_the_seconds_is_cut_and_counts(share: float, valid: bool) -> None:
+    class Shared(Programs):
+        def open(self, task: Any) -> NotesWorld:
+            world: Any = super().open(task)
+            call, took = world.call, [0.0]
+
+            def timed(given: ToolCall) -> Any:
+                began = time.perf_counter()
+                try:
+                    return call(given)
+                finally:
+                    took[0] += time.perf_counter() - began
+
+            world.call, world.ran = timed, lambda: share * took[0]
+            return world
+
+    trajectory = play(TWO, script(*["[total(), total()]"] * 12), Shared(delay=0.03), seconds=0.05)
+    assert (trajectory.stop, trajectory.valid) == (StopReason.SECONDS, valid)
 
 
 class SlowPolicy(ScriptedPolicy):
@@ -440,6 +481,7 @@ class BrokenOff(ScriptedPolicy):
     def __init__(self, script: Sequence[Sequence[int]], size: int) -> None:
         super().__init__(script)
         self._size = size
+        self.asked: list[int] = []
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
         session, size = super().open(seed, shared_prompt), self._size
@@ -449,6 +491,7 @@ class BrokenOff(ScriptedPolicy):
 
         async def broken(new_ids: Sequence[int], max_tokens: int, *options: Any) -> Completion:
             nonlocal part
+            self.asked.append(max_tokens)
             if not left:
                 left.append(await generate(new_ids, max_tokens, *options))
             assert bool(new_ids) == (part == 0)
@@ -467,7 +510,9 @@ class BrokenOff(ScriptedPolicy):
 def test_s30_a_generation_that_was_broken_off_goes_on() -> None:
     texts = ["[add(amount=2)]", "ok", "[note(text='x')]", "ok"]
     ids = [[*TEMPLATE.encode(text), TEMPLATE.end_id] for text in texts]
-    whole, parts = play(TWO, ScriptedPolicy(ids)), play(TWO, BrokenOff(ids, 5))
+    broken = BrokenOff(ids, 5)
+    whole, parts = play(TWO, ScriptedPolicy(ids)), play(TWO, broken, step_tokens=40)
+    assert broken.asked[:3] == [40, 35, 30], "the budget is of all its parts"
     assert parts.solved and [s.text for s in parts.steps] == [s.text for s in whole.steps]
     assert [step.finish for step in parts.steps] == [step.finish for step in whole.steps]
     assert parts.ledger.ids == whole.ledger.ids and parts.ledger.mask == whole.ledger.mask

@@ -58,6 +58,8 @@ def test_replies_go_on_within_the_turn() -> None:
 def test_steps_bound_a_talk() -> None:
     played = play(TASK, script("a", "b", "c", "d"), Talkative(), steps_per_turn=2)
     assert [s.turn for s in played.steps] == [0, 0, 1]  # nobody replies any more in the second
+    cut = play(TASK, script("a", "[total()]", "b", "c"), Talkative(), steps_per_turn=2)
+    assert not cut.verdicts[0].answered, "what it said first was replied to"
 
 
 def test_each_talk_reads_its_own_opening() -> None:

@@ -155,6 +155,44 @@ def test_the_advantage_of_a_span_is_the_mean_over_its_tokens_with_a_loss():
     ]
 
 
+class Picky:
+    """Drops groups that begin with the reward 9, and masks the second member."""
+
+    group_reasons, sample_reasons = ("nine",), ("second",)
+
+    def group_fault(self, scores):
+        return "nine" if scores[0].value == 9 else None
+
+    def sample_faults(self, group, scores, perplexities=None):
+        return ["second" if t.member == 1 else None for t in group.trajectories]
+
+
+def test_what_a_filter_leaves_out_keeps_the_places_of_the_others():
+    groups = [Group(TASK, [make(TURNS, i) for i in range(3)], 0) for _ in range(3)]
+    scores = [
+        [Score(9.0), Score(0.0), Score(1.0)],
+        [Score(1.0)] * 3,
+        [*map(Score, (0.0, 1.0, 2.0))],
+    ]
+    batch = collect(groups, scores, "dr_grpo", filters=Picky())
+    assert [(s.group, s.member, s.advantage) for s in batch.samples] == [(2, 0, -1.0), (2, 2, 1.0)]
+    assert (batch.dropped, batch.masked) == ({"nine": 1}, {"second": 1})
+    none = (None,) * len(TURNS)
+    signals = training_signals(groups, scores, batch.samples)
+    assert [s.span_advantages for row in signals[:2] for s in row] == [none] * 6
+    assert [s.span_advantages[1] for s in signals[2]] == [-1.0, None, 1.0]
+
+
+def test_a_masked_member_weighs_nothing_where_tokens_weigh():
+    long = [Span((1,), None), Span((2,) * 50, (-0.5,) * 50)]
+    group = Group(TASK, [make(TURNS, 0), make(long, 1), make(TURNS, 2)], 0)
+    scores = [[Score(0.0), Score(7.0), Score(1.0)]]
+    batch = collect([group], scores, "reinforce++", filters=Picky())
+    # Five tokens of 0 and five of 1: mean 0.5, sample variance 10/9 of 1/4.
+    high = 0.5 / np.sqrt(10 / 36 + 1e-8)
+    assert [s.advantage for s in batch.samples] == pytest.approx([-high, high], rel=1e-6)
+
+
 def test_scores_of_another_shape_are_refused():
     with pytest.raises(TrainError, match="one score for each"):
         collect([Group(TASK, [make(TURNS)], 0)], [[Score(1.0), Score(0.0)]], "grpo")
