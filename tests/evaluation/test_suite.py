@@ -50,9 +50,7 @@ def test_worlds_that_judge_answers_have_no_official_verdict() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_choice_of_tasks_is_even_over_categories_and_within_them_over_scenarios(
-    seed: int,
-) -> None:
+def test_a_choice_of_tasks_is_even_over_categories(seed: int) -> None:
     tasks = [
         replace(original(n, category), provenance=Provenance(f"{n}", f"s{n % 3}"))
         for n, category in enumerate(["base"] * 9 + ["miss_func"] * 6 + ["miss_param"])
@@ -62,9 +60,6 @@ def test_a_choice_of_tasks_is_even_over_categories_and_within_them_over_scenario
         t.id for t in tasks
     }
     assert Counter(t.category for t in chosen) == {"base": 4, "miss_func": 4, "miss_param": 1}
-    for category in ("base", "miss_func"):
-        of = Counter(t.provenance.scenario for t in chosen if t.category == category)
-        assert sorted(of.values()) == [1, 1, 2]
     assert stratified(tasks, 0, seed) == stratified(tasks, 16, seed) == tasks
     others = {tuple(t.id for t in stratified(tasks, 9, other)) for other in range(20)}
     assert len(others) > 10, "at random"

@@ -15,7 +15,6 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TypeAlias
 
 from rods.config import EvaluationSettings
@@ -46,16 +45,11 @@ def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
         piles[task.category].append(task)
     for name in sorted(piles):
         rng.shuffle(piles[name])
-        scenarios: dict[str, list[Task]] = defaultdict(list)
-        for task in reversed(piles[name]):
-            scenarios[task.provenance.scenario].append(task)
-        # One of each scenario in turn: an interval's width depends on how many there are.
-        piles[name] = [t for row in zip_longest(*scenarios.values()) for t in row if t is not None]
     chosen: list[Task] = []
     while len(chosen) < most:
         for name in sorted(piles):
             if piles[name] and len(chosen) < most:
-                chosen.append(piles[name].pop(0))
+                chosen.append(piles[name].pop())
     return chosen
 
 
