@@ -185,6 +185,15 @@ def test_quotas_are_equal_and_not_lent():
     assert len(four.seeds) == 2
 
 
+@pytest.mark.parametrize(("limit", "waiting"), [(0, 2), (1, 1), (2, 0), (8, 0)])
+def test_a_full_backlog_keeps_out_the_seed_tasks_that_it_alone_stops(limit, waiting):
+    """A pool with two tasks on the boundary, as with few tasks of one's own, and eight places."""
+    two = [judgement(t, 0.5) for t in originals(2, ["base"])]
+    chosen = choose(two, seeds=8, more={"limit": limit})
+    assert (len(chosen.seeds), chosen.backlog_filtered) == (2 - waiting, waiting)
+    assert chosen.quota_filtered == 0
+
+
 def test_quota_remainder_goes_to_the_largest_types():
     assert quotas(5, {"a": 1, "b": 9, "c": 3}) == {"b": 2, "c": 2, "a": 1}
     assert quotas(1, {}) == {}
@@ -240,7 +249,7 @@ def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
         taken = sum(s.judgement.category == category for s in chosen.seeds)
         assert taken == min(most, counts[category])
     pooled = sum(j.region == "boundary" for j in judgements) if priority != "random" else count
-    filtered = chosen.cooldown_filtered + chosen.quota_filtered
+    filtered = chosen.cooldown_filtered + chosen.quota_filtered + chosen.backlog_filtered
     assert len(ids) + filtered == pooled  # nothing is dropped without being counted
 
 

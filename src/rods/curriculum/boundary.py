@@ -171,14 +171,16 @@ class Seed(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The seeds of one cycle, most urgent first, and how many others cooldown and quotas kept out.
+    """The seeds of one cycle, most urgent first, and how many others were kept out, by reason.
 
-    A task is out by its quota if it is eligible and the share of its type is spent.
+    A task is out by its quota if it is eligible and the share of its type is spent, and by the
+    backlog if it would be a seed without the `limit`.
     """
 
     seeds: list[Seed]
     cooldown_filtered: int
     quota_filtered: int
+    backlog_filtered: int
 
 
 def select_seeds(
@@ -206,15 +208,17 @@ def select_seeds(
         excluded: ids that are never seeds.
         visits: task id -> its last judgements, for `thompson`; by default the latest alone.
     """
-    wanted = settings.seeds if limit is None else max(0, min(limit, settings.seeds))
     pool = sorted((j for j in judgements if j.task_id not in excluded), key=lambda j: j.task_id)
     if settings.priority != "random":
         pool = [j for j in pool if j.region == "boundary"]
     rested = [j for j in pool if step >= cooldown.get(j.task_id, step)]
     seeds = [Seed(j, _priority(j, settings, rng, visits or {})) for j in rested]
     seeds.sort(key=lambda s: (-s.priority, s.judgement.task_id))
+    most = _within_quotas(seeds, settings.seeds, types)
+    wanted = settings.seeds if limit is None else max(0, min(limit, settings.seeds))
     chosen = _within_quotas(seeds, wanted, types)
-    return Selection(chosen, len(pool) - len(rested), len(seeds) - len(chosen))
+    waits = len(most) - len(chosen)
+    return Selection(chosen, len(pool) - len(rested), len(seeds) - len(most), waits)
 
 
 def _priority(

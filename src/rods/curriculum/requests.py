@@ -107,7 +107,6 @@ class SynthesisRequests:
         """Choose seed tasks among those judged within one epoch's steps, and keep the requests."""
         config, pool = self._config, self._buffer.pool
         n, steps = config.synthesis.variants_per_seed, self.epoch_steps(epoch)
-        limit = self.most_seeds
         originals = set(self._stages.pool(epoch))
         judged = [
             j
@@ -123,7 +122,7 @@ class SynthesisRequests:
             cooldown,
             step,
             rng,
-            limit=limit,
+            limit=self.most_seeds,
             types=sorted({j.category for j in judged}),
             excluded=pool.never_solved,
             visits={j.task_id: pool[j.task_id].judgements for j in judged if thompson},
@@ -142,7 +141,7 @@ class SynthesisRequests:
             seed_emitted=len(requests),
             cooldown_filtered=chosen.cooldown_filtered,
             quota_filtered=chosen.quota_filtered,
-            backlog_filtered=config.boundary.seeds - limit,
+            backlog_filtered=chosen.backlog_filtered,
         )
         return requests
 
