@@ -123,7 +123,9 @@ def test_the_outlook_counts_held_out_tasks_scenarios_and_what_is_evaluated():
     ]
     splits = Splits(tasks(9), tasks(9), held_out, "")
     settings = run(evaluation={"tasks": 4}, updates=1)
-    assert "Held-out tasks: 9 (3 scenarios), 4 of them evaluated. " in outlook(settings, splits)
+    assert "Held-out tasks: 9 (3 scenarios), 4 of them for evaluation. " in outlook(
+        settings, splits
+    )
     alone = splits._replace(held_out=tasks(9))
     assert "Held-out tasks: 9. " in outlook(run(updates=1), alone)
 

@@ -52,7 +52,7 @@ def test_a_dry_run_has_one_unit_and_no_length_beyond_the_updates(
 ) -> None:
     assert rods("train", "--recipe", "torl", "--dry-run", monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Training tasks: 192. Held-out tasks: 64, 32 of them evaluated. At most 40" in shown
+    assert "Training tasks: 192. Held-out tasks: 64, 32 of them for evaluation. At most 40" in shown
     assert "1000 epochs or until the updates end" in shown and "24000" not in shown
 
 

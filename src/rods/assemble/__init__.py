@@ -267,7 +267,7 @@ def outlook(config: RunConfig, splits: Splits, hosted: bool = False) -> str:
     text = f"Training tasks: {len(splits.originals)}. Held-out tasks: {len(splits.held_out)}"
     text += f" ({counted(scenarios, 'scenario')})" * (scenarios < len(splits.held_out))
     part = 0 < config.evaluation.tasks < len(splits.held_out)
-    text += f", {config.evaluation.tasks} of them evaluated. " if part else ". "
+    text += f", {config.evaluation.tasks} of them for evaluation. " if part else ". "
     if config.grows:
         text += f"At most {counted(config.updates, 'update')}. " if config.updates else ""
         text += f"{growth(config, splits.originals, hosted)} "
