@@ -119,6 +119,21 @@ def test_a_task_that_comes_twice_under_the_same_weights_gets_other_noise(tmp_pat
         assert {d.visit for d in run.draw(3, 1)} == {0}
 
 
+@pytest.mark.slow
+def test_an_update_of_two_epochs_logs_the_regions_of_both(tmp_path: Path) -> None:
+    """Counts of an epoch lack what the update that starts the next one judged in it."""
+    with hosted(small_config()) as run:
+        run.open(tmp_path)
+        for version in range(2):
+            drawn = run.draw(6, version)  # of a pool of eight
+            groups = run.roll_out(drawn, Total(0.0), version)
+            figures = run.figures(run.collect(groups, run.judge(drawn, groups)))
+            shown = {name: figures[f"regions/{name}"] for name in ("hard", "boundary", "mastered")}
+            found = Counter(judged.region for judged in run.judged if judged)
+            assert shown == {name: found[name] for name in shown} and sum(shown.values()) == 6
+        assert figures["judged"] == 4, "the counts of the second epoch alone"
+
+
 def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
     with hosted(small_config(stages=[{"name": "x", "epochs": 1}]), Mute()) as run:
         with pytest.raises(TrainError, match="no curriculum: call open"):
@@ -145,7 +160,7 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
 ) -> None:
     imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
-    words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "7"]
+    words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "8"]
     words += ["--trl.lern_rate", "4", "--trl.run_name", "x"]
     asked = ("trl", "--dry-run", "--memory", "8", *words)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
@@ -167,7 +182,7 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert "--trl.lern_rate is not checked. Did you mean 'learning_rate'?" in printed.err
     assert "--trl.run_name is not checked.\n" in printed.err and "save_steps" not in printed.err
     shown = json.loads(printed.out)["TRL"]
-    assert (shown["learning_rate"], shown["save_steps"]) == (3e-4, 7), "what TRL would be given"
+    assert (shown["learning_rate"], shown["save_steps"]) == (3e-4, 8), "what TRL would be given"
     assert rods("trl", *words, "--out", str(tmp_path / "x"), monkeypatch=monkeypatch) == 2
     printed = capsys.readouterr()
     assert (

@@ -21,14 +21,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 
 from rods.components import Synthesis
 from rods.config import RunConfig, parse_config
 from rods.config.drift import require_same
-from rods.curriculum.boundary import Judgement
+from rods.curriculum.boundary import Judgement, Region
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import Environment
@@ -250,6 +250,9 @@ class HostedRun(AbstractContextManager["HostedRun"]):
             "informative": batch.informative / max(1, batch.groups),
             "invalid": batch.invalid / max(1, batch.trajectories),
         }
+        if self.opened:  # an epoch's counts lack what an update of two epochs judged in the first
+            found = Counter(judged.region for judged in self.judged if judged is not None)
+            more |= {f"regions/{name}": found[name] for name in get_args(Region)}
         return shares | more | (self.curriculum.metrics() if self.opened else {})
 
     def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:
