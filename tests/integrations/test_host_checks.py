@@ -19,6 +19,10 @@ from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
 from rods.infra.checkpoints import require_unfinished
 from rods.integrations.trl import args as args_of_trl
+from rods.integrations.trl.args import (
+    _refuse,  # pyright: ignore[reportPrivateUsage]
+    start_of,
+)
 from rods.integrations.trl.memory import trl_memory
 from rods.integrations.verl import start as start_of_verl
 from rods.integrations.verl.start import (
@@ -27,7 +31,8 @@ from rods.integrations.verl.start import (
     pools_of,
     require_gpus,
 )
-from rods.trainers.loading import load_architecture, positions_of
+from rods.trainers.adapters import with_lora
+from rods.trainers.loading import load_architecture, load_model, path_or_name, positions_of
 from rods.trainers.memory import GIB, Device, plan_of, require_fit, shape_of
 from verbs import held, rods
 
@@ -182,7 +187,21 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
         (["--trl.use_vllm", "true"], "use_vllm"),
         (["--trl.learning_rate", "abc"], "learning_rate: 'abc', expected a value such as 0.002."),
         (["--trl.bf16", "1"], "bf16: 1, expected a value such as"),
-        (["--trl.per_device_train_batch_size", "x"], "batch_size: 'x', expected a value such as 1"),
+        (["--trl.per_device_train_batch_size", "x"], "batch_size: 'x', expected a whole number of"),
+        (["--trl.per_device_train_batch_size", "0"], "batch_size: 0, expected a whole number of"),
+        (["--trl.gradient_accumulation_steps", "1.5"], "accumulation_steps: 1.5, expected a whole"),
+        (["--trl.num_iterations", "0"], "num_iterations: 0, expected a whole number of at least 1"),
+        (
+            ["--trl.steps_per_generation", "4"],
+            "steps_per_generation (use --rollout.tasks_per_step)",
+        ),
+        (["--trl.save_steps", "2"], "save_steps: 2. An update has 4 steps of the optimizer"),
+        (["--trl.num_iterations", "2", "--trl.save_steps", "4"], "Set a multiple of 8."),
+        (
+            ["--trl.loss_type", "cisp"],
+            "loss_type 'cisp': expected one of dapo, grpo, dr_grpo, bnpo",
+        ),
+        (["--trl.loss_type", "cispo"], "train.clip_high, 0.28, would cut nearly all."),
         (["--trl.per_device_train_batch_size", "7"], "= 7, times 1 (processes), does not evenly"),
         (["--trl.vllm_mode", "server"], "vllm_mode (sampling and rewards are the run's)"),
         (["--trl.top_k", "5"], "top_k (sampling and rewards are the run's)"),
@@ -208,6 +227,93 @@ def test_arguments_of_trl_that_contradict_are_refused_without_trl(
     out, err = capsys.readouterr()
     assert "grpo_args" not in err, "advice for a command line names no function"
     assert named in " ".join(err.split()) and not out, "nothing looks as if it were accepted"
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ({}, 4),
+        ({"gradient_accumulation_steps": 1}, 12),
+        ({"gradient_accumulation_steps": 5}, 3),
+        ({"gradient_accumulation_steps": 30}, 1),
+        ({"num_iterations": 2}, 8),
+        ({"num_iterations": 3, "gradient_accumulation_steps": 12}, 3),
+        ({"per_device_train_batch_size": 2, "num_iterations": 2}, 8),
+    ],
+    ids=str,
+)
+def test_arguments_that_change_the_steps_of_an_update_change_the_length_with_them(
+    given: dict[str, int], steps: int
+) -> None:
+    """40 updates of 96 rows, 8 in a pass: TRL steps behind the last pass of an update, too."""
+    config = load_config("rods", "small", ["train.local.checkpoint_steps=5", "train.warmup=3"])
+    made = args_of_trl.given_to(config, "out", **given)
+    assert made["max_steps"] == 40 * steps
+    assert (made["save_steps"], made["warmup_steps"]) == (5 * steps, 3 * steps)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "given", "free", "fits"),
+    [
+        ("grpo", "none", {}, False),
+        ("grpo", "batch", {}, False),
+        ("grpo", True, {}, True),
+        ("dr_grpo", "none", {}, True),
+        ("dr_grpo", False, {}, True),
+        ("dr_grpo", "group", {}, False),
+        ("dr_grpo", "group", {"scale_rewards": "group"}, True),
+        ("dr_grpo", "batch", {"scale_rewards": "group"}, False),
+    ],
+)
+def test_a_scale_of_rewards_must_be_that_of_the_advantages(
+    advantage: str, given: object, free: dict[str, object], fits: bool
+) -> None:
+    config = load_config("rods", "small", [f"train.advantage={advantage}"])
+    if fits:
+        _refuse(config, {"scale_rewards": given}, free)
+        return
+    scale = "none" if advantage == "dr_grpo" else "group"
+    with pytest.raises(ConfigError, match=f"scale_rewards .*: {given!r}, expected '{scale}'"):
+        _refuse(config, {"scale_rewards": given}, free)
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["model.lora_rank=0", "train.kl=0.01"], True),
+        (["model.lora_rank=0", "train.kl=0"], False),
+        (["model.lora_rank=8", "train.kl=0.01"], False),
+    ],
+)
+def test_adapters_as_the_start_of_all_weights_give_trl_no_reference(
+    words: list[str], refused: bool, tmp_path: Path
+) -> None:
+    """It would load one from their folder, which holds no model."""
+    base = {"base_model_name_or_path": "tiny", "peft_type": "LORA"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(base))
+    (tmp_path / "adapter_model.safetensors").touch()
+    config = load_config("rods", "small", [f"model.name={tmp_path}", *words])
+    if not refused:
+        return args_of_trl.require_known(config, {})
+    with pytest.raises(ConfigError, match=r"train\.kl with the LoRA adapters .* of all weights"):
+        args_of_trl.require_known(config, {})
+    args_of_trl.require_known(config, {"beta": 0.0})
+
+
+@pytest.mark.slow
+def test_a_model_without_its_tokenizer_is_refused_if_the_settings_name_another_one() -> None:
+    """Their tokens would mean something else, and with enough of them nobody would notice."""
+    settings = load_config("rods", "small").model
+    other = path_or_name("tiny-math")
+    for model in (other, load_model(settings.model_copy(update={"name": "tiny-math"}))[0]):
+        with pytest.raises(ConfigError, match=r"the model is .*tiny_math, .* of model.name = 'ti"):
+            start_of(settings, model, None, None)
+        assert start_of(settings, model, "mine", None)["processing_class"] == "mine"
+    same = load_model(settings)[0]
+    assert start_of(settings, same, None, None)["model"] is same
+    assert start_of(settings, path_or_name("tiny"), None, None)["peft_config"].r == 8
+    trained = with_lora(same, rank=4, seed=0)
+    assert start_of(settings, trained, None, None)["peft_config"] is None, "it has adapters"
 
 
 @pytest.mark.slow

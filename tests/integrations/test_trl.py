@@ -6,6 +6,7 @@ The bundled policy on the benchmark, variants by the real worker. `.ci/hosts` ru
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 import json
 import signal
@@ -212,6 +213,22 @@ def test_advantages_are_those_of_the_recipe(trained: Trained) -> None:
                 assert all(torch.sign(found) == torch.sign(value - values.mean()))
 
 
+def test_the_completions_that_trl_logs_have_the_advantages_of_the_recipe(tmp_path: Path) -> None:
+    """Those that TRL computes of the rewards are divided by their deviation; these are not."""
+    config = small("updates=1", "curriculum=static", "train.advantage=dr_grpo", "rollout.k=4")
+    ended = train(tmp_path / "out", config, log_completions=True, num_completions_to_print=1)
+    [batch] = ended.batches
+    [file] = (tmp_path / "out" / "completions").glob("*.parquet")
+    values = [score.value for row in batch.scores for score in row]
+    means = [sum(s.value for s in row) / 4 for row in batch.scores for _ in row]
+    expected = [value - mean for value, mean in zip(values, means, strict=True)]
+    table = importlib.import_module("pandas").read_parquet(file)
+    assert table["recipe_reward"].tolist() == pytest.approx(values)
+    assert table["advantage"].tolist() == pytest.approx(expected) and any(expected)
+    regions = {name: ended.log[0][f"rods/regions/{name}"] for name in ("hard", "boundary")}
+    assert sum(regions.values()) + ended.log[0]["rods/regions/mastered"] == 2
+
+
 def test_a_cut_trajectory_is_trained_on_unless_trl_masks_it(tmp_path: Path) -> None:
     """TRL zeroes its mask of completions; tokens without loss must not dilute the loss, either."""
     words = ["rollout.tasks_per_step=4", "rollout.generated_tokens=120", "rollout.step_tokens=60"]
@@ -392,6 +409,16 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
                 CurriculumGRPOTrainer(run, own)
         with pytest.raises(ConfigError, match=r"reward_funcs .use --stages\.0\.reward"):
             CurriculumGRPOTrainer(run, args, reward_funcs=[len])
+
+
+def test_values_that_trl_refuses_are_refused_in_its_words(tmp_path: Path) -> None:
+    from rods.integrations.trl import grpo_args
+
+    for given in ({"optim": "adamm"}, {"dataloader_prefetch_factor": 2}):
+        with pytest.raises(
+            ConfigError, match=r"GRPOConfig refuses its arguments: .*(ada|prefetch)"
+        ):
+            grpo_args(small(), str(tmp_path), **given)
 
 
 def test_an_argument_that_trl_has_not_is_refused_with_the_nearest(tmp_path: Path) -> None:

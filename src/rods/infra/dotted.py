@@ -29,7 +29,8 @@ ALGORITHMS = {
 SYNONYMS = {
     "fixed": "static", "num_generations": "rollout.k", "max_steps": "updates",
     "learning_rate": "train.lr", "beta": "train.kl", "epsilon_high": "train.clip_high",
-    "num_iterations": "train.epochs", "batch_size": "rollout.tasks_per_step",
+    "num_iterations": "train.epochs",
+    **dict.fromkeys(("batch_size", "steps_per_generation"), "rollout.tasks_per_step"),
     "max_completion_length": "rollout.generated_tokens",
     "max_prompt_length": "rollout.context_tokens",
     **dict.fromkeys(("report_to", "logger"), "track.names"),

@@ -9,6 +9,7 @@ Owns the table of names. TRL's other arguments pass through untouched.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -19,7 +20,7 @@ from rods.config import ModelSettings, RunConfig, require_config
 from rods.config.bundled import adapters_at
 from rods.config.checks import NO_END, HostTrainer, require_host
 from rods.errors import ConfigError
-from rods.infra.dotted import SYNONYMS, nearest, shown
+from rods.infra.dotted import SYNONYMS, nearest, not_among, shown
 from rods.integrations import TrackSettings
 
 HOST = HostTrainer(
@@ -51,10 +52,14 @@ OWNED = (
     "tools", "environment_factory", "rollout_func",
 )  # fmt: skip
 """Arguments of TRL's trainer that are the run's; on a command line, all of `TAKEN` are."""
-TAKEN = (*OWNED, "output_dir", "model", "processing_class", "peft_config")
+SIZED = "steps_per_generation"  # TRL has it of the rows of a batch
+TAKEN = (*OWNED, "output_dir", "model", "processing_class", "peft_config", SIZED)
 ROWS = "per_device_train_batch_size"
+COUNTS = (ROWS, "gradient_accumulation_steps", "num_iterations", "max_steps")
+"""Arguments that decide how many steps of the optimizer there are."""
 AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """TRL's `loss_type` for `train.aggregation`."""
+LOSSES = (*AGGREGATIONS.values(), "bnpo", "cispo", "sapo", "luspo", "vespo")
 
 
 def grpo_args(config: RunConfig, output_dir: str | Path, **others: Any) -> Any:
@@ -70,21 +75,22 @@ def grpo_args(config: RunConfig, output_dir: str | Path, **others: Any) -> Any:
     for name in given:
         if name not in known:
             raise ConfigError(f"{kind.__name__} has no argument {name!r}.{nearest(name, known)}")
-    return kind(**given)
+    try:
+        return kind(**given)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{kind.__name__} refuses its arguments: {error}") from error
 
 
 def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any]:
     """TRL's names and the values that a recipe and `others` give them; no TRL is needed."""
     require_known(config, others)
-    share = others.get(ROWS, config.rollout.k)
-    own = _of_settings(config, share)
     ours = {
-        "output_dir": output_dir, "seed": config.seed, ROWS: share,
+        "output_dir": output_dir, "seed": config.seed,
         **of_device(config.model), "ignore_data_skip": True, "logging_steps": 1,
         "report_to": list(config.section(TrackSettings).names) or "none",
         "project": config.section(TrackSettings).project, "disable_dropout": True,
         "shuffle_dataset": False,
-        **own,
+        **_of_settings(config, others),
     }  # fmt: skip
     for name in ours.keys() & others.keys():
         _require_kind(name, others[name], ours[name])
@@ -92,14 +98,23 @@ def given_to(config: RunConfig, output_dir: str, **others: Any) -> dict[str, Any
 
 
 def require_known(
-    config: RunConfig, others: Mapping[str, object], owned: Sequence[str] = ()
+    config: RunConfig, others: Mapping[str, object], owned: Sequence[str] = (SIZED,)
 ) -> None:
     """Refuse what TRL lacks, what `others` contradict or is `owned`; raises `ConfigError`."""
     require_theirs(others, owned)
     require_config(config)
-    require_host(config, HOST)
+    whole = adapters_at(config.model.name) is not None and not config.model.lora_rank
+    # TRL loads its reference from the folder of the model, which must be a whole one.
+    merge = f"train.kl with the LoRA adapters {config.model.name!r} as the start of all weights"
+    require_host(config, HOST, *[merge] * (whole and others.get("beta", config.train.kl) != 0))
+    for name in COUNTS:
+        _require_count(name, others.get(name, 1))
     _refuse(config, others, {})
-    _require_kind(ROWS, others.get(ROWS, config.rollout.k), 1)
+    if others.get("loss_type") == "cispo" and "epsilon_high" not in others:
+        raise ConfigError(
+            "loss_type = 'cispo' takes epsilon_high as the largest importance weight, and that of "
+            f"train.clip_high, {config.train.clip_high:g}, would cut nearly all. Set it, such as 5."
+        )
     require_end(config, others)
 
 
@@ -121,6 +136,11 @@ def _require_kind(name: str, value: object, usual: object) -> None:
         raise ConfigError(f"{name}: {value!r}, expected a value such as {shown(usual)}.")
 
 
+def _require_count(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{name}: {value!r}, expected a whole number of at least 1.")
+
+
 def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
     """Refuse arguments of TRL's trainer that are the run's; raises `ConfigError`."""
     if wrong := [f"{name} (use --{SYNONYMS[name]})" for name in given if name in owned]:
@@ -129,18 +149,15 @@ def require_theirs(given: Iterable[str], owned: Sequence[str] = OWNED) -> None:
 
 def require_end(config: RunConfig, given: Mapping[str, object]) -> None:
     """Refuse a training without a number of updates or of TRL's steps; raises `ConfigError`."""
-    steps = given.get("max_steps", 1)
-    if not isinstance(steps, int) or steps < 1:
-        raise ConfigError(f"max_steps: {steps!r}, expected a whole number of at least 1.")
+    _require_count("max_steps", given.get("max_steps", 1))
     if not (config.updates or "max_steps" in given):
         raise ConfigError(NO_END.format(HOST.name))
 
 
-def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, int]:
-    """Forward passes of one step of the optimizer, and its steps in one update of `rows`.
-
-    `share` rows are in a forward pass of one process; raises `ConfigError` where that fails.
-    """
+def _steps(
+    config: RunConfig, rows: int, share: int, ranks: int, others: Mapping[str, Any]
+) -> tuple[int, int]:
+    """Forward passes of `share` rows in one step of the optimizer, and its steps in one update."""
     train = config.train
     if rows % (share * ranks):
         raise ConfigError(
@@ -150,15 +167,25 @@ def _parts(config: RunConfig, rows: int, share: int, ranks: int) -> tuple[int, i
     parts = rows // (share * ranks)
     wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
     gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
-    return gathered, parts // gathered * train.epochs
+    # TRL steps behind the last pass of an update, too, however few passes it has gathered.
+    passes = parts * others.get("num_iterations", train.epochs)
+    return gathered, math.ceil(passes / others.get("gradient_accumulation_steps", gathered))
 
 
-def _of_settings(config: RunConfig, share: int) -> dict[str, Any]:
+def _of_settings(config: RunConfig, others: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that say what the settings of rollouts and of the update say."""
     train, rollout = config.train, config.rollout
-    rows = rollout.k * rollout.tasks_per_step
-    gathered, steps = _parts(config, rows, share, int(os.environ.get("WORLD_SIZE", "1")))
+    rows, share = rollout.k * rollout.tasks_per_step, others.get(ROWS, rollout.k)
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    gathered, steps = _steps(config, rows, share, ranks, others)
+    save = others.get("save_steps", steps)
+    if type(save) is int and save % steps and others.get("save_strategy", "steps") == "steps":
+        raise ConfigError(
+            f"save_steps: {save}. An update has {steps} steps of the optimizer, and a checkpoint "
+            f"between them would lose the rest of its trajectories. Set a multiple of {steps}."
+        )
     return {
+        ROWS: share,
         "max_steps": config.updates * steps, "num_generations": rollout.k,
         "generation_batch_size": rows, "gradient_accumulation_steps": gathered,
         "temperature": rollout.temperature, "top_p": rollout.top_p,
@@ -182,7 +209,14 @@ def start_of(
     from rods.trainers.adapters import lora_config
     from rods.trainers.loading import load_model, load_tokenizer, path_or_name
 
-    if adapters is None and settings.lora_rank:
+    name = str(getattr(model, "name_or_path", model) or settings.name)
+    ours, theirs = (Path(path_or_name(of)).resolve() for of in (settings.name, name))
+    if tokenizer is None and ours != theirs:
+        raise ConfigError(
+            f"the model is {name}, and the tokenizer would be that of model.name = "
+            f"{settings.name!r}. Pass processing_class, or set model.name."
+        )
+    if adapters is None and settings.lora_rank and not hasattr(model, "peft_config"):
         adapters = lora_config(settings.lora_rank)
     if model is None and adapters_at(settings.name) is not None:
         model, _ = load_model(settings)  # TRL would train on in these adapters
@@ -205,6 +239,13 @@ def _refuse(config: RunConfig, given: Mapping[str, object], free: Mapping[str, o
     """Refuse arguments that contradict the settings; `free` are TRL's own defaults."""
     rollout, ours = config.rollout, "sampling and rewards are the run's"
     rows = rollout.k * rollout.tasks_per_step
+    if (loss := given.get("loss_type", "grpo")) not in LOSSES:  # TRL looks in the first update
+        raise ConfigError(not_among("loss_type", str(loss), LOSSES))
+    scale = given.get("scale_rewards", "group")
+    fits = ("none", False) if config.train.advantage == "dr_grpo" else ("group", True)
+    # A GRPOConfig that does not set it has TRL's default.
+    if scale not in (*fits, free.get("scale_rewards")):
+        scale = fits[0]
     expected: dict[str, tuple[str, Any]] = {
         "num_generations": ("rollout.k", rollout.k),
         "temperature": ("rollout.temperature", rollout.temperature),
@@ -215,7 +256,7 @@ def _refuse(config: RunConfig, given: Mapping[str, object], free: Mapping[str, o
         "auto_find_batch_size": ("an update has a size", False),
         "enable_jit_checkpoint": ("it saves between a batch's judgement and its update", False),
         "use_vllm": ('engine.name = "vllm" or "openai" takes vLLM', False),
-        "scale_rewards": ("advantages are those of train.advantage", "group"),
+        "scale_rewards": ("advantages are those of train.advantage", scale),
     }
     ours_only = [name for name in given if name in ROLLED_OUT_BY_US or name.startswith("vllm_")]
     expected |= {name: (ours, free.get(name)) for name in ours_only}

@@ -69,8 +69,8 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             run: what `with rods.hosted(config) as run` gives. Its folder is `args.output_dir`.
             args: a `trl.GRPOConfig`; `grpo_args` makes one from settings.
             model: a `PreTrainedModel`, or the name or folder of one. None: `model.name`.
-            processing_class: the tokenizer of `model`. None: that of `model.name`.
-            peft_config: a `peft.LoraConfig`. None: adapters of `model.lora_rank`, none if it is 0.
+            processing_class: the tokenizer of `model`. None: that of `model.name`, the same model.
+            peft_config: a `peft.LoraConfig`. None: `model.lora_rank`, unless `model` has adapters.
             others: more arguments of `GRPOTrainer`, such as `callbacks` or `optimizers`.
 
         Raises:
@@ -124,6 +124,8 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
                 for row, reward in zip(self.rows, rewards[mine], strict=True)
             ]
         )
+        # A deque of one batch, in which TRL has advantages that it computed of the rewards.
+        self._logs["advantages"].extend(sum(r.advantages) / max(1, sum(r.trained)) for r in rows)
         for name, value in self._run.figures(batch).items():
             self._metrics["train"][f"rods/{name}"].append(float(value))
         return self._as_ours(output)
@@ -216,10 +218,8 @@ def _engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, Cha
 
 
 def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
-    found = torch.zeros(like.shape, dtype=torch.float32)
-    for i, row in enumerate(rows):
-        found[i, : len(row)] = torch.tensor(row)
-    return found.to(like.device)
+    full = [[*row, *[0.0] * (like.shape[1] - len(row))] for row in rows]
+    return torch.tensor(full, dtype=torch.float32, device=like.device)
 
 
 def _rolled_out(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
