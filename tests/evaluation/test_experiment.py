@@ -6,6 +6,9 @@ import io
 import json
 import shutil
 import statistics
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,20 @@ def test_an_arm_is_the_recipe_the_shared_settings_and_its_own(grid: Grid) -> Non
         (("seeds = [0, 1]", "seed = [0]"), "'seed' is not a key.*seeds"),
         (("seeds = [0, 1]", "seeds = 3"), "'seeds' must be whole numbers"),
         (("boundary.priority", "lr"), "arm 'rods': there is no setting 'lr'"),
+        (
+            ("[arms.rods]", "[arms.rods]\nstatic_variants = 1"),
+            "'rods': static_variants .*; got 'rods'",
+        ),
+        (('boundary.priority = "random"', "seed = 4"), "arm 'rods': seed: arms share .*--seeds"),
+        (('boundary.priority = "random"', 'recipe = "torl"'), "arm 'rods': recipe: arms share"),
+        (("evaluation.variants", "profile"), "arm 'fixed': profile: arms share"),
+        (
+            ('[arms.fixed]\ncurriculum = "static"', "[arms]\nfixed = 3"),
+            "must be a table of setting",
+        ),
+        (("seeds = [0, 1]", "seeds = [0.5]"), "^[^ ]* 'seeds.0' must be whole numbers, [^']*$"),
+        (("seeds = [0, 1]", 'seeds = ["x"]'), "^[^ ]* 'seeds.0' must be whole numbers, [^']*$"),
+        (("evaluation.variants = 7", "evaluation.variants = 2026-01-05"), "must be a .*2026-01-05"),
     ],
 )
 def test_a_wrong_file_is_refused_before_anything_runs(
@@ -169,13 +186,13 @@ def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
     commands: list[list[str]] = []
 
     class Done:
-        returncode = 0
+        def __init__(self, command: list[str], **_: Any) -> None:
+            commands.append(command[3:])
 
-    def run(command: list[str], **_: Any) -> Done:
-        commands.append(command[3:])
-        return Done()
+        def wait(self) -> int:
+            return 0
 
-    monkeypatch.setattr(verb.subprocess, "run", run)
+    monkeypatch.setattr(verb, "Popen", Done)
     assert verb._one(grid, grid.cells[0], tmp_path, True) == 0
     synth, train = commands[:2]
     assert synth[0] == "synth" and synth[synth.index("--n") + 1] == str(5 * 24)
@@ -188,6 +205,57 @@ def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
     assert commands[2][commands[2].index("--resume") + 1] == str(target), "what a kill left resumes"
     assert train[0] == "train" and f'--static.variants=["{target}"]' in train
     assert "--model.threads=1" in train
+    run = write_run(tmp_path / "fixed-0", 0, 6)
+    manifest = json.loads((run / "manifest.json").read_text())
+    config = grid.config(grid.cells[0]).model_dump(mode="json")
+    manifest |= {"format": FORMAT, "rods": "0.1.0", "config": config}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert verb._one(grid, grid.cells[0], tmp_path, True) == 0 and len(commands) == 4, "finished"
+
+
+def test_a_dry_run_shows_variants_that_are_made_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(
+        FILE.replace('curriculum = "static"', 'curriculum = "static"\nstatic_variants = 5')
+    )
+    words = ["experiment", str(file), "--arms", "rods, fixed", "--dry-run", "--json"]
+    assert program(*words, "--out", str(tmp_path / "runs"), monkeypatch=monkeypatch) == 0
+    fixed, rods = json.loads(capsys.readouterr().out)
+    assert fixed["settings"][-1] == "static_variants=5" and "static" not in rods["settings"][-1]
+    assert program(*words, "--seed", "3", monkeypatch=monkeypatch) == 2
+    assert "--seeds 0,1" in capsys.readouterr().err
+
+
+LONG = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(300)"
+
+
+def test_sigterm_ends_the_runs_too(tmp_path: Path) -> None:
+    """A batch system signals the program that it started, not the runs of that one."""
+    (tmp_path / "small.toml").write_text(FILE)
+    code = f"""
+import sys
+from rods.cli import experiment, main
+from subprocess import Popen
+words = [sys.executable, "-c", {LONG!r}, "begun"]
+experiment.Popen = lambda command, **how: Popen(words, **how)
+sys.argv = ["rods", "experiment", "small.toml", "--out", "runs"]
+main.main()
+"""
+    command = [sys.executable, "-c", code]
+    started = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    begun = time.monotonic()
+    while not (tmp_path / "begun").exists() and time.monotonic() < begun + 200:
+        time.sleep(0.1)
+    started.terminate()
+    _, said = started.communicate(timeout=200)
+    assert started.returncode == 130 and "The same command resumes" in said, said
+    assert LONG not in "".join(
+        path.read_text(errors="replace").replace("\0", " ")
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    )
 
 
 # -- results -------------------------------------------------------------------------------------
@@ -220,8 +288,9 @@ def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: 
 @pytest.mark.slow
 def test_what_seeds_differ_by_has_an_interval_of_its_own(grid: Grid, runs: Path) -> None:
     fixed, rods = Experiment.of(grid, runs).arms
-    assert fixed.by_seed == {} and fixed.over_seeds("greedy_progress") is None
-    first, second = rods.by_seed["greedy_progress"]
+    variants, originals = TaskSubset("variant"), TaskSubset("original")
+    assert fixed.by_seed == {} and fixed.over_seeds(variants, "greedy_progress") is None
+    first, second = rods.by_seed["variant"]["greedy_progress"]
     for seed, found in enumerate((first, second)):
         after = [pooled([load_run(runs / f"{arm}-{seed}")], "after") for arm in ("fixed", "rods")]
         means = [
@@ -229,7 +298,9 @@ def test_what_seeds_differ_by_has_an_interval_of_its_own(grid: Grid, runs: Path)
             for e in after
         ]
         assert found == pytest.approx(means[1] - means[0])
-    over = rods.over_seeds("greedy_progress")
+    assert rods.by_seed["original"]["progress"] != rods.by_seed["variant"]["progress"]
+    assert rods.over_seeds(originals, "progress") != rods.over_seeds(variants, "progress")
+    over = rods.over_seeds(variants, "greedy_progress")
     assert over is not None and over.mean == pytest.approx((first + second) / 2)
     # Two values: half their distance times the quantile of one degree of freedom.
     assert over.half_width == pytest.approx(12.706 * abs(first - second) / 2, rel=1e-3)
@@ -242,8 +313,8 @@ def test_any_arm_may_be_compared_with(tmp_path: Path, grid: Grid, runs: Path) ->
     turned = load_grid(file, arms=["fixed"], baseline="rods")
     assert [arm.name for arm in turned.arms] == ["fixed", "rods"] and turned.baseline == "rods"
     there, back = (Experiment.of(g, runs).arms for g in (grid, turned))
-    assert back[0].by_seed["greedy_progress"] == pytest.approx(
-        [-d for d in there[1].by_seed["greedy_progress"]]
+    assert back[0].by_seed["variant"]["greedy_progress"] == pytest.approx(
+        [-d for d in there[1].by_seed["variant"]["greedy_progress"]]
     )
     with pytest.raises(ConfigError, match="Did you mean 'rods'"):
         load_grid(file, baseline="rod")
@@ -378,14 +449,17 @@ def test_a_real_grid_runs_and_is_kept(
 ) -> None:
     """Its runs are forks, without the imports that a process of their own would need."""
 
-    def run(command: list[str], stdout: Any, **_: Any) -> Any:
-        done = forked.run(command[1:], tmp_path)
-        stdout.write(done.stdout + done.stderr)
-        return done
+    class Forked:
+        def __init__(self, command: list[str], stdout: Any, **_: Any) -> None:
+            self.done = forked.run(command[1:], tmp_path)
+            stdout.write(self.done.stdout + self.done.stderr)
+
+        def wait(self) -> int:
+            return self.done.returncode
 
     (tmp_path / "tiny.toml").write_text(TINY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(verb.subprocess, "run", run)
+    monkeypatch.setattr(verb, "Popen", Forked)
     words, made = ["experiment", "tiny.toml", "--out", "runs"], []
     for _ in range(2):
         status = program(*words, monkeypatch=monkeypatch)

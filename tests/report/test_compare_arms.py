@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,10 @@ def test_an_arm_has_an_interval_over_scenarios_and_one_over_seeds(tmp_path: Path
     against = found.arms[1].cell(TaskSubset("original"), "progress").against
     assert against is not None and (against.n, against.clusters) == (2, 2)
     assert (against.mean, against.half_width) == pytest.approx((0.3, 0.0))
-    over = found.arms[1].over_seeds("progress")
+    over = found.arms[1].over_seeds(TaskSubset("original"), "progress")
     assert over is not None and over.n == 2
     assert (over.mean, over.half_width) == pytest.approx((0.3, 12.7062 * 0.1), abs=1e-5)
-    assert found.arms[1].by_seed["progress"] == pytest.approx((0.2, 0.4))
+    assert found.arms[1].by_seed["original"]["progress"] == pytest.approx((0.2, 0.4))
     assert any("paired by order: a0.json with b0.json, a1" in note for note in found.notes)
 
 
@@ -53,8 +54,68 @@ def test_one_run_stands_against_each_of_an_arm(tmp_path: Path) -> None:
         evaluation(tmp_path / "r1.json", [0.0, 0.5]),
     ]
     found = compare_runs([f"start={start}", f"rods={','.join(runs)}"])
-    assert found.arms[1].by_seed["progress"] == pytest.approx((0.2, 0.0))
+    assert found.arms[1].by_seed["original"]["progress"] == pytest.approx((0.2, 0.0))
     assert any("start and rods have 2 of 3 evaluated tasks" in note for note in found.notes)
+
+
+def shown(paths: Sequence[str | Path]) -> str:
+    """The tables of a comparison, without line breaks."""
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(compare_runs(paths).table())
+    return " ".join(console.export_text().split())
+
+
+def test_differences_by_seed_name_the_set_that_they_are_of(tmp_path: Path) -> None:
+    """A baseline with variants, an arm that was evaluated on original tasks only."""
+    for name, seed in (("base", 0), ("base", 1), ("plus", 0), ("plus", 1)):
+        path = evaluation(
+            tmp_path / f"{name}{seed}.json", [0.0, 0.5 + 0.1 * seed * (name == "plus")]
+        )
+        rows = json.loads(Path(path).read_text())
+        variants = [row | {"set": "variant", "task_id": "v" + row["task_id"]} for row in rows]
+        Path(path).write_text(json.dumps(rows + variants * (name == "base")))
+    text = shown([f"{name}={tmp_path}/{name}?.json" for name in ("base", "plus")])
+    by_seed = text.partition("seed by seed")[2].partition("Budgets")[0]
+    assert "Held-out original tasks plus" in by_seed and "variants" not in by_seed
+
+
+def test_two_seeds_that_differ_are_not_reported_as_alike(tmp_path: Path) -> None:
+    for index, end in enumerate((0.5, 0.5, 0.5, 1.0)):
+        evaluation(tmp_path / f"{'aabb'[index]}{index % 2}.json", [0.5, end])
+    text = shown([f"{name}={tmp_path}/{name}?.json" for name in "ab"])
+    # 12.7 times half the distance: wider than all possible values, so none is shown.
+    assert "b +0.125 +0.125" in text.partition("seed by seed")[2]
+    assert "No ± is shown if there are too few seeds, or if all differences are equal." in text
+
+
+def test_a_pattern_leaves_out_what_stands_beside_the_runs(tmp_path: Path) -> None:
+    for arm in "ab":
+        for seed in (0, 1):
+            write_run(tmp_path / f"{arm}-{seed}", seed=seed)
+            (tmp_path / f"{arm}-{seed}.log").touch()
+            (tmp_path / f"{arm}-{seed}.variants.jsonl").touch()
+            (tmp_path / f"{arm}-{seed}.variants.jsonl.synthesis").mkdir()
+    found = compare_runs([f"a={tmp_path}/a-*", f"b={tmp_path}/b-*"])
+    assert [len(arm.runs) for arm in found.arms] == [2, 2]
+    with pytest.raises(StoreError, match=r"a-\*\.log: there is no run"):
+        compare_runs([f"a={tmp_path}/a-*.log", f"b={tmp_path}/b-*"])
+
+
+def test_a_run_that_made_no_variants_is_named(tmp_path: Path) -> None:
+    for name, curriculum in (("fixed", "static"), ("rods", "rods")):
+        path = write_run(tmp_path / name, curriculum=curriculum, steps=2)
+        manifest = json.loads((path / "manifest.json").read_text())
+        manifest["config"]["stages"] = [{"name": "all", "epochs": 5, "expand": True}]
+        (path / "manifest.json").write_text(json.dumps(manifest))
+        kept = [
+            row
+            for row in (path / "metrics.jsonl").read_text().splitlines()
+            if '"epoch"' not in row[:20]
+        ]
+        (path / "metrics.jsonl").write_text("\n".join(kept))
+    notes = compare_runs([tmp_path / "fixed", tmp_path / "rods"]).notes
+    assert [note for note in notes if "no variant entered the pool" in note], notes
+    assert not any("fixed: no variant" in note for note in notes)
 
 
 def test_runs_are_paired_by_seed_and_not_by_order(tmp_path: Path) -> None:
@@ -109,6 +170,4 @@ def test_counts_of_tasks_that_differ_are_a_range(tmp_path: Path) -> None:
         rows = [{"task_id": f"t{i}", "progress": [i % 2]} for i in range(count)]
         paths.append(tmp_path / f"{name}.json")
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    shown = Console(width=80, record=True, file=io.StringIO())
-    shown.print(compare_runs(paths).table())
-    assert "Held-out original tasks (8 to 32 tasks)" in " ".join(shown.export_text().split())
+    assert "Held-out original tasks (8 to 32 tasks)" in shown(paths)

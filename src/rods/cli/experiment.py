@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Annotated
+from subprocess import Popen
+from typing import Annotated, NoReturn
 
 import typer
 from rich.markup import escape
@@ -28,6 +29,7 @@ from rods.task import write_tasks
 from rods.types import Json
 
 THREADS, VARIANTS = "model.threads", "static.variants"
+_RUNNING: list[Popen[bytes]] = []
 
 
 def experiment(
@@ -55,7 +57,7 @@ def experiment(
     from rods.report.experiment import Experiment
 
     chosen_seeds = numbers(seeds, "--seeds", int, "0,1,2")
-    chosen = [a for a in arms.split(",") if a]
+    chosen = [arm for part in arms.split(",") if (arm := part.strip())]
     grid = load_grid(file, chosen_seeds, chosen, overrides(context.args), baseline)
     where = Path(folder or f"runs/{grid.name}")
     if dry_run:
@@ -81,8 +83,8 @@ def _planned(grid: Grid, where: Path) -> tuple[list[dict[str, Json]], Table, str
     rows: list[dict[str, Json]] = []
     for arm in grid.arms:
         done, runs = finished[arm.name], len(grid.seeds)
-        rows.append({"arm": arm.name, "runs": runs, "finished": done, "settings": [*arm.overrides]})
-        table.add_row(arm.name, str(runs), str(done), escape("\n".join(arm.overrides)))
+        rows.append({"arm": arm.name, "runs": runs, "finished": done, "settings": [*arm.settings]})
+        table.add_row(arm.name, str(runs), str(done), escape("\n".join(arm.settings)))
     missing, seeds = len(grid.cells) - finished.total(), ", ".join(map(str, grid.seeds))
     what = f"recipe {grid.recipe}, profile {grid.profile}, seeds {seeds}"
     return rows, table, f"{missing} of {len(grid.cells)} runs are missing; {what}."
@@ -96,21 +98,33 @@ def _run(grid: Grid, where: Path, parallel: int) -> list[str]:
     done = f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already"
     say(f"{done}. A line follows when one ends; the log of each: {where / 'NAME.log'}")
     failed: list[str] = []
+    former = signal.signal(signal.SIGTERM, _terminated)
     with ThreadPoolExecutor(parallel) as pool:
-        running: dict[Future[int], GridRun] = {
-            pool.submit(_one, grid, cell, where, parallel > 1): cell for cell in waiting
-        }
         try:
+            running: dict[Future[int], GridRun] = {
+                pool.submit(_one, grid, cell, where, parallel > 1): cell for cell in waiting
+            }
             for done in as_completed(running):
                 cell, status = running[done], done.result()
                 say(f"{cell.name}: {'finished' if not status else f'ended with {status}'}")
                 if status:
                     failed.append(f"{cell.name} ended with {status}: {_last_words(where, cell)}")
         except KeyboardInterrupt as stop:
-            # The runs got the signal too: each stops at its next step, saved.
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)  # before a place becomes free
+            say("waiting until the runs have stopped")
+            # The runs got a Ctrl-C too, and save their state at the next step. A batch system may
+            # send SIGTERM only to this process.
+            for run in _RUNNING if stop.args else ():
+                run.terminate()
+            pool.shutdown(wait=True)
             raise Interrupted("interrupted. The same command resumes.") from stop
+        finally:
+            signal.signal(signal.SIGTERM, former)
     return failed
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt(number)
 
 
 def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
@@ -141,9 +155,13 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
 
         def rods(*words: str) -> int:
             command = [sys.executable, "-m", "rods.cli.main", *words]
-            return subprocess.run(command, stdout=log, stderr=log, check=False).returncode
+            run = Popen(command, stdout=log, stderr=log)
+            _RUNNING.append(run)
+            return run.wait()
 
         if (path / MANIFEST).is_file():
+            if RunDirectory.open(path).manifest["finished"]:  # by another process, since the start
+                return 0
             return rods("train", "--resume", str(path))
         if cell.arm.static_variants and (status := _synthesize(grid, cell, where, rods)):
             return status

@@ -23,6 +23,7 @@ from rods.infra.dotted import nearest
 from rods.registry import read_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+WHOLE = "must be whole numbers, such as [0, 1, 2]."
 OFFLINE = "static_variants"
 """Key of an arm that is not a setting: variants made once before training, as a multiple of the
 original tasks of the run."""
@@ -35,6 +36,12 @@ class Arm(NamedTuple):
     overrides: tuple[str, ...]
     """Settings, `section.key=value`."""
     static_variants: float = 0.0
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """All that the file states of it, as `key=value`."""
+        made = f"{OFFLINE}={self.static_variants:g}"
+        return (*self.overrides, made) if self.static_variants else self.overrides
 
 
 class GridRun(NamedTuple):
@@ -132,7 +139,12 @@ def load_grid(
     numbers = tuple(dict.fromkeys(seeds or found.seeds))
     grid = Grid(path.stem, recipe, found.profile, numbers, baseline, tuple(chosen))
     for arm in grid.arms:  # before hours of training, not in the middle of them
-        grid.config(GridRun(arm, grid.seeds[0]))
+        curriculum = grid.config(GridRun(arm, grid.seeds[0])).curriculum
+        if arm.static_variants and curriculum != "static":
+            raise ConfigError(
+                f"{path}: arm {arm.name!r}: {OFFLINE} makes a larger fixed pool, so it requires "
+                f'curriculum = "static"; got {curriculum!r}.'
+            )
     return grid
 
 
@@ -140,11 +152,15 @@ def _faults(error: ValidationError) -> str:
     words = {
         "extra_forbidden": f"is not a key. Known: {', '.join(_File.model_fields)}.",
         "missing": "is missing. Write a table of settings for each arm: [arms.NAME].",
-        "tuple_type": "must be whole numbers, such as [0, 1, 2].",
+        "dict_type": "must be a table of settings, such as {updates = 30}.",
+        "too_short": "needs at least one.",
+        **dict.fromkeys(("tuple_type", "int_type", "int_parsing", "int_from_float"), WHOLE),
     }
+    found = {".".join(map(str, fault["loc"])): fault for fault in error.errors()}
     return " ".join(
-        f"{'.'.join(map(str, fault['loc']))!r} {words.get(fault['type'], fault['msg'] + '.')}"
-        for fault in error.errors()
+        f"{at!r} {words.get(fault['type'], fault['msg'] + '.')}"
+        for at, fault in found.items()
+        if not any(other.startswith(f"{at}.") for other in found)  # it follows from that one
     )
 
 
@@ -161,7 +177,13 @@ def _arm(
     times = settings.pop(OFFLINE, 0.0)
     if isinstance(times, bool) or not isinstance(times, int | float) or times < 0:
         raise ConfigError(f"{path}: arm {name!r}: {OFFLINE} {times!r}: expected a number from 0.")
-    return Arm(name, (*shared, *_overrides(settings), *overrides), float(times))
+    own = (*shared, *_overrides(settings), *overrides)
+    if whole := sorted({*_File.model_fields, "seed"} & {text.partition("=")[0] for text in own}):
+        raise ConfigError(
+            f"{path}: arm {name!r}: {' and '.join(whole)}: arms share "
+            "the recipe, the profile and the seeds. For seeds, use the key seeds or --seeds 0,1."
+        )
+    return Arm(name, own, float(times))
 
 
 def _overrides(settings: Mapping[str, object], prefix: str = "") -> list[str]:
@@ -182,4 +204,4 @@ def _toml(value: object) -> str:
         return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in items) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return json.dumps(value)
+    return json.dumps(value, default=str)  # TOML has dates; no setting is one

@@ -23,7 +23,7 @@ from rods.report.build import details
 from rods.report.experiment import ArmResult, Experiment
 from rods.report.heldout import SETS, Key
 from rods.report.run_data import RunData
-from rods.report.summary import runs_at
+from rods.report.summary import is_read, runs_at
 
 BUDGET = (
     "updates",
@@ -77,7 +77,8 @@ def _arms(named: Sequence[str | Path]) -> dict[str, list[RunData]]:
     for argument in map(str, named):
         name, is_arm, patterns = argument.partition("=")
         if is_arm and not Path(argument).exists():
-            paths = [p for text in patterns.split(",") for p in sorted(glob(text)) or [text]]
+            globs = ((text, sorted(filter(is_read, glob(text)))) for text in patterns.split(","))
+            paths = [path for text, found in globs for path in found or [text]]
             if name in arms:
                 raise StoreError(
                     f"two arms are named {name!r}. Separate the paths of one by commas."
@@ -140,6 +141,7 @@ def _warnings(
     runs = [runs[0] for runs in arms.values()]
     trained = [mine for mine in arms.values() if mine[0].manifest] or [runs]
     found += heldout.uneven_budgets("runs", trained, [""] * len(trained))
+    found += heldout.without_variants(arms)
     if any(key.startswith("stages.") for key in differing):
         found.append("the stages of the curriculum differ.")
     for name in ("seed", "profile", "split_hash", "template_hash", "rods"):

@@ -31,7 +31,7 @@ from rods.report.build import span, write_page
 from rods.report.heldout import METRICS, MetricCell, Point, ResultRow, TaskSubset
 from rods.report.panels import Figure, colors_of, overlay, overlays
 from rods.report.plots import Axes, Series
-from rods.report.results import NONE, change, heading, mean, numbers, plain_table
+from rods.report.results import NONE, change, heading, mean, numbers, plain_table, spread
 from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
 from rods.store import MANIFEST
@@ -46,8 +46,8 @@ class ArmResult:
     runs: Mapping[int, RunData]
     """By seed."""
     rows: Sequence[ResultRow]
-    by_seed: Mapping[str, tuple[float, ...]]
-    """For each metric of the first set: this arm after training minus the baseline, for each seed
+    by_seed: Mapping[str, Mapping[str, tuple[float, ...]]]
+    """For each set, then each metric: this arm after training minus the baseline, for each seed
     that both have; empty for the baseline."""
 
     @classmethod
@@ -83,12 +83,12 @@ class ArmResult:
     def ahead(self) -> str:
         """In how many of the common seeds its greedy (else sampled) progress on variants (else
         originals) ends above the baseline's; empty for the baseline."""
-        first = next(iter(self.by_seed.values()), ())
+        first = next((next(iter(found.values())) for found in self.by_seed.values()), ())
         return f"{sum(d > 0 for d in first)} of {len(first)}" if first else ""
 
-    def over_seeds(self, metric: str) -> Interval | None:
+    def over_seeds(self, part: TaskSubset, metric: str) -> Interval | None:
         """Mean of the differences by seed, with its 95 % t interval; None below two seeds."""
-        return mean_ci(self.by_seed.get(metric, ()))
+        return mean_ci(self.by_seed.get(part.set, {}).get(metric, ()))
 
     @property
     def budget(self) -> list[tuple[str, str]]:
@@ -97,12 +97,12 @@ class ArmResult:
         took = [run.seconds for run in runs if run.seconds is not None]
         late = [shares[1] for run in runs if (shares := run.quarters("zero_variance"))]
         return [
-            ("updates", _range([len(run.steps) for run in runs])),
-            ("trajectories", _range([run.total("trajectories") for run in runs])),
-            ("tokens", _range([run.total("tokens_generated") for run in runs])),
-            ("no variance", _range(late)),
-            ("injected", _range([run.injected for run in runs])),
-            ("retired", _range([run.retired for run in runs])),
+            ("updates", spread([len(run.steps) for run in runs])),
+            ("trajectories", spread([run.total("trajectories") for run in runs])),
+            ("tokens", spread([run.total("tokens_generated") for run in runs])),
+            ("no variance", spread(late)),
+            ("injected", spread([run.injected for run in runs])),
+            ("retired", spread([run.retired for run in runs])),
             ("time", span(statistics.fmean(took)) if took else "-"),
         ]
 
@@ -141,7 +141,7 @@ class Experiment:
         for arm in grid.arms:
             if mine := runs[arm.name]:
                 base = runs[grid.baseline] if arm.name != grid.baseline else {}
-                arms.append(ArmResult.of(arm.name, arm.overrides, mine, base))
+                arms.append(ArmResult.of(arm.name, arm.settings, mine, base))
         notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
         return cls(grid.name, grid.baseline, tuple(arms), (*notes, *_unfair(arms)))
 
@@ -204,9 +204,14 @@ class Experiment:
         return self.baseline.partition(":")[0]
 
     @property
-    def repeated(self) -> list[ArmResult]:
-        """Arms that share at least two seeds with the baseline."""
-        return [arm for arm in self.arms if any(len(d) > 1 for d in arm.by_seed.values())]
+    def repeated(self) -> list[tuple[TaskSubset, list[ArmResult]]]:
+        """For each set, the arms that share it with the baseline in at least two seeds."""
+        shared = (
+            (part, [arm for arm in self.arms if any(arm.over_seeds(part, m) for m in self.metrics)])
+            for part in self.parts
+            if not part.by
+        )
+        return [(part, arms) for part, arms in shared if arms]
 
     def table(self) -> Group:
         """Results and budgets for a terminal, 80 columns."""
@@ -247,8 +252,8 @@ def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
 
 def _by_seed(
     mine: Mapping[int, RunData], base: Mapping[int, RunData]
-) -> dict[str, tuple[float, ...]]:
-    found: dict[str, list[float]] = {}
+) -> dict[str, dict[str, tuple[float, ...]]]:
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
     for seed in sorted(mine.keys() & base.keys()):
         theirs = heldout.by_key(base[seed].last_evaluation)
         ours = heldout.by_key(mine[seed].last_evaluation)
@@ -257,11 +262,12 @@ def _by_seed(
             EvaluationPass("after", tuple(theirs[key] for key in both)),
             EvaluationPass("after", tuple(ours[key] for key in both)),
         )
-        for metric in heldout.measured(rows):
-            cell = rows[0].cells[metric]
-            if cell.before and cell.after:
-                found.setdefault(metric, []).append(cell.after.mean - cell.before.mean)
-    return {metric: tuple(values) for metric, values in found.items()}
+        for row in (row for row in rows if not row.part.by):
+            for metric in heldout.measured([row]):
+                cell, of = row.cells[metric], found.setdefault(row.part.set, {})
+                if cell.before and cell.after:
+                    of[metric] = *of.get(metric, ()), cell.after.mean - cell.before.mean
+    return found
 
 
 def _mean_run(arm: ArmResult) -> RunData:
@@ -280,19 +286,11 @@ def _mean_run(arm: ArmResult) -> RunData:
     return RunData(first.path, first.manifest, tuple(means))
 
 
-def _range(values: Sequence[float]) -> str:
-    """`2016`, or with seeds that differ `2016 (1984 to 2048)`; a dash of no values."""
-    if not values:
-        return "-"
-    form = ".2f" if any(v != int(v) for v in values) else ".0f"
-    middle, low, high = f"{statistics.fmean(values):{form}}", min(values), max(values)
-    return middle if low == high else f"{middle} ({low:{form}} to {high:{form}})"
-
-
 def _unfair(arms: Sequence[ArmResult]) -> list[str]:
-    names = [arm.name for arm in arms]
-    found = heldout.uneven_budgets("arms", [[*arm.runs.values()] for arm in arms], names)
-    runs = [run for arm in arms for run in arm.runs.values()]
+    by_arm = {arm.name: [*arm.runs.values()] for arm in arms}
+    found = heldout.uneven_budgets("arms", [*by_arm.values()], [*by_arm])
+    found += heldout.without_variants(by_arm)
+    runs = [*chain.from_iterable(by_arm.values())]
     for when, what in (
         ("before", "the runs did not start from the same policy, or were evaluated differently"),
         ("after", "the runs were not evaluated on the same held-out tasks"),
@@ -305,9 +303,8 @@ def _unfair(arms: Sequence[ArmResult]) -> list[str]:
             same = all(v == values[0] for v in values)
         if not same:
             found.append(f"{what}.")
-    seeds = {arm.name: len(arm.runs) for arm in arms}
-    if len(set(seeds.values())) > 1:
-        listed = ", ".join(f"{name} {n}" for name, n in seeds.items())
+    if len({*map(len, by_arm.values())}) > 1:
+        listed = ", ".join(f"{name} {len(mine)}" for name, mine in by_arm.items())
         found.append(f"the arms have different numbers of finished seeds: {listed}.")
     return found
 
@@ -351,11 +348,14 @@ def _cell(cell: MetricCell, compared: bool) -> Text:
 
 
 def _seeds(found: Experiment) -> Table:
-    title = f"Arm minus {found.baseline}, seed by seed: {found.parts[0].title}"
-    caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds; none: all alike."
-    table = _by_metric(found, title, caption)
-    for arm in found.repeated:
-        table.add_row(Text(arm.name), *(change(arm.over_seeds(m)) for m in found.metrics))
+    title = f"Arm minus {found.baseline}, seed by seed"
+    caption = "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds. "
+    table = _by_metric(found, title, caption + NONE.replace("scenarios", "seeds"))
+    for part, arms in found.repeated:
+        table.add_section()
+        table.add_row(Text(part.title), style="bold")
+        for arm in arms:
+            table.add_row(Text(arm.name), *(change(arm.over_seeds(part, m)) for m in found.metrics))
     return table
 
 
@@ -363,7 +363,8 @@ def _budgets(found: Experiment) -> Table:
     names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
     ahead = ""
     if found.several:
-        how = next((METRICS[metric][1] for arm in found.arms for metric in arm.by_seed), "greedy")
+        sets = chain.from_iterable(arm.by_seed.values() for arm in found.arms)
+        how = next((METRICS[metric][1] for of in sets for metric in of), "greedy")
         ahead = f" Ahead: seeds whose progress ({how}) ends above {found.baseline}."
     heads = ["seeds", *names, "ahead"] if found.several else names
     table = plain_table(

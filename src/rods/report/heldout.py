@@ -243,6 +243,15 @@ def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[
     return found
 
 
+def without_variants(arms: Mapping[str, Iterable[RunData]]) -> list[str]:
+    """Sentences about runs that were to train on variants, and did not."""
+    found = (
+        (name, run) for name, runs in arms.items() for run in {id(r): r for r in runs}.values()
+    )
+    no = "no variant entered the pool"
+    return [f"{name}, {run.name}: {no}: {run.missed}." for name, run in found if run.missed]
+
+
 class Point(NamedTuple):
     """One evaluation, mean over seeds."""
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, groupby
 from pathlib import Path
+from statistics import fmean
 
 from rich import box
 from rich.console import Group
@@ -145,6 +146,15 @@ def heading(metric: str, between: str = "\n") -> str:
 def mean(found: Interval | None) -> str:
     """Three digits, or a dash."""
     return "-" if found is None else f"{found.mean:.3f}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """`2016`, or with seeds that differ `2016 (1984 to 2048)`; a dash of no values."""
+    if not values:
+        return "-"
+    form = ".2f" if any(v != int(v) for v in values) else ".0f"
+    middle, low, high = f"{fmean(values):{form}}", min(values), max(values)
+    return middle if low == high else f"{middle} ({low:{form}} to {high:{form}})"
 
 
 def reach(found: Interval, least: float = 0.0) -> str:

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from rods.errors import StoreError
 from rods.infra.files import disk, text_of
 from rods.report.run_data import RunData, evaluation_of, load_run
+from rods.store import MANIFEST, METRICS
 
 SUFFIX, EVALUATED = ".jsonl.gz", ".json"
 RUN = TypeAdapter(RunData)
@@ -35,6 +36,12 @@ def runs_at(path: Path) -> list[RunData]:
         what = "no run, no summary and no file of `rods eval --json`"
         raise StoreError(f"{path}: there is {what} with this name.")
     return [load_run(path)]
+
+
+def is_read(path: str) -> bool:
+    """Whether `runs_at` reads such a path; a pattern also matches the logs beside runs."""
+    run = any((Path(path) / name).is_file() for name in (MANIFEST, METRICS))
+    return run or path.endswith((SUFFIX, EVALUATED))
 
 
 def _evaluation_at(path: Path) -> RunData:
