@@ -15,6 +15,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TypeAlias
 
 from rods.config import EvaluationSettings
