@@ -35,14 +35,11 @@ MOST_NAMES = 2_000
 """Names of a state that are compared with a value."""
 DEPTH = 12
 _SECRET = re.compile(r"token|passw|secret|credential", re.IGNORECASE)
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+    "array": (list,), "object": (dict,),
+}  # fmt: skip
+"""Python's types of JSON's; the last one is the usual one."""
 
 
 class HintedWorld(Wrapper[World]):
@@ -138,7 +135,7 @@ def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:
 def has_type(value: object, kind: str) -> bool:
     """True if a value is of this type of JSON; any value is of a type that is not known."""
     numeric = kind in ("integer", "number")
-    return isinstance(value, _TYPES.get(kind, object)) and not (numeric and isinstance(value, bool))
+    return isinstance(value, TYPES.get(kind, object)) and not (numeric and isinstance(value, bool))
 
 
 def _value_fault(name: str, value: object, schema: Mapping[str, object], required: bool) -> str:
@@ -160,8 +157,12 @@ def value_hint(call: ToolCall, error: str, state: Mapping[str, object]) -> str:
     as a text in a list. A value that is there is only told of where the error speaks of it, and
     tokens and passwords are compared with nothing.
     """
-    given = {name: value for name, value in call.arguments.items() if not _SECRET.search(name)}
-    texts = [(name, text) for name, text in _texts(given) if 0 < len(text) <= MOST_CHARS]
+    texts = [
+        (name, item)
+        for name, value in call.arguments.items()
+        for item in (value if isinstance(value, list) else [value])
+        if isinstance(item, str) and 0 < len(item) <= MOST_CHARS and not _SECRET.search(name)
+    ]
     places: dict[str, str] = {}
     for text, place in islice(_names(state, "", 0), MOST_NAMES):
         places.setdefault(text, place)
@@ -173,13 +174,6 @@ def value_hint(call: ToolCall, error: str, state: Mapping[str, object]) -> str:
         elif text in places and text in error:
             found.append(f"{text!r} is in {places[text]}")
     return f"{'; '.join(found[:2])}." if found else ""
-
-
-def _texts(arguments: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for name, value in arguments.items():
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str):
-                yield name, item
 
 
 def _names(value: object, place: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -203,10 +203,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         """The tools of the current turn (of the first one before any turn was begun)."""
         return self._prepared.offer(max(self._turn, 0))[0]
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call; one that is not offered in this turn is refused, never executed."""
-        self._expect_turn("call")
-        self._calls += 1
+    def _execute(self, call: ToolCall) -> ToolResult:
         refused = self._refused(call)
         if refused is not None:
             return refused
@@ -219,9 +216,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         names = self._prepared.offer(self._turn)[1]
         return None if call.name in names else ToolResult(refusal(call.name, names), failed=True)
 
-    def end_turn(self) -> TurnVerdict:
-        """Judge the current turn against the ground truth."""
-        self._leave_turn()
+    def _verdict(self) -> TurnVerdict:
         turn = self._prepared.replay[self._turn]
         expects = bool(self._task.turns[self._turn].ground_truth)
         state, executed = self._judge.state(turn), self._judge.executed(turn)
@@ -233,9 +228,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         """True if a turn is right by the benchmark's own rule, where an environment has one."""
         return right
 
-    def snapshot(self) -> dict[str, object]:
-        """Public state of every part as a value of its own."""
-        self._expect_open("snapshot")
+    def _state(self) -> dict[str, object]:
         return {name: self._machine.copy_state(name) for name in self._machine.initial()}
 
     def public_state(self) -> dict[str, Json]:

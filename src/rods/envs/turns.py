@@ -4,18 +4,21 @@ Owns where a world stands: its turn, whether it is open, how many calls it has s
 what a call does or how a turn is judged.
 
     class Counter(TurnWorld):
-        def call(self, call: ToolCall) -> ToolResult:
-            self._expect_turn("call")
-            self._calls += 1
+        def _execute(self, call: ToolCall) -> ToolResult:
+            return ToolResult(str(self._calls))
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
+from rods.env import TurnVerdict
 from rods.errors import EnvError, TaskError
 from rods.task import Task
+from rods.types import ToolCall, ToolResult
 
 
-class TurnWorld:
+class TurnWorld(ABC):
     """Base of a single-use world of one task."""
 
     __slots__ = ("_calls", "_closed", "_in_turn", "_task", "_turn")
@@ -44,9 +47,31 @@ class TurnWorld:
         """Nothing can be called from now on."""
         self._closed, self._in_turn = True, False
 
-    def _leave_turn(self) -> None:
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call of the current turn, and count it."""
+        self._expect_turn("call")
+        self._calls += 1
+        return self._execute(call)
+
+    def end_turn(self) -> TurnVerdict:
+        """Leave the current turn, and judge it."""
         self._expect_turn("end_turn")
         self._in_turn = False
+        return self._verdict()
+
+    def snapshot(self) -> object:
+        """Public state as a value of its own; raises `EnvError` once the world is closed."""
+        self._expect_open("snapshot")
+        return self._state()
+
+    @abstractmethod
+    def _execute(self, call: ToolCall) -> ToolResult: ...
+
+    @abstractmethod
+    def _verdict(self) -> TurnVerdict: ...
+
+    @abstractmethod
+    def _state(self) -> object: ...
 
     def _expect_open(self, what: str) -> None:
         if self._closed:

@@ -14,9 +14,11 @@ import fcntl
 import json
 import logging
 import os
+import tomllib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,11 @@ def released(handle: int) -> None:
     if os.pread(handle, 32, 0) == str(os.getpid()).encode():
         os.ftruncate(handle, 0)
     os.close(handle)
+
+
+def toml_of(*where: str) -> dict[str, Any]:
+    """The tables of a TOML file of this package, by its folders and its name."""
+    return tomllib.loads(files("rods").joinpath(*where).read_text(encoding="utf-8"))
 
 
 def text_of(path: Path, what: str, error: type[RodsError]) -> str:

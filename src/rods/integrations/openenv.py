@@ -149,11 +149,9 @@ class _Worlds(OpenEnvironment):
 
     @property
     def state(self) -> Standing:
-        """Where the conversation stands."""
         return self._state
 
     def close(self) -> None:
-        """Close the world that is open."""
         talk, self._talk = self._talk, None
         if talk is not None:
             talk.rollout.close()
@@ -161,11 +159,9 @@ class _Worlds(OpenEnvironment):
     # OpenEnv's list of tasks; ground truths stay here.
 
     def list_splits(self) -> list[str]:
-        """Both splits."""
         return list(self._splits())
 
     def num_tasks(self, split: str) -> int:
-        """Number of tasks of a split."""
         return len(self._splits().get(split, ()))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
@@ -174,13 +170,11 @@ class _Worlds(OpenEnvironment):
         return {"id": task.id, "index": index, "category": task.category}
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """Return all tasks of a split."""
         return [self.get_task(split, index) for index in range(self.num_tasks(split))]
 
     def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return a range of a split's tasks."""
         return self.list_tasks(split)[start:stop]
 
     def _find(self, split: str, index: int) -> Task:

@@ -21,21 +21,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rods.env import Environment
+from rods.envs.hints import TYPES
 from rods.errors import EnvError, TaskError
 from rods.integrations.formats.exports import require_all_tools
 from rods.integrations.task_rollout import OVER, TaskRollout
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, carried
 from rods.types import ToolCall, ToolSpec, Value, allows_null, json_type
-
-_TYPES: dict[object, type] = {
-    "string": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
 
 
 class TaskEnvironment:
@@ -172,7 +164,7 @@ def _method(spec: ToolSpec) -> Callable[..., str]:
 
 
 def _hint(schema: Mapping[str, object]) -> Any:
-    kind = _TYPES.get(json_type(schema), str)
+    kind = TYPES.get(json_type(schema), (str,))[-1]
     return kind | None if allows_null(schema) else kind
 
 

@@ -104,9 +104,11 @@ def _attend(talk: Dialogue, descriptor: int) -> bool:
     if descriptor == child.ended:
         data = os.read(descriptor, ENDED.size)
         talk.end = ENDED.unpack(data) if len(data) == ENDED.size else None
-        child.gone = True
-        _drain(talk)
-        talk.over = True
+        child.gone = talk.over = True
+        for output in (talk.out, talk.err):  # what the pipes still hold
+            output.drain()
+            if output.full and not talk.killed:
+                talk.killed = "output"
         return False
     output = talk.out if descriptor == child.out else talk.err
     more = output.take()
@@ -136,14 +138,6 @@ def _hear(talk: Dialogue) -> bool:
             talk.failure = data.removeprefix(FAILED).decode(errors="replace")
             talk.over = talk.child.gone = data.startswith(FAILED + b"fork")
     return bool(data)
-
-
-def _drain(talk: Dialogue) -> None:
-    """Take what the pipes still hold; the child has ended."""
-    for output in (talk.out, talk.err):
-        output.drain()
-        if output.full and not talk.killed:
-            talk.killed = "output"
 
 
 def _classify(talk: Dialogue, seconds: float) -> Execution:

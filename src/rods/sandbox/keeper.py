@@ -186,7 +186,9 @@ class Keeper:
 
     def _watch(self, work: Callable[[], None], message: dict[str, Any]) -> dict[str, Any]:
         """Run a child until it ends or has used up what it may, then end all it started."""
-        stdin = self._stdin(message.get("stdin", ""))
+        given = str(message.get("stdin", "")).encode("utf-8", "replace")
+        place = f"{self.box}/{os.urandom(16).hex()}"
+        stdin = unnamed(place, given) if given else os.open(os.devnull, os.O_RDONLY)
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -260,12 +262,6 @@ class Keeper:
                 time.sleep(0.001)
             elif ended == pid:
                 status = how
-
-    def _stdin(self, text: str) -> int:
-        """The text as an open file without a name."""
-        if not text:
-            return os.open(os.devnull, os.O_RDONLY)
-        return unnamed(f"{self.box}/{os.urandom(16).hex()}", text.encode("utf-8", "replace"))
 
     def _become(self, work: Callable[[], None], stdin: int, out: int) -> NoReturn:
         """In the child: lock up, then work. Every way out of here ends the process."""

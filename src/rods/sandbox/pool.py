@@ -135,12 +135,6 @@ class SandboxPool(Closing):
                 self._handle = self._start()
             return self._handle
 
-    def _discard(self, handle: ZygoteHandle) -> None:
-        with self._lock:
-            if self._handle is handle:
-                handle.close()
-                self._handle = None
-
     def execute(self, code: str, stdin: str = "") -> Execution:
         """Run a program to its end; blocks until it is its turn and while it runs.
 
@@ -160,8 +154,10 @@ class SandboxPool(Closing):
                     execution = converse(child, code, stdin, self.limits)
             except ZygoteLost as error:
                 reason = str(error)
-                if handle is not None:
-                    self._discard(handle)
+                with self._lock:
+                    if handle is not None and self._handle is handle:
+                        handle.close()
+                        self._handle = None
             except OSError as error:
                 reason = f"{type(error).__name__}: {error}"
             else:

@@ -76,16 +76,20 @@ def serve(request: int, status: int, seed: int | None) -> NoReturn:
     verdict = RunnerVerdict()
     try:
         main = _prepare(seed)
-        message = _receive(request)
+        header = _read(request, HEADER.size)
+        message = _read(request, HEADER.unpack(header)[0]) if header else None
         os.close(request)
         os.close(status)
         if message is not None:
             with verdict:
                 code, stdin = json.loads(message)
                 _give_input(stdin)
-                _execute(code, main)
+                linecache.cache[PROGRAM] = (len(code), None, code.splitlines(True), PROGRAM)
+                exec(compile(code, PROGRAM, "exec", dont_inherit=True), main.__dict__)
             with verdict if verdict.value == OK else RunnerVerdict():
-                _flush()
+                for stream in (sys.stdout, sys.stderr):
+                    if isinstance(stream, io.TextIOBase) and not stream.closed:
+                        stream.flush()
     finally:
         os._exit(verdict.value)
 
@@ -102,11 +106,6 @@ def _prepare(seed: int | None) -> ModuleType:
     return main
 
 
-def _receive(request: int) -> bytes | None:
-    header = _read(request, HEADER.size)
-    return _read(request, HEADER.unpack(header)[0]) if header else None
-
-
 def _read(request: int, count: int) -> bytes:
     """Exactly so many bytes, or none at the end."""
     parts: list[bytes] = []
@@ -119,11 +118,6 @@ def _read(request: int, count: int) -> bytes:
     return b"".join(parts)
 
 
-def _execute(code: str, main: ModuleType) -> None:
-    linecache.cache[PROGRAM] = (len(code), None, code.splitlines(True), PROGRAM)
-    exec(compile(code, PROGRAM, "exec", dont_inherit=True), main.__dict__)
-
-
 def _give_input(text: str) -> None:
     """Make the text descriptor 0, as a file that has no name."""
     if not text:
@@ -132,9 +126,3 @@ def _give_input(text: str) -> None:
     os.dup2(place, 0)
     os.close(place)
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOBase) and not stream.closed:
-            stream.flush()

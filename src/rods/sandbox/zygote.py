@@ -74,12 +74,6 @@ class ForkedProcess:
     """True if it held more files than it may, and was ended for that."""
 
 
-def address_space() -> int:
-    """Bytes of address space that this process has."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
-
-
 class Zygote:
     """The loop that serves the pool until its end of the socket closes."""
 
@@ -92,7 +86,9 @@ class Zygote:
         self.children: dict[int, ForkedProcess] = {}
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
-        self.memory = address_space() + config["memory"]
+        with open("/proc/self/statm") as file:
+            space = int(file.read().split()[0]) * resource.getpagesize()  # of this process
+        self.memory = space + config["memory"]
         self.me = os.getpid()
         self.looked = 0.0
 
@@ -100,7 +96,8 @@ class Zygote:
         """Until the pool is gone; then no child is left."""
         open_ = True
         while open_:
-            for descriptor, _ in self.poll.poll(self._patience()):
+            looks = self.children and not self.boxes.sized  # though nobody calls
+            for descriptor, _ in self.poll.poll(1000 * LOOK_SECONDS if looks else None):
                 if descriptor == self.control.fileno():
                     open_ = self._message()
                 elif descriptor in self.children:
@@ -110,10 +107,6 @@ class Zygote:
             signal.pidfd_send_signal(child.watch, signal.SIGKILL)
             os.waitpid(child.pid, 0)
         self.boxes.remove()
-
-    def _patience(self) -> float | None:
-        """Milliseconds until something must be looked at though nobody calls."""
-        return 1000 * LOOK_SECONDS if self.children and not self.boxes.sized else None
 
     def _message(self) -> bool:
         data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 8)

@@ -20,7 +20,7 @@ from rods.env import TurnVerdict
 from rods.envs.function_call.world import tools_of
 from rods.envs.turns import TurnWorld
 from rods.errors import EnvError, WriterError
-from rods.suites.host import CallResult, Host, ObjectRef, RaisedError
+from rods.suites.host import Host, ObjectRef, RaisedError
 from rods.suites.sections import ServerSettings
 from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.chat.client import GREEDY, ChatClient
@@ -149,10 +149,8 @@ class AceWorld(TurnWorld):
         """The task's functions."""
         return self._specs
 
-    def call(self, call: ToolCall) -> ToolResult:
+    def _execute(self, call: ToolCall) -> ToolResult:
         """Execute one call on every class that has the function; the last one's result is read."""
-        self._expect_turn("call")
-        self._calls += 1
         owners = [ref for name, ref in self._refs.items() if call.name in self._methods[name]]
         if not owners or has_nested(call):
             return ToolResult(f"Error during execution: name '{call.name}' is not defined", True)
@@ -161,7 +159,9 @@ class AceWorld(TurnWorld):
         except RaisedError as error:
             return ToolResult(f"Error during execution: {str(error).partition(': ')[2]}", True)
         self._host.drop([one.ref for one in done])
-        return ToolResult(done[-1].text, _failed(done[-1]))
+        value = done[-1].value
+        failed = isinstance(value, dict) and value.get("status") is False
+        return ToolResult(done[-1].text, failed)
 
     def opens(self) -> str:
         """The user's first words; nothing where there is no user."""
@@ -193,9 +193,7 @@ class AceWorld(TurnWorld):
         self._messages.append({"role": "assistant", "content": reply})
         return reply
 
-    def end_turn(self) -> TurnVerdict:
-        """Compare the state with the wanted one."""
-        self._leave_turn()
+    def _verdict(self) -> TurnVerdict:
         right = not self.fault()
         return TurnVerdict(True, self._calls, right, right, right)
 
@@ -204,15 +202,14 @@ class AceWorld(TurnWorld):
         if not self._calls:
             return "nothing was called"
         truth = cast("list[Mapping[str, Mapping[str, Any]]]", self._task.world["truth"])
-        state = self.snapshot()
+        state = self._state()
         if len(truth) != len(state):
             return "another number of classes"
         wrong = [name for one in truth for name in one if name in state and _differs(one, state)]
         return f"{wrong[0]} differs" if wrong else ""
 
-    def snapshot(self) -> dict[str, dict[str, Any]]:
+    def _state(self) -> dict[str, dict[str, Any]]:
         """The compared attributes of each class."""
-        self._expect_open("snapshot")
         return {name: self._host.state(ref, SAVED[name]) for name, ref in self._refs.items()}
 
     def close(self) -> None:
@@ -220,11 +217,6 @@ class AceWorld(TurnWorld):
         if not self._closed:
             self._closed, self._in_turn = True, False
             self._host.drop(list(self._refs.values()))
-
-
-def _failed(done: CallResult) -> bool:
-    value = done.value
-    return isinstance(value, dict) and value.get("status") is False
 
 
 def _differs(

@@ -27,10 +27,11 @@ from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
+from rods.rewards.single_step import READ
 from rods.suites.host import Catalog, Host, ObjectRef, RaisedError
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
-from rods.types import Json, Message, ParseVerdict, ToolCall, Value
+from rods.types import Json, Message, ToolCall, Value
 
 NAME = "api-bank"
 LEVELS = {"level-1": "level-1-given-desc", "level-2": "level-2-toolsearcher"}
@@ -39,13 +40,8 @@ SEARCHER, TOKENS = "ToolSearcher", "CheckToken"
 YEAR = "This year is 2023."
 """The evaluator's prompt says so; dates of the ground truths need it."""
 _TYPES = {
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "list": "array",
-    "list(str)": "array",
-}
-_READ = (ParseVerdict.CALLS, ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)
+    "int": "integer", "float": "number", "bool": "boolean", "list": "array", "list(str)": "array",
+}  # fmt: skip
 
 
 class ApiBank(SuiteRules):
@@ -113,7 +109,7 @@ class ApiBank(SuiteRules):
         if not trajectory.steps:
             return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         step, wanted = trajectory.steps[0], _wanted(task)
-        if step.verdict not in _READ or not step.calls:
+        if step.verdict not in READ or not step.calls:
             return RuleOutcome(False, "no call that can be read")
         call, *more = step.calls
         if more:
@@ -158,11 +154,15 @@ class ApiBank(SuiteRules):
 
     @cached_property
     def _databases(self) -> dict[str, Any]:
-        folder = self._folder / "init_database"
-        files = sorted(folder.glob("*.json"))
-        if not files:
+        folder, found = self._folder / "init_database", dict[str, Any]()
+        for file in sorted(folder.glob("*.json")):
+            try:
+                found[file.stem] = json.loads(text_of(file, "a database", TaskError))
+            except ValueError as error:
+                raise TaskError(f"{file}: not JSON: {error}.") from error
+        if not found:
             raise TaskError(f"{folder}: there is no .json file of a database.")
-        return {file.stem: _json(file) for file in files}
+        return found
 
 
 class ApiBankEnvironment(Environment):
@@ -212,14 +212,6 @@ class _Row(NamedTuple):
     text: str
     call: ToolCall
     row: Mapping[str, Any]
-
-
-def _json(path: Path) -> Any:
-    """Return the content of a file."""
-    try:
-        return json.loads(text_of(path, "a database", TaskError))
-    except ValueError as error:
-        raise TaskError(f"{path}: not JSON: {error}.") from error
 
 
 def read_dialogue(

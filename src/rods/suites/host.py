@@ -156,7 +156,9 @@ def _serve(pipe: Connection, folder: str) -> None:
         "do": lambda of, method, arguments: _done(
             kept, getattr(kept[of.number], _public(method))(**_real(kept, arguments))
         ),
-        "methods": lambda of: _methods(kept[of.number]),
+        "methods": lambda of: [
+            n for n in dir(kept[of.number]) if n[0] != "_" and callable(getattr(kept[of.number], n))
+        ],
         "state": lambda of, names: {
             n: _plain(vars(kept[of.number])[n]) for n in names if n in vars(kept[of.number])
         },
@@ -209,10 +211,6 @@ def _public(method: str) -> str:
     if method.startswith("__"):
         raise AttributeError(method)
     return method
-
-
-def _methods(of: object) -> list[str]:
-    return [name for name in dir(of) if name[0] != "_" and callable(getattr(of, name))]
 
 
 def _real(kept: Mapping[int, object], value: object) -> Any:

@@ -6,12 +6,11 @@ A reason is one of the twelve error classes of arXiv 2606.19047 or the name of a
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib.resources import files
 
+from rods.infra.files import toml_of
 from rods.task import Turn
 from rods.types import Json
 
@@ -36,8 +35,7 @@ class ErrorClass(StrEnum):
 @functools.cache
 def reasons() -> Mapping[str, str]:
     """Every reason in words (`reasons.toml`)."""
-    listed = files("rods").joinpath("synthesis", "reasons.toml")
-    return tomllib.loads(listed.read_text(encoding="utf-8"))
+    return toml_of("synthesis", "reasons.toml")
 
 
 def reason_words(reason: str) -> str:

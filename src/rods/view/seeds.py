@@ -48,25 +48,22 @@ class SeedFile:
             StoreError: another process writes the file.
         """
         with claimed(self.path, "file"):
-            self._review(task_id, verdict, text)
-
-    def _review(self, task_id: str, verdict: str, text: str) -> None:
-        tasks = self.tasks()
-        old = next((task for task in tasks if task.id == task_id), None)
-        if old is None:
-            raise TaskError(f"{self.path}: task {task_id} is gone; somebody changed the file.")
-        new = old
-        if text:
-            try:
-                new = Task.from_json(json.loads(text), "the edit")
-            except (ValueError, RecursionError) as error:
-                raise TaskError(f"the edit is not JSON: {error}") from error
-            if faults := replaying([new], self.environment)[1]:
-                raise TaskError(f"the edit is refused: {faults[0].detail}")
-        if new.id in {task.id for task in tasks} - {task_id}:
-            raise TaskError(f"{self.path}: the edited task stands in it already.")
-        new = replace(new, provenance=replace(new.provenance, review=verdict))
-        write_tasks(self.path, [new if task is old else task for task in tasks])
+            tasks = self.tasks()
+            old = next((task for task in tasks if task.id == task_id), None)
+            if old is None:
+                raise TaskError(f"{self.path}: task {task_id} is gone; somebody changed the file.")
+            new = old
+            if text:
+                try:
+                    new = Task.from_json(json.loads(text), "the edit")
+                except (ValueError, RecursionError) as error:
+                    raise TaskError(f"the edit is not JSON: {error}") from error
+                if faults := replaying([new], self.environment)[1]:
+                    raise TaskError(f"the edit is refused: {faults[0].detail}")
+            if new.id in {task.id for task in tasks} - {task_id}:
+                raise TaskError(f"{self.path}: the edited task stands in it already.")
+            new = replace(new, provenance=replace(new.provenance, review=verdict))
+            write_tasks(self.path, [new if task is old else task for task in tasks])
 
     def shown(self, task: Task) -> Mapping[str, Any]:
         """Results of its ground truth, and what a gate has against it."""

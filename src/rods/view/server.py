@@ -74,15 +74,10 @@ class BrowserDoor:
         return answer
 
 
-def view_app(add: Callable[[], None], token: str, port: int) -> BrowserDoor:
-    """The application, for one server of this process; `add` registers its pages."""
+def serve_view(add: Callable[[], None], listening: socket.socket, token: str) -> None:
+    """Answer until the program is ended; `add` registers the pages. Once in a process."""
     app: Any = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add()
     ui.run_with(app, title="rods view", favicon=ICON, reconnect_timeout=RECONNECT)
-    return BrowserDoor(app, token, port)
-
-
-def serve_view(add: Callable[[], None], listening: socket.socket, token: str) -> None:
-    """Answer until the program is ended."""
-    app = view_app(add, token, listening.getsockname()[1])
-    serve(app, listening, CONNECTIONS, MESSAGE)
+    door = BrowserDoor(app, token, listening.getsockname()[1])
+    serve(door, listening, CONNECTIONS, MESSAGE)

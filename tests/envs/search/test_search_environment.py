@@ -20,7 +20,7 @@ from rods.envs import make_environment
 from rods.envs.bfcl import BfclSettings
 from rods.envs.questions import QuestionSettings
 from rods.envs.search import SearchSettings
-from rods.envs.search.atlas import bundled_corpus
+from rods.envs.search.atlas import make_atlas
 from rods.envs.search.documents import Document, Hit
 from rods.envs.search.environment import SearchEnvironment, shown
 from rods.envs.search.hops import HELD_OUT, make_question, question_task
@@ -60,7 +60,7 @@ def world(shelf: Shelf, task: Task = TASK, **settings: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def bundled() -> SearchEnvironment:
-    return SearchEnvironment(index=Bm25Index.of(bundled_corpus()))
+    return SearchEnvironment(index=Bm25Index.of(make_atlas().documents))
 
 
 def test_one_tool_with_one_query() -> None:

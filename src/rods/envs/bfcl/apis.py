@@ -20,8 +20,8 @@ import math
 import pickle
 import random
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -338,51 +338,31 @@ _GUARDS: Mapping[str, Callable[[dict[str, Any]], None]] = {
 """Arguments that would keep the process busy for ever or fill its memory fail at once."""
 
 
-# -- results as text, as `json.dumps` writes them, sooner: most of the time of long context -------
-
-_LONG = 200
-"""Items from which a list's text is remembered."""
-
-
-def _chunks() -> Callable[[Any, bool], Iterable[str]]:
-    """Encoder that `json.dumps` makes again for each of its calls, where Python has it in C."""
-    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
-    plain = json.JSONEncoder(check_circular=False)
-    if make is None:
-        return plain.iterencode
-    text = json.encoder.encode_basestring_ascii
-    return make(None, plain.default, text, None, ": ", ", ", False, False, True)
-
-
-_json_chunks = _chunks()
+_LONG = 200  # items from which a list's text is remembered
 
 
 def json_text(result: Mapping[object, object]) -> str:
     """Write a result as `json.dumps` does, or as `str` where that cannot."""
+    values = result.values()
     try:
-        if list in map(type, result.values()):
-            return _json_of_lists(result)
-        return "".join(_json_chunks(result, False))
+        # Long lists are the fillers of long context, which come again and again.
+        long = list in map(type, values) and any(_is_long(value) for value in values)
+        if not long or not all(type(key) is str for key in result):
+            return json.dumps(result)
+        items = (f"{json.dumps(key)}: {_json_of(value)}" for key, value in result.items())
+        return "{" + ", ".join(items) + "}"
     except (TypeError, ValueError, RecursionError):
         return str(result)
 
 
-def _json_of_lists(result: Mapping[object, object]) -> str:
-    """Long lists are the fillers of long context, which come again and again."""
-    long = any(type(value) is list and len(value) >= _LONG for value in result.values())
-    if not long or not all(type(key) is str for key in result):
-        return "".join(_json_chunks(result, False))
-    items = (f"{json.dumps(key)}: {_json_of(value)}" for key, value in result.items())
-    return "{" + ", ".join(items) + "}"
+def _is_long(value: object) -> bool:
+    return type(value) is list and len(value) >= _LONG
 
 
 def _json_of(value: object) -> str:
-    if type(value) is list and len(value) >= _LONG:
-        try:
-            packed = marshal.dumps(value, 2)
-        except ValueError:  # something in it is not plain data
-            return json.dumps(value)
-        return _text_of(packed)
+    if _is_long(value):
+        with suppress(ValueError):  # something in it is not plain data
+            return _text_of(marshal.dumps(value, 2))
     return json.dumps(value)
 
 

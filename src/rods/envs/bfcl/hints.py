@@ -13,15 +13,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from rods.dialects import signature
 from rods.envs.bfcl.apis import Apis
 from rods.envs.hints import CUTOFF, MOST_CHARS, quoted, value_hint
+from rods.infra.files import toml_of
 from rods.types import ToolCall, ToolSpec
 
 _CALLED = re.compile(r"\b(\w+)\(")
@@ -29,9 +28,7 @@ _CHOICES = re.compile(r"(?:\[Enum\]:\s*\[?|[Oo]ptions are:\s*)([^\]]+)")
 _UNKNOWN = re.compile(r"not found|Invalid stock|ot registered|No such")
 """Errors of a name that is not there: the nearest one helps."""
 
-_ERRORS: Mapping[str, Mapping[str, list[str]]] = tomllib.loads(
-    Path(__file__).with_name("errors.toml").read_text("utf-8")
-)
+_ERRORS: Mapping[str, Mapping[str, list[str]]] = toml_of("envs", "bfcl", "errors.toml")
 """By class: what its error matches, and clauses that help."""
 
 

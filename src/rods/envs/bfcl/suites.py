@@ -26,13 +26,12 @@ from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.rows import field, json_lines
+from rods.rewards.single_step import READ
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
-from rods.types import Json, Message, ParseVerdict, Role, StopReason, ToolCall, ToolResult
+from rods.types import Json, Message, Role, StopReason, ToolCall, ToolResult
 
 NAME = "bfcl-single-turn"
-_READ = (ParseVerdict.CALLS, ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)
-"""Generations of which calls could be read."""
 STEPS = 21
 """Steps of a turn: the harness gives up when it has executed more than 20."""
 
@@ -51,10 +50,8 @@ class SingleTurn(SuiteRules):
 
     def __init__(self, config: RunConfig) -> None:
         """Read nothing yet; data is in `evaluation.suite.folder`, or the benchmark's package."""
-        self._folder, self._wheel = (
-            config.evaluation.suite.folder,
-            config.env.section(BfclSettings).wheel,
-        )
+        self._folder = config.evaluation.suite.folder
+        self._wheel = config.env.section(BfclSettings).wheel
         self.environment = SingleTurnEnvironment()
 
     def tasks(self) -> Sequence[Task]:
@@ -66,7 +63,7 @@ class SingleTurn(SuiteRules):
         if not trajectory.steps:
             return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         step = trajectory.steps[0]
-        called = step.verdict in _READ and bool(step.calls)
+        called = step.verdict in READ and bool(step.calls)
         if task.category in assets.UNANSWERED:
             if task.category.endswith("irrelevance"):
                 return RuleOutcome(not called, "a call where none fits" if called else "")

@@ -79,7 +79,9 @@ def _steps(value: object) -> tuple[list[SingleStep], list[str]]:
         raise TypeError(f"the row is {value!r:.60}, expected an object")
     row: dict[str, Any] = value
     if row.get("answers") is not None and row.get("query") is not None:
-        return [_asked(row)], []
+        calls = _calls(_loaded(row["answers"], "answers"))
+        tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
+        return [SingleStep(tools, (), _text(row["query"], "query"), calls, not calls)], []
     if row.get("answer") is not None and row.get("conversations") is not None:
         calls = _calls(_loaded(row["answer"], "answer"))
         tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
@@ -115,12 +117,6 @@ def _fault(step: SingleStep) -> str:
     except ValueError:
         return f"a number that JSON cannot say: {list(step.calls)}"
     return ""
-
-
-def _asked(row: dict[str, Any]) -> SingleStep:
-    calls = _calls(_loaded(row["answers"], "answers"))
-    tools = [_tool(one) for one in _loaded(row["tools"], "tools")]
-    return SingleStep(tools, (), _text(row["query"], "query"), calls, not calls)
 
 
 def _verl(prompt: list[Any], truth: str) -> SingleStep:

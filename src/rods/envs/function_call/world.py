@@ -39,26 +39,19 @@ class FunctionCallWorld(TurnWorld):
         """The tools of the step."""
         return self._specs
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Write a call down; one of another tool is refused."""
-        self._expect_turn("call")
-        self._calls += 1
+    def _execute(self, call: ToolCall) -> ToolResult:
         self._made.append(call)
         names = [spec.name for spec in self._specs]
-        return (
-            ToolResult(NOTED) if call.name in names else ToolResult(refusal(call.name, names), True)
-        )
+        known = call.name in names
+        return ToolResult(NOTED) if known else ToolResult(refusal(call.name, names), failed=True)
 
-    def end_turn(self) -> TurnVerdict:
+    def _verdict(self) -> TurnVerdict:
         """Compare the calls with the wanted ones as multisets; 1 equals 1.0, but not true."""
-        self._leave_turn()
         wanted = self._task.turns[self._turn].ground_truth
         same = Counter(map(key_of, self._made)) == Counter(map(key_of, wanted))
         return TurnVerdict(bool(wanted), self._calls, same, same, same)
 
-    def snapshot(self) -> list[str]:
-        """The calls so far."""
-        self._expect_open("snapshot")
+    def _state(self) -> list[str]:
         return [key_of(call) for call in self._made]
 
 

@@ -11,7 +11,7 @@ makes a question nor knows a tool: environments add `generate`, `make`, `remake`
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -134,7 +134,7 @@ class QuestionEnvironment(Environment):
         return [leniently(task) if self._asked.lenient else task for task in tasks]
 
 
-class QuestionWorld(TurnWorld, ABC):
+class QuestionWorld(TurnWorld):
     """Base of a single-use world of one question."""
 
     __slots__ = ()
@@ -150,21 +150,15 @@ class QuestionWorld(TurnWorld, ABC):
         withheld = self._task.turns[max(self._turn, 0)].withheld
         return () if self.spec.name in withheld else (self.spec,)
 
-    def call(self, call: ToolCall) -> ToolResult:
+    def _execute(self, call: ToolCall) -> ToolResult:
         """Use the tool, another is refused; raises `EnvError` where what the tool needs failed."""
-        self._expect_turn("call")
-        self._calls += 1
         names = [spec.name for spec in self.offered()]
         if call.name not in names:
             return ToolResult(refusal(call.name, names), failed=True)
         return self.use(call.arguments)
 
-    def end_turn(self) -> TurnVerdict:
-        """End the turn; there is no state, so only the answer counts."""
-        self._leave_turn()
-        return TurnVerdict(False, self._calls, True, True, True)
+    def _verdict(self) -> TurnVerdict:
+        return TurnVerdict(False, self._calls, True, True, True)  # only the answer counts
 
-    def snapshot(self) -> dict[str, object]:
-        """Empty: a tool leaves nothing behind."""
-        self._expect_open("snapshot")
-        return {}
+    def _state(self) -> dict[str, object]:
+        return {}  # a tool leaves nothing behind

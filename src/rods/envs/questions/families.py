@@ -206,9 +206,17 @@ def make_question(family: str, difficulty: int, seed: int) -> Question:
     """
     if seed < 0:
         raise ConfigError(f"{family}: seed is {seed}, expected 0 or more.")
+    if family not in FAMILIES:
+        raise ConfigError(not_among("env.questions.families", family, FAMILIES))
+    if not 1 <= difficulty <= HARDEST:
+        raise ConfigError(
+            f"env.questions.difficulty: {family} has no difficulty {difficulty}; expected "
+            f"1 to {HARDEST}."
+        )
     held_out = seed >= HELD_OUT
     for attempt in range(TRIES):
-        question = _draw(family, difficulty, f"{family}-{difficulty}-{seed}-{attempt}")
+        rng = random.Random(f"{family}-{difficulty}-{seed}-{attempt}")
+        question = FAMILIES[family](difficulty, rng)
         if is_held_out(question.text) is held_out:
             return question
     side = "held-out" if held_out else "training"
@@ -221,18 +229,6 @@ def make_question(family: str, difficulty: int, seed: int) -> Question:
 def is_held_out(text: str) -> bool:
     """Which side a question's text belongs to, by its hash."""
     return zlib.crc32(text.encode()) % HELD_OUT_PART == 0
-
-
-def _draw(family: str, difficulty: int, key: str) -> Question:
-    known = FAMILIES.get(family)
-    if known is None:
-        raise ConfigError(not_among("env.questions.families", family, FAMILIES))
-    if not 1 <= difficulty <= HARDEST:
-        raise ConfigError(
-            f"env.questions.difficulty: {family} has no difficulty {difficulty}; expected "
-            f"1 to {HARDEST}."
-        )
-    return known(difficulty, random.Random(key))
 
 
 def question_task(family: str, difficulty: int, seed: int, env: str = "python_tool") -> Task:

@@ -179,7 +179,6 @@ class _Process:
 
     @property
     def pid(self) -> int:
-        """Number of the process."""
         return self._process.pid or 0
 
     def ask(self, action: Action, seconds: float) -> Observation:
@@ -199,7 +198,6 @@ class _Process:
         raise EnvError(f"a world's process {what}") from cause
 
     def end(self) -> None:
-        """End it at once."""
         self.alive = False
         self._process.kill()
         self._process.join(5)

@@ -180,7 +180,6 @@ class _Routes:
                 self._end(name)
 
     def end(self) -> None:
-        """Close all sessions."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         for name in list(self._open):
             self._end(name)

@@ -305,7 +305,9 @@ def _issue(whole: Repository, made: Planted, level: int) -> str:
     for index in made.visible:
         check, got = whole.checks[index], made.got[index]
         verb = "" if got.startswith("raises ") else "gives "
-        parts.append(f"`{check.call}` {verb}`{got}`. {_wanted(check)}")
+        fails = check.expected.startswith("raises ")
+        wanted = f"{'raise' if fails else 'give'} `{check.expected.removeprefix('raises ')}`"
+        parts.append(f"`{check.call}` {verb}`{got}`. It should {wanted}.")
     if level == 1:
         bug = made.bugs[0]
         parts.append(f"The fault is in `{bug.function}`, file `{bug.path}`.")
@@ -315,9 +317,3 @@ def _issue(whole: Repository, made: Planted, level: int) -> str:
         parts.append("These are two faults.")
     parts.append("Repair the code of this repository; other calls than these will be checked.")
     return "\n".join(parts)
-
-
-def _wanted(check: Check) -> str:
-    if check.expected.startswith("raises "):
-        return f"It should raise `{check.expected.removeprefix('raises ')}`."
-    return f"It should give `{check.expected}`."

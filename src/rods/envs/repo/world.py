@@ -106,10 +106,7 @@ class RepoWorld(TurnWorld):
         """Why the turn is over: `finish`, or `stuck` where it goes in circles; empty: it is not."""
         return self._ended
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Run a command, edit a file, or finish."""
-        self._expect_turn("call")
-        self._calls += 1
+    def _execute(self, call: ToolCall) -> ToolResult:
         if self._ended:
             return ToolResult("Error: the repository was handed in.", failed=True)
         result = self._do(call)
@@ -123,7 +120,9 @@ class RepoWorld(TurnWorld):
         if call.name == BASH:
             return self._bash(call.arguments.get("command"))
         if call.name == EDITOR:
-            return ToolResult(*self._place.edit(_plain(call.arguments)))
+            # A nested call is nothing that the editor knows.
+            given = {k: str(v) if isinstance(v, ToolCall) else v for k, v in call.arguments.items()}
+            return ToolResult(*self._place.edit(given))
         if call.name == FINISH:
             self._ended = FINISH
             return ToolResult("Handed in.")
@@ -158,9 +157,8 @@ class RepoWorld(TurnWorld):
         """Seconds of commands, the patch and its checks so far, those under way included."""
         return self._ran + (0.0 if self._began is None else time.monotonic() - self._began)
 
-    def end_turn(self) -> TurnVerdict:
+    def _verdict(self) -> TurnVerdict:
         """Judge the patch: it applies, and the hidden checks pass."""
-        self._leave_turn()
         with self._running():  # the agent's own git may be slow, too
             self._patch = self._diff()
             solved = bool(self._patch) and self._judge(self._patch)
@@ -171,20 +169,14 @@ class RepoWorld(TurnWorld):
         done = self._place.run(["bash", "-c", PATCH + self._base], seconds=APPLY_SECONDS)
         return done.output if done.ok else ""
 
-    def snapshot(self) -> str:
+    def _state(self) -> str:
         """The patch so far."""
-        self._expect_open("snapshot")
         return self._patch if not self._in_turn and self._patch else self._diff()
 
     def close(self) -> None:
         """End the workplace."""
         self._closed = True
         self._place.close()
-
-
-def _plain(arguments: Mapping[str, Value]) -> dict[str, object]:
-    """Arguments as JSON can say them; a nested call is nothing that the editor knows."""
-    return {key: str(v) if isinstance(v, ToolCall) else v for key, v in arguments.items()}
 
 
 class Did(NamedTuple):

@@ -15,14 +15,13 @@ same world.
 from __future__ import annotations
 
 import random
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.envs.search.documents import Document, words
+from rods.infra.files import toml_of
 
 PERSON, TOWN, RIVER, LAKE, COMPANY, BOOK = "person", "town", "river", "lake", "company", "book"
 NUMBER = "number"
@@ -49,9 +48,7 @@ class Relation(NamedTuple):
     """Unit of a number."""
 
 
-_TABLES: dict[str, Any] = tomllib.loads(
-    Path(__file__).with_name("relations.toml").read_text("utf-8")
-)
+_TABLES = toml_of("envs", "search", "relations.toml")
 RANGES: dict[str, tuple[int, int]] = {
     row["name"]: tuple(row.pop("range")) for row in _TABLES["relations"] if "range" in row
 }
@@ -120,14 +117,12 @@ def make_atlas(provinces: int = PROVINCES, seed: int = SEED) -> Atlas:
         rng = random.Random(f"rods-atlas-{seed}-{number}")
         province = _province(number, names, rng)
         found.append(province)
-        for title, text in _texts(province, rng):
+        texts = [(e, _article(e, kind, province, rng)) for e, kind in province.kinds.items()]
+        texts += _notes(province, rng)
+        rng.shuffle(texts)  # no order that tells anything
+        for title, text in texts:
             documents.append(Document(f"{number}-{len(documents)}", title, text))
     return Atlas(tuple(found), tuple(documents))
-
-
-def bundled_corpus() -> tuple[Document, ...]:
-    """The documents of the world that `search` uses if `env.search.corpus` is empty."""
-    return make_atlas().documents
 
 
 class _Names:
@@ -167,24 +162,12 @@ def _province(number: int, names: _Names, rng: random.Random) -> Province:
     for kind, entities in made.items():
         for subject in entities:
             for relation in BY_KIND[kind]:
-                facts[subject, relation.name] = _value(subject, relation, made, rng)
+                if relation.to == NUMBER:
+                    value = str(rng.randint(*RANGES[relation.name]))
+                else:
+                    value = rng.choice([e for e in made[relation.to] if e != subject])
+                facts[subject, relation.name] = value
     return Province(number, {e: kind for kind, all_ in made.items() for e in all_}, facts)
-
-
-def _value(
-    subject: str, relation: Relation, made: Mapping[str, list[str]], rng: random.Random
-) -> str:
-    if relation.to == NUMBER:
-        return str(rng.randint(*RANGES[relation.name]))
-    return rng.choice([entity for entity in made[relation.to] if entity != subject])
-
-
-def _texts(province: Province, rng: random.Random) -> Iterator[tuple[str, str]]:
-    """Titles and texts in no order that tells anything."""
-    texts = [(e, _article(e, kind, province, rng)) for e, kind in province.kinds.items()]
-    texts += _notes(province, rng)
-    rng.shuffle(texts)
-    yield from texts
 
 
 def _article(entity: str, kind: str, province: Province, rng: random.Random) -> str:

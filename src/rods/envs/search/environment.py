@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from rods.envs.questions import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
-from rods.envs.search.atlas import bundled_corpus
+from rods.envs.search.atlas import make_atlas
 from rods.envs.search.documents import Hit, QueryRefused, Retriever
 from rods.envs.search.hops import HopQuestion, question_of, question_task, search_tasks
 from rods.envs.search.index import Bm25Index
@@ -139,7 +139,7 @@ def open_retriever(corpus: str) -> Retriever:
         return RemoteRetriever(corpus)
     if corpus:
         return Bm25Index.of_file(Path(corpus), shown=True)
-    return Bm25Index.of(bundled_corpus())
+    return Bm25Index.of(make_atlas().documents)
 
 
 def shown(hits: Sequence[Hit]) -> str:

@@ -92,7 +92,9 @@ class Bm25Index:
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The best documents, best first; a document without any word of the query is none."""
-        numbers: list[int] = self._scores.get_tokens_ids(_kept(query))
+        stop = engine().stopwords.STOPWORDS_EN
+        kept = [word for word in words(query) if word not in stop]
+        numbers: list[int] = self._scores.get_tokens_ids(kept)
         if not numbers or limit < 1:
             return []
         try:
@@ -128,12 +130,6 @@ def _best(scores: Any, limit: int) -> list[int]:
 
 def _text(document: Document) -> str:
     return f"{document.title}\n{document.text}"
-
-
-def _kept(text: str) -> list[str]:
-    """The words that are searched by."""
-    stop = engine().stopwords.STOPWORDS_EN
-    return [word for word in words(text) if word not in stop]
 
 
 # -- building ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ is compared. Never judges, never calls a tool.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import datetime
 import decimal
@@ -35,6 +36,7 @@ from collections.abc import (
     MutableSequence,
     MutableSet,
 )
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -43,10 +45,9 @@ import numpy as np
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from rods.envs.tool_classes.awaiting import Awaiting
 from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
-from rods.infra.interrupt import error_text, shown, unless_ctrl_c
+from rods.infra.interrupt import error_text, run_to_end, shown, unless_ctrl_c
 
 _TEXTS: tuple[Any, ...] = (
     datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone,
@@ -70,6 +71,30 @@ _POINTER = struct.calcsize("P")
 
 class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
+
+
+class Awaiting:
+    """Runs what `async def` methods give to their end, in an event loop of its own for each."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def result(self, given: object) -> Any:
+        """Result of a method, awaited where it can be; what it leaves running is cancelled."""
+        if not inspect.isawaitable(given):
+            return given
+
+        async def main() -> Any:
+            self._task = asyncio.current_task()
+            return await given
+
+        return run_to_end(main())
+
+    def cancel(self) -> None:
+        """Cancel what is awaited, from any thread."""
+        if self._task is not None and not self._task.done():
+            with suppress(RuntimeError):  # its loop has ended meanwhile
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
 def make(kind: type[Any], config: Mapping[str, object], where: str) -> Any:

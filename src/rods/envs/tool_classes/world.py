@@ -22,9 +22,9 @@ from typing import Any, cast
 
 from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
 from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, State, refusal
-from rods.envs.tool_classes.awaiting import Awaiting
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
+    Awaiting,
     StateError,
     attributes,
     copied,

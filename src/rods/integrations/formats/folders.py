@@ -9,7 +9,6 @@ files. The license is the owner's to choose, so the card names none. Never makes
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ from jinja2 import Template
 
 from rods.errors import StoreError
 from rods.infra.checkpoints import step_of
-from rods.infra.files import pyarrow
+from rods.infra.files import pyarrow, toml_of
 from rods.infra.host import origin
 from rods.infra.install import VERSION
 from rods.infra.text import whole_text
@@ -60,7 +59,7 @@ def write_run_folder(folder: Path, title: str, path: Path) -> int:
 
 def columns_of(kind: str) -> Mapping[str, Any]:
     """The columns of a kind of rows, as `columns.toml` has them."""
-    return tomllib.loads((_HERE / "columns.toml").read_text(encoding="utf-8"))[kind]
+    return toml_of("integrations", "formats", "columns.toml")[kind]
 
 
 Column: TypeAlias = "str | list[Column] | dict[str, Column]"

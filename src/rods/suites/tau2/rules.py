@@ -292,10 +292,7 @@ class Tau2World(TurnWorld):
         """The domain's tools."""
         return self._home.specs
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call."""
-        self._expect_turn("call")
-        self._calls += 1
+    def _execute(self, call: ToolCall) -> ToolResult:
         sums = str(call.arguments.get("expression")) if call.name == "calculate" else ""
         if has_nested(call):
             text, failed = "Error: an argument is itself a call; make one call at a time.", True
@@ -322,15 +319,12 @@ class Tau2World(TurnWorld):
         reply, over = (self._ask("replies", text) if text.strip() else None) or ("", True)
         return None if over else reply
 
-    def end_turn(self) -> TurnVerdict:
-        """Compare the databases with the wanted ones."""
-        self._leave_turn()
+    def _verdict(self) -> TurnVerdict:
         right = not self.ended() and bool(self._ask("state")[1])
         return TurnVerdict(True, self._calls, right, right, right)
 
-    def snapshot(self) -> str:
+    def _state(self) -> str:
         """A digest of the databases."""
-        self._expect_open("snapshot")
         return self._ask("state")[0]
 
     def close(self) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import functools
 import math
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from importlib.resources import files
 from typing import NamedTuple
 
+from rods.infra.files import toml_of
 from rods.synthesis.structure.sources import numbers_in, numbers_taken, texts_taken
 from rods.synthesis.structure.trace import PARTS
 from rods.task import Task, Turn
@@ -45,10 +44,9 @@ class Measure(NamedTuple):
 @functools.cache
 def units() -> Mapping[str, Measure]:
     """Return the unit of each form in which people write one, signs of currencies among them."""
-    listed = files("rods").joinpath("synthesis", "gates", "units.toml").read_text(encoding="utf-8")
     return {
         form: Measure(family, name)
-        for family, names in tomllib.loads(listed).items()
+        for family, names in toml_of("synthesis", "gates", "units.toml").items()
         for name, forms in names.items()
         for form in forms.split()
     }

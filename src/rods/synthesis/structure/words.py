@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 from pydantic import TypeAdapter
 
+from rods.infra.files import toml_of
 from rods.types import ToolSpec, Value
 
 SLOT = re.compile(r"\{(\w+)\}")
@@ -111,15 +110,13 @@ class WordLists:
 @functools.cache
 def word_lists() -> WordLists:
     """The lists that are shipped."""
-    listed = files("rods").joinpath("synthesis", "structure", "words.toml")
-    data = tomllib.loads(listed.read_text(encoding="utf-8"))
-    return TypeAdapter(WordLists).validate_python(data)
+    return TypeAdapter(WordLists).validate_python(toml_of("synthesis", "structure", "words.toml"))
 
 
 @functools.cache
 def patterns(*where: str, table: str = "patterns") -> Mapping[str, re.Pattern[str]]:
     """The `[patterns]` of a file; `<name>` in one stands for the text of that name in the file."""
-    data = tomllib.loads(files("rods").joinpath(*where).read_text(encoding="utf-8"))
+    data = toml_of(*where)
     found: dict[str, str] = data.pop(table)
     known = re.compile(f"<({'|'.join(name for name in data if isinstance(data[name], str))})>")
     for _ in range(4):  # one text may have another one in it

@@ -11,12 +11,11 @@ import datetime
 import functools
 import random
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 from rods.errors import SynthesisError
+from rods.infra.files import toml_of
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.structure.words import noun, patterns
@@ -181,8 +180,7 @@ def later(moment: str, before: str, rng: random.Random) -> str | None:
 @functools.cache
 def lists() -> Mapping[str, Any]:
     """The lists of `scratch.toml`; its texts as sets of words."""
-    listed = files("rods").joinpath("writers", "graph", "scratch.toml")
-    data = tomllib.loads(listed.read_text(encoding="utf-8"))
+    data = toml_of(*PATTERNS)
     return {k: frozenset(v.split()) if isinstance(v, str) else v for k, v in data.items()}
 
 

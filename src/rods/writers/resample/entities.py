@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import calendar
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import cast
 
+from rods.infra.files import toml_of
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, flattened
 from rods.synthesis.structure.words import word_lists
@@ -24,9 +23,8 @@ from rods.types import Json, ToolCall, Value
 
 _WORDS = re.compile(r"[A-Za-z']+|[^\sA-Za-z']+")
 
-_around = files("rods").joinpath("writers", "resample", "around.toml").read_text(encoding="utf-8")
 _LEADS, _FILES, _ENDS, _WOMEN, _SHE, _HE = (
-    frozenset(words.split()) for words in tomllib.loads(_around).values()
+    frozenset(words.split()) for words in toml_of("writers", "resample", "around.toml").values()
 )
 """What stands before a noun; what a name may stand right before or after; what may follow one."""
 _QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d")

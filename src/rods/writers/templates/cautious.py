@@ -8,18 +8,17 @@ Nothing is cut and nothing is guessed, so that a request reads well for a class 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping
-from importlib.resources import files
 from typing import Any
 
+from rods.infra.files import toml_of
 from rods.synthesis.structure.words import article, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
 from rods.writers.templates.nouns import about_of, moments
 from rods.writers.templates.wording import Wording
 
 _WHERE = ("writers", "templates", "cautious.toml")
-_DATA: dict[str, Any] = tomllib.loads(files("rods").joinpath(*_WHERE).read_text(encoding="utf-8"))
+_DATA = toml_of(*_WHERE)
 _LISTS = {name: frozenset(text.split()) for name, text in _DATA["lists"].items()}
 _P, _UNSURE = patterns(*_WHERE), patterns(*_WHERE, table="unsure")
 _D = patterns("writers", "templates", "described.toml")

@@ -8,12 +8,11 @@ A request whose values have no place in the sentence is worded as `cautious.py` 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping
-from importlib.resources import files
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from rods.infra.files import toml_of
 from rods.synthesis.structure.words import article, noun, order_of, patterns, thing
 from rods.types import ToolSpec, json_choices, json_type
 from rods.writers.templates.cautious import cautious
@@ -21,13 +20,12 @@ from rods.writers.templates.nouns import about_of, moments, noun_phrase, preposi
 from rods.writers.templates.wording import Wording
 
 _Named: TypeAlias = dict[str, tuple[str, ...]]
-_file = files("rods").joinpath("writers", "templates", "described.toml")
-_data: dict[str, Any] = tomllib.loads(_file.read_text(encoding="utf-8"))
+_WHERE = ("writers", "templates", "described.toml")
+_P, _DATA = patterns(*_WHERE), toml_of(*_WHERE)
 _BY, _TO, _TOWARD, _ALONE, _WHEN, _ALSO = (
-    _data[name] for name in ("by", "to", "toward", "alone", "when", "also")
+    _DATA[name] for name in ("by", "to", "toward", "alone", "when", "also")
 )
-_P = patterns("writers", "templates", "described.toml")
-_CODE, _PARTS = _data["codes"], _data["parts"]
+_CODE, _PARTS = _DATA["codes"], _DATA["parts"]
 _GIVEN, _OTHER = _P["given"].pattern, _P["other"].pattern
 
 
@@ -175,7 +173,7 @@ class _Draft:
             self.named[name] = ("{}",) if f"number of {what}" in self.base else (form,)
             new = re.search(r"\bnew\b", f"{noun(name)} {about_of(self.properties[name])}")
             self.amounts += f" {'by' if self.verb in _BY and not new else 'to'} {{{name}}}"
-        elif re.search(rf"\b(?:{_data['lasting']})$", what):
+        elif re.search(rf"\b(?:{_DATA['lasting']})$", what):
             base = _P["period"].sub("", self.base)
             self.base = _P["group"].sub(rf"\g<0> of {{{name}}}", base)
             if self.base == base:

@@ -6,18 +6,15 @@ noun_phrase("member_id", schema, "lend a book to a member")        # ("member", 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
-from typing import Any
 
+from rods.infra.files import toml_of
 from rods.synthesis.structure.words import article, noun, patterns, thing
 from rods.types import json_choices, json_type
 
-_file = files("rods").joinpath("writers", "templates", "described.toml")
-_data: dict[str, Any] = tomllib.loads(_file.read_text(encoding="utf-8"))
-_BY, _WHEN, _CODE, _UNITS = (_data[name] for name in ("by", "when", "codes", "units"))
-_P = patterns("writers", "templates", "described.toml")
+_WHERE = ("writers", "templates", "described.toml")
+_P, _DATA = patterns(*_WHERE), toml_of(*_WHERE)
+_BY, _WHEN, _CODE, _UNITS = (_DATA[name] for name in ("by", "when", "codes", "units"))
 _GIVEN = _P["given"].pattern
 
 

@@ -11,13 +11,13 @@ import random
 import re
 import tomllib
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rods.abilities import knowledge_of
 from rods.env import Environment
 from rods.errors import SynthesisError
+from rods.infra.files import toml_of
 from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.words import SLOT, literal, noun, thing
 from rods.types import ToolCall, ToolSpec
@@ -49,8 +49,7 @@ class Frames(NamedTuple):
 @functools.cache
 def frame_lists() -> Frames:
     """What stands around clauses."""
-    text = files("rods").joinpath("writers", "templates", "frames.toml").read_text(encoding="utf-8")
-    return Frames(**_with_tuples(tomllib.loads(text)))
+    return Frames(**_with_tuples(toml_of("writers", "templates", "frames.toml")))
 
 
 class Phrases:
