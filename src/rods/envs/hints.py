@@ -25,14 +25,11 @@ from rods.env import HintSource, TurnVerdict, World, called
 from rods.errors import EnvError
 from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
-MARK = "\nHint: "
-"""Between what the world said and the hint."""
-CUTOFF = 0.6
-"""Likeness from which a name is near."""
+MARK = "\nHint: "  # Between what the world said and the hint
+CUTOFF = 0.6  # Likeness from which a name is near
 MOST_CHARS = 80
 """Longer names and values are never quoted, so that what is quoted exists as it stands."""
-MOST_NAMES = 2_000
-"""Names of a state that are compared with a value."""
+MOST_NAMES = 2_000  # Names of a state that are compared with a value
 DEPTH = 12
 _SECRET = re.compile(r"token|passw|secret|credential", re.IGNORECASE)
 TYPES: Mapping[str, tuple[type, ...]] = {

@@ -26,11 +26,9 @@ from rods.infra.text import by_value
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
-MOST = 1024
-"""Tasks that are kept, each with its start and the replay of its ground truth."""
+MOST = 1024  # Tasks that are kept, each with its start and the replay of its ground truth
 
-State: TypeAlias = Mapping[str, object]
-"""Public attributes of one object, by name."""
+State: TypeAlias = Mapping[str, object]  # Public attributes of one object, by name
 
 
 class Machine(Protocol):
@@ -73,8 +71,7 @@ class TurnReplay:
 
 Key: TypeAlias = Callable[[str], str]
 """Maps the content of a result to a key; results with one key count as equal."""
-Replay: TypeAlias = tuple[TurnReplay, ...]
-"""The ground truth of a task, executed in a fresh world."""
+Replay: TypeAlias = tuple[TurnReplay, ...]  # The ground truth of a task, executed in a fresh world
 
 
 def replayed(

@@ -14,10 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 COMMANDS = ("view", "create", "str_replace", "insert")
-AROUND = 4
-"""Lines that are shown before and after an edit."""
-FILE = 1 << 20
-"""Bytes of a file that is looked at; a longer one is refused."""
+AROUND = 4  # Lines that are shown before and after an edit
+FILE = 1 << 20  # Bytes of a file that is looked at; a longer one is refused
 
 
 class Edited(NamedTuple):

@@ -17,8 +17,7 @@ from rods.errors import ConfigError, EnvError
 Status = Literal["ok", "error", "limit", "sandbox"]
 """Ended well; the program failed; it met a limit; the sandbox failed (invalid, not worth 0)."""
 
-Limit = Literal["", "time", "cpu", "memory", "output", "disk"]
-"""Which limit was met."""
+Limit = Literal["", "time", "cpu", "memory", "output", "disk"]  # Which limit was met
 
 MIB = 1 << 20
 

@@ -49,8 +49,7 @@ ENVIRONMENT = {
 }
 """All that the zygote gets; the programs get nothing."""
 
-CREDENTIALS = struct.Struct("iii")
-"""Process, user and group of a sender, as the kernel tells them."""
+CREDENTIALS = struct.Struct("iii")  # Process, user and group of a sender, as the kernel tells them
 
 
 class ZygoteLost(EnvError):

@@ -40,10 +40,8 @@ HEADER = struct.Struct("<Q")
 TOOLS = ("/usr/bin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core", "/usr/share/git-core")
 """Folders that commands may run and read besides the interpreter."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
-LOOK_SECONDS = 0.1
-"""Seconds between two looks at what a command holds."""
-USERS = (1 << 20, 1 << 30)
-"""Where root takes a user from that nobody else is."""
+LOOK_SECONDS = 0.1  # Seconds between two looks at what a command holds
+USERS = (1 << 20, 1 << 30)  # Where root takes a user from that nobody else is
 
 
 class KeeperConfig(TypedDict):

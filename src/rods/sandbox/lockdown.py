@@ -39,8 +39,7 @@ REFER, TRUNCATE, IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 READ = READ_FILE | READ_DIR
 OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 """Rights that a rule on a plain file may name."""
-LISTED = "list:"
-"""Before a path: its names may be listed, its files not read."""
+LISTED = "list:"  # Before a path: its names may be listed, its files not read
 NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
 NO_SUID, NO_DEVICES, NO_EXEC, RECURSIVE, PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
 PLACE = "/dev/shm"

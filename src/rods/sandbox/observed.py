@@ -17,8 +17,7 @@ GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 """State in /proc of a process that has just ended."""
 PIPE, OTHER = 16 * os.sysconf("SC_PAGE_SIZE"), 32 << 10
 """Bytes of a full pipe; bytes that count for an epoll, eventfd and the like."""
-MAPPING = 4
-"""Bytes of the kernel's that count for a byte of the list of mappings."""
+MAPPING = 4  # Bytes of the kernel's that count for a byte of the list of mappings
 
 
 class Output:

@@ -22,8 +22,7 @@ _ALWAYS = (
     "bisect cmath collections copy datetime decimal fractions functools heapq itertools json math "
     "operator random re statistics string textwrap typing"
 )
-ALWAYS = _ALWAYS.split()
-"""Modules that programs often want."""
+ALWAYS = _ALWAYS.split()  # Modules that programs often want
 WARM = {
     "numpy": "import numpy as n; n.linalg.solve(n.eye(2), n.ones(2)); n.random.seed(0)",
     "sympy": "import sympy as s; x = s.Symbol('x'); s.solve(x**2 - 1, x); s.simplify(x + x)",

@@ -18,8 +18,7 @@ from rods.infra.service import Service, ServiceFailure
 from rods.infra.text import whole_text
 from rods.sandbox.execution import MIB, Execution, Limit, SandboxLimits, last_line
 
-GRACE_SECONDS = 40.0
-"""Seconds that an answer may take beyond what the program may."""
+GRACE_SECONDS = 40.0  # Seconds that an answer may take beyond what the program may
 
 
 class RemoteSandbox:

@@ -24,8 +24,7 @@ from typing import NoReturn, Self
 
 from rods.sandbox.scratch import unnamed
 
-OK, ERROR, MEMORY, DISK = 0, 1, 97, 98
-"""Exit status of a program."""
+OK, ERROR, MEMORY, DISK = 0, 1, 97, 98  # Exit status of a program
 HEADER = struct.Struct("<Q")
 PROGRAM = "<program>"
 

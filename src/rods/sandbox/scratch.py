@@ -25,8 +25,7 @@ from rods.sandbox.observed import GONE
 
 PREFIX = "rods-boxes-"
 BOX = "box"
-BLOCK = 512
-"""Bytes of a block in what `stat` says of a file, whatever the file system."""
+BLOCK = 512  # Bytes of a block in what `stat` says of a file, whatever the file system
 
 
 class Boxes:

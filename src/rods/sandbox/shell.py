@@ -31,8 +31,7 @@ BOOT = (
     "sys.modules['rods'] = rods; from rods.sandbox.keeper import main; main()"
 )
 """The package without its public face, whose imports would take half of the start."""
-GRACE = 30.0
-"""Seconds beyond a command's own until its keeper counts as lost."""
+GRACE = 30.0  # Seconds beyond a command's own until its keeper counts as lost
 _wrapping = functools.cache(wrapping)
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 import struct
 
-COLUMNS = {"x86_64": 0, "aarch64": 1, "arm64": 1}
-"""Which number of the table below is a machine's."""
+COLUMNS = {"x86_64": 0, "aarch64": 1, "arm64": 1}  # Which number of the table below is a machine's
 AUDITED = (0xC000003E, 0xC00000B7)
 """AUDIT_ARCH_* of a column's calls; a call of another kind kills the program."""
 
@@ -68,8 +67,7 @@ MODES_AND_TIMES = (
 )  # fmt: skip
 """chmod and utime in all their forms. Landlock does not watch them, and the user who
 trains owns files outside: they are granted and not kept."""
-NAMESPACES = 0x7E020000
-"""Flags of clone that would give a new name space of any kind."""
+NAMESPACES = 0x7E020000  # Flags of clone that would give a new name space of any kind
 SET_FILTER = 22
 PRCTL_COMMANDS = (1, 3, 15, 16, 38)
 """Death of the parent, dumpable, a thread's name, no new privileges."""
@@ -83,14 +81,12 @@ the file. They are granted and not kept, for SQLite cannot do without."""
 IOCTL_COMMANDS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """isatty, window size, bytes waiting, non-blocking, close on exec; nothing that moves a device."""
 AF_UNIX = 1
-ANYONE = 0x5EA1ED
-"""Stands for a process in a filter made ahead; larger than any process number."""
+ANYONE = 0x5EA1ED  # Stands for a process in a filter made ahead; larger than any process number
 O_ACCMODE, O_TRUNC = 3, 0o1000
 MAP_SHARED, MAP_ANONYMOUS = 1, 0x20
 
 ALLOW, EPERM, PRETEND, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x00050000, 0x80000000
-UNKNOWN = 0x00050026
-"""Answer of a kernel that lacks the call."""
+UNKNOWN = 0x00050026  # Answer of a kernel that lacks the call
 _LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 
 

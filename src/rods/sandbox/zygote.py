@@ -38,8 +38,7 @@ ENDED = struct.Struct("<idd?")
 """Message to the exit pipe: wait status, user and system seconds, whether it was `full`."""
 LOCKED, FAILED = b"L", b"F"
 """First byte of the status pipe: the locks are on, or (with a reason) they are not."""
-LOOK_SECONDS = 0.05
-"""Seconds between two looks at folders that no file system of their own holds."""
+LOOK_SECONDS = 0.05  # Seconds between two looks at folders that no file system of their own holds
 
 
 class ZygoteConfig(TypedDict):

@@ -27,8 +27,7 @@ from rods.synthesis.chat.client import GREEDY, ChatClient
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 
-FINISH = "finish conversation"
-"""This text ends the conversation, but not in the first two messages."""
+FINISH = "finish conversation"  # This text ends the conversation, but not in the first two messages
 ALONE = "Please do not ask me any questions, use the known conditions to solve the problem"
 """The suite's answer to words in a task without a user."""
 SAVED: Mapping[str, Sequence[str]] = {
@@ -46,12 +45,10 @@ _FILES = {
     "FoodPlatform": "phone_platform.food_services",
     "Travel": "travel",
 }
-CONCURRENCY = 256
-"""Conversations that run at once by default."""
+CONCURRENCY = 256  # Conversations that run at once by default
 Talk = Callable[[Sequence[Mapping[str, str]]], str]
 """Next text of the user, of the conversation as chat messages; raises `EnvError`."""
-PLAIN = ({"role": "user", "content": "Say hello."},)
-"""A question that every model answers."""
+PLAIN = ({"role": "user", "content": "Say hello."},)  # A question that every model answers
 
 
 class TextRefused(EnvError):

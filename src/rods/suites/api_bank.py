@@ -37,8 +37,7 @@ NAME = "api-bank"
 LEVELS = {"level-1": "level-1-given-desc", "level-2": "level-2-toolsearcher"}
 """Categories, and the folders of their dialogues below `lv1-lv2-samples`."""
 SEARCHER, TOKENS = "ToolSearcher", "CheckToken"
-YEAR = "This year is 2023."
-"""The evaluator's prompt says so; dates of the ground truths need it."""
+YEAR = "This year is 2023."  # The evaluator's prompt says so; dates of the ground truths need it
 _TYPES = {
     "int": "integer", "float": "number", "bool": "boolean", "list": "array", "list(str)": "array",
 }  # fmt: skip

@@ -29,10 +29,8 @@ from typing import Any, NamedTuple
 from rods.errors import EnvError
 from rods.infra.interrupt import shown
 
-SECONDS = 60.0
-"""Seconds that one question may take; the classes of these suites take milliseconds."""
-START_SECONDS = 120.0
-"""Seconds that the first import may take."""
+SECONDS = 60.0  # Seconds that one question may take; the classes of these suites take milliseconds
+START_SECONDS = 120.0  # Seconds that the first import may take
 
 
 class ObjectRef(NamedTuple):

@@ -13,11 +13,9 @@ from rods.report.plots import Axes, Plot, Series, color, x_axis
 from rods.report.run_data import Made, RunData
 from rods.view.runs import RunView
 
-Points: TypeAlias = Callable[[RunData], Sequence[tuple[float, float]]]
-"""What a run has of a curve."""
+Points: TypeAlias = Callable[[RunData], Sequence[tuple[float, float]]]  # What a run has of a curve
 STEPS, SHARES = Axes("update"), Axes("update", (0.0, 1.0))
-LINES = 400
-"""Tasks whose course is drawn as a line; of more, only points are drawn."""
+LINES = 400  # Tasks whose course is drawn as a line; of more, only points are drawn
 CURVES = {
     "reward_mean": ("Reward", "Mean reward of an update's trajectories.", STEPS),
     "zero_variance": (

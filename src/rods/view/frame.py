@@ -26,8 +26,7 @@ from rods.view.runs import RunView
 
 Content: TypeAlias = Callable[[], Awaitable[None]]
 OWN = Path(__file__).parent / "templates"
-SECONDS = 2.0
-"""Between two looks at the folder of a run."""
+SECONDS = 2.0  # Between two looks at the folder of a run
 PAGES = {
     "/": "Overview",
     "/boundary": "Boundary",

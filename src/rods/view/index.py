@@ -25,10 +25,8 @@ from rods.infra.checkpoints import step_of
 from rods.trajectory import TrainingSignal, Trajectory
 from rods.trajectory_codec import read_row
 
-PAGE = 50
-"""Trajectories on one page."""
-MEMORY = "160MB"
-"""Memory of DuckDB for one run; what needs more goes to a temporary folder."""
+PAGE = 50  # Trajectories on one page
+MEMORY = "160MB"  # Memory of DuckDB for one run; what needs more goes to a temporary folder
 OPTIONS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

@@ -30,12 +30,9 @@ from rods.view.frame import draw, head, html, link, live
 from rods.view.index import PAGE, TrajectoryFilter
 from rods.view.runs import CandidateRow, RunView
 
-MOST = 6000
-"""Tokens of one trajectory that are drawn; the page states how many are left out."""
-SHOWN = 200
-"""Rows of a long table."""
-UNLIKELY = 5.0
-"""Negative log-probability, in nats, from which a color is at its strongest."""
+MOST = 6000  # Tokens of one trajectory that are drawn; the page states how many are left out
+SHOWN = 200  # Rows of a long table
+UNLIKELY = 5.0  # Negative log-probability, in nats, from which a color is at its strongest
 LARGE, FAINT = 1.0, 0.15
 """Size of an advantage from which a color is at its strongest, and strength of the faintest one."""
 COLORS = {"mask": "loss mask", "logprob": "log-probability", "advantage": "advantage"}

@@ -26,10 +26,8 @@ from rods.infra.listen import serve
 from rods.view.frame import ICON
 
 CONNECTIONS = 128
-RECONNECT = 30.0
-"""Seconds for which a page that lost its connection is kept."""
-MESSAGE = 1 << 20
-"""Bytes of one message of a browser."""
+RECONNECT = 30.0  # Seconds for which a page that lost its connection is kept
+MESSAGE = 1 << 20  # Bytes of one message of a browser
 
 
 class BrowserDoor:

@@ -338,7 +338,8 @@ _GUARDS: Mapping[str, Callable[[dict[str, Any]], None]] = {
 """Arguments that would keep the process busy for ever or fill its memory fail at once."""
 
 
-_LONG = 200  # items from which a list's text is remembered
+_LONG = 200  # Items from which a list's text is remembered
+_write = json.JSONEncoder(check_circular=False).encode
 
 
 def json_text(result: Mapping[object, object]) -> str:
@@ -348,7 +349,7 @@ def json_text(result: Mapping[object, object]) -> str:
         # Long lists are the fillers of long context, which come again and again.
         long = list in map(type, values) and any(_is_long(value) for value in values)
         if not long or not all(type(key) is str for key in result):
-            return json.dumps(result)
+            return _write(result)
         items = (f"{json.dumps(key)}: {_json_of(value)}" for key, value in result.items())
         return "{" + ", ".join(items) + "}"
     except (TypeError, ValueError, RecursionError):

@@ -21,8 +21,7 @@ from rods.types import ToolCall, Value
 Accepted: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
 """One call: its function's name, and the accepted values of each parameter."""
 
-LEFT_OUT = ""
-"""An accepted value that allows the parameter to be missing."""
+LEFT_OUT = ""  # An accepted value that allows the parameter to be missing
 _TYPES: Mapping[str, type[Any]] = {
     "string": str, "any": str, "integer": int, "float": float, "boolean": bool, "array": list,
     "tuple": list, "dict": dict,

@@ -24,8 +24,7 @@ from rods.synthesis.structure.trace import owners
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json
 
-FIRST_NUMBER = 1_000
-"""Numbers of variants begin here: the benchmark's own stay below."""
+FIRST_NUMBER = 1_000  # Numbers of variants begin here: the benchmark's own stay below
 
 _ORIGIN = re.compile(r"multi_turn_[a-z_]+_\d+")
 

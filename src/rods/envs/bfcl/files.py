@@ -26,8 +26,7 @@ from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Columns, Task, carried, require_new, require_no_prompts
 
 _THEIRS = ("id", "question", "initial_config", "involved_classes", "missed_function", "extra_info")
-COLUMNS = Columns((*_THEIRS, *COLUMNS_OF_OURS))
-"""Columns that are read of a Parquet file."""
+COLUMNS = Columns((*_THEIRS, *COLUMNS_OF_OURS))  # Columns that are read of a Parquet file
 _NAME = re.compile(rf"multi_turn_({'|'.join(assets.CATEGORIES)})_\d+")
 _FORMS = (
     "Expected a task row of RODS, an entry of the benchmark (id, question, involved_classes), or a "

@@ -32,8 +32,7 @@ from rods.trajectory import Trajectory
 from rods.types import Json, Message, Role, StopReason, ToolCall, ToolResult
 
 NAME = "bfcl-single-turn"
-STEPS = 21
-"""Steps of a turn: the harness gives up when it has executed more than 20."""
+STEPS = 21  # Steps of a turn: the harness gives up when it has executed more than 20
 
 
 class SingleTurn(SuiteRules):

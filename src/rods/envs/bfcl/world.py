@@ -29,8 +29,7 @@ from rods.split import Split, SplitKind, split
 from rods.task import LONG_CONTEXT, Task
 from rods.types import ToolCall, ToolResult
 
-HELD_OUT = 0.5
-"""Share of the benchmark's scenarios that is held out."""
+HELD_OUT = 0.5  # Share of the benchmark's scenarios that is held out
 
 
 class PreparedWorld(PreparedTask):

@@ -190,8 +190,7 @@ def _fresh(rng: random.Random, used: set[str]) -> str:
 
 
 _LOG = logging.getLogger(__name__)
-SHOWN = 5
-"""Dropped steps of a file that are named one by one; all are counted."""
+SHOWN = 5  # Dropped steps of a file that are named one by one; all are counted
 
 
 class FunctionCallEnvironment(Environment):

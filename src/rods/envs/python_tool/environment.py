@@ -38,8 +38,7 @@ from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
 TOOL = "code_interpreter"
-ERROR_LINES = 20
-"""Lines of standard error that are shown, from its end."""
+ERROR_LINES = 20  # Lines of standard error that are shown, from its end
 
 SPEC = ToolSpec(
     TOOL,

@@ -30,8 +30,7 @@ from rods.split import Split, given_split
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
-DRAWS = 32
-"""Draws for another question before there is none."""
+DRAWS = 32  # Draws for another question before there is none
 
 
 class QuestionEnvironment(Environment):

@@ -23,10 +23,8 @@ from rods.errors import ConfigError, TaskError
 from rods.infra.dotted import not_among
 from rods.task import Provenance, Task, Turn
 
-HARDEST = 5
-"""Difficulties of our own families are 1 to this."""
-HELD_OUT = 1_000_000_000
-"""First seed of the held-out split."""
+HARDEST = 5  # Difficulties of our own families are 1 to this
+HELD_OUT = 1_000_000_000  # First seed of the held-out split
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,7 @@ COUNTS = {1: (2, 9), 2: (3, 12), 3: (11, 60), 4: (21, 99), 5: (101, 999)}
 """Pieces that are bought, or hours that are travelled."""
 PRICES = {1: (2, 9), 2: (3, 12), 3: (101, 400), 4: (101, 999), 5: (101, 999)}
 """Coins for a piece, or kilometres in an hour."""
-PARTS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3}
-"""Products that are added."""
+PARTS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3}  # Products that are added
 
 
 def _pairs(difficulty: int, rng: random.Random) -> list[tuple[int, int]]:
@@ -135,12 +132,9 @@ def _story(
     return Question(f"{text} {asks[max(0, difficulty - 3)]}", str(total), work)
 
 
-HELD_OUT_PART = 4
-"""One text in so many belongs to the held-out split."""
-TRIES = 256
-"""Draws for one seed until a text of its side comes; more means that there is none."""
-REPEATS = 400
-"""So many repeated texts one after another: the family has no more at this difficulty."""
+HELD_OUT_PART = 4  # One text in so many belongs to the held-out split
+TRIES = 256  # Draws for one seed until a text of its side comes; more means that there is none
+REPEATS = 400  # So many repeated texts one after another: the family has no more at this difficulty
 
 
 def _add(difficulty: int, rng: random.Random) -> Question:

@@ -40,8 +40,7 @@ _LOG = logging.getLogger(__name__)
 STARTING = 2 * (os.cpu_count() or 1)
 """Processes of this machine that start at once: more would only slow each other down, until none is
 ready in time."""
-START_SECONDS = 120.0
-"""Seconds until the environment of a process must stand."""
+START_SECONDS = 120.0  # Seconds until the environment of a process must stand
 OPENINGS = 3
 """Processes that a world is opened in, one after the other, where they die before it is: as on a
 machine that is lost, on which others may yet be started."""

@@ -36,8 +36,7 @@ from rods.infra.guard import LOCAL, Guard
 from rods.rollout.owner import Owner
 from rods.task import Task
 
-SPLITS = 4
-"""Shares held out whose tasks are kept as texts, or are being made."""
+SPLITS = 4  # Shares held out whose tasks are kept as texts, or are being made
 
 
 @dataclass(frozen=True)

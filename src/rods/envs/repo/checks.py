@@ -19,10 +19,8 @@ from rods.errors import TaskError
 from rods.sandbox.shell import Shell
 
 RAISES = "raises "
-SECONDS = 2.0
-"""Processor time for all calls in one state of a repository."""
-PATIENCE = 5
-"""So many times as long may they take on the clock."""
+SECONDS = 2.0  # Processor time for all calls in one state of a repository
+PATIENCE = 5  # So many times as long may they take on the clock
 
 
 class Check(NamedTuple):

@@ -27,13 +27,11 @@ from rods.errors import EnvError
 from rods.sandbox.observed import Output
 from rods.sandbox.shell import ShellResult
 
-FOLDER = "/testbed"
-"""Where SWE-Gym's images have the repository."""
+FOLDER = "/testbed"  # Where SWE-Gym's images have the repository
 OUTPUT, MOST = 64 * 1024, 16 << 20
 """Characters of a command's output that are kept, from its end; bytes at which it is ended."""
 START_SECONDS, GRACE = 600.0, 30.0
-OVER = 124
-"""Exit status of `timeout` for a command that took too long."""
+OVER = 124  # Exit status of `timeout` for a command that took too long
 EDIT = "\nimport json, sys\nprint(json.dumps(edit(json.load(sys.stdin))))\n"
 FIRST = "while :; do sleep 3600; done"
 """The first process of a container. It waits for orphans, and no signal from inside ends it, so
@@ -41,10 +39,8 @@ that all others can be killed; docker's own (`--init`) would end with its only c
 BEGIN = 'printf %s "$0"; "$@" 2>&1; code=$?; kill -9 -1; exit $code'
 """Says a mark before the command: without it the command did not start. Ends what it left running,
 which would keep its output open."""
-SWEEP = "kill -9 -1; printf %s "
-"""Ends all but the first process and itself, and says a mark."""
-LOST = "container"
-"""The limit of a command whose container does not run any more."""
+SWEEP = "kill -9 -1; printf %s "  # Ends all but the first process and itself, and says a mark
+LOST = "container"  # The limit of a command whose container does not run any more
 
 
 class Container:

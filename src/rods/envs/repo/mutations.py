@@ -42,8 +42,7 @@ PLAIN = Changes(
 )
 """Slips: one step beside what is right."""
 
-_Change = tuple[int, str, str]
-"""Start, old text, new text."""
+_Change = tuple[int, str, str]  # Start, old text, new text
 
 
 class Mutation(NamedTuple):

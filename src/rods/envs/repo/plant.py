@@ -35,12 +35,9 @@ from rods.types import ToolCall
 
 NAME = "repo"
 REPOSITORIES = ("agenda", "grid", "ledger", "parcel", "prose", "shelf")
-TRIED = 3
-"""Bugs that are tried for each task that is wanted."""
-CHOICES, PARTS = 8, 50
-"""Numbers of them, and of ways to part checks, that are tried for one task."""
-SECONDS = 0.3
-"""Processor time for all checks of a repository."""
+TRIED = 3  # Bugs that are tried for each task that is wanted
+CHOICES, PARTS = 8, 50  # Numbers of them, and of ways to part checks, that are tried for one task
+SECONDS = 0.3  # Processor time for all checks of a repository
 LIMITS = ShellLimits(output=4 * MIB, seconds=120)
 
 

@@ -32,8 +32,7 @@ from rods.types import Json
 IMAGE = "xingyaoww/sweb.eval.x86_64."
 COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pass", "pass_to_pass")
 """Columns that are read of a row, without regard to case."""
-TEST_SECONDS = 1200.0
-"""Limit of running the tests, as released."""
+TEST_SECONDS = 1200.0  # Limit of running the tests, as released
 _FILE = re.compile(r"^\+\+\+ b/(.+?)\t?$", re.MULTILINE)
 APPLY = ("git", "apply", "--whitespace=nowarn")
 WRITE = 'rm -rf -- "$0" && mkdir -p -- "$(dirname -- "$0")" && cat > "$0"'

@@ -29,10 +29,8 @@ from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
 BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
 STUCK = "stuck"
-SAME, FAILED, TURNS = 4, 3, 6
-"""Calls that are a circle, see `stuck`."""
-LONGEST = 100_000
-"""Bytes of a command; Linux starts no program with an argument of 128 KiB."""
+SAME, FAILED, TURNS = 4, 3, 6  # Calls that are a circle, see `stuck`
+LONGEST = 100_000  # Bytes of a command; Linux starts no program with an argument of 128 KiB
 STOPPED = "The same calls come again and again, so this attempt ends here."
 START = "test -d .git || (git init -q && git add -A && git commit -q -m start); git rev-parse HEAD"
 """Images have a repository already; its history is theirs."""
@@ -43,8 +41,7 @@ PATCH = (
 APPLY_SECONDS = 600.0
 """Most that making or applying a patch may take, as in SkyRL-v0; a busy machine needs minutes."""
 _ROWS = files("rods.envs.repo").joinpath("tools.json").read_text(encoding="utf-8")
-SPECS = tuple(ToolSpec(**row) for row in json.loads(_ROWS))
-"""The agent's tools."""
+SPECS = tuple(ToolSpec(**row) for row in json.loads(_ROWS))  # The agent's tools
 
 
 class Workplace(Protocol):

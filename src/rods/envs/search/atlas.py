@@ -24,8 +24,7 @@ from rods.envs.search.documents import Document, words
 from rods.infra.files import toml_of
 
 PERSON, TOWN, RIVER, LAKE, COMPANY, BOOK = "person", "town", "river", "lake", "company", "book"
-NUMBER = "number"
-"""A value that nothing more can be asked about."""
+NUMBER = "number"  # A value that nothing more can be asked about
 
 
 class Relation(NamedTuple):
@@ -68,12 +67,9 @@ ASIDES: tuple[str, ...] = tuple(_TABLES["asides"])
 """Sentences that join a person and a town by nothing that is asked."""
 
 
-PROVINCES, SEED = 64, 20260
-"""Provinces and seed of the bundled world: the same in every run."""
-COUNTS = {PERSON: 10, TOWN: 6, RIVER: 4, LAKE: 3, COMPANY: 5, BOOK: 5}
-"""Entities of a province."""
-HOUSES = 4
-"""Family names of a province; so several people share one."""
+PROVINCES, SEED = 64, 20260  # Provinces and seed of the bundled world: the same in every run
+COUNTS = {PERSON: 10, TOWN: 6, RIVER: 4, LAKE: 3, COMPANY: 5, BOOK: 5}  # Entities of a province
+HOUSES = 4  # Family names of a province; so several people share one
 _ONSETS = ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "st")
 _VOWELS = ("a", "e", "i", "o", "u")
 _CODAS = ("", "", "l", "n", "r", "s", "k", "m")

@@ -32,12 +32,10 @@ from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
 TOOL = "search"
-RESULTS = 3
-"""Documents that one search shows."""
+RESULTS = 3  # Documents that one search shows
 TEXT_CHARS = 1500
 """Characters of one document that are shown; about 250 words, more than a passage of Search-R1."""
-QUERY_CHARS = 500
-"""A longer query is refused."""
+QUERY_CHARS = 500  # A longer query is refused
 
 SPEC = ToolSpec(
     TOOL,

@@ -35,8 +35,7 @@ from rods.infra.install import install_line
 
 K1, B = 1.2, 0.75
 """Saturation of repeated words, and how much the length of a document counts."""
-FORM = "rods-bm25-1"
-"""Changed whenever words or files of an index change; part of the digest."""
+FORM = "rods-bm25-1"  # Changed whenever words or files of an index change; part of the digest
 CARD, STARTS = "rods.json", "starts.npy"
 
 

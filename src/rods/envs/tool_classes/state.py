@@ -62,8 +62,7 @@ _ROWS = (list, tuple, deque, array, MappingView)
 _SETS = (set, frozenset)
 _MUTABLE = (MutableMapping, MutableSequence, MutableSet, deque, bytearray)
 _DEPTH = 150
-_HELD = {"data", "maps"}
-"""Attributes in which mappings of the standard library keep what they hold."""
+_HELD = {"data", "maps"}  # Attributes in which mappings of the standard library keep what they hold
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 Plain = TypeVar("Plain")
 _POINTER = struct.calcsize("P")

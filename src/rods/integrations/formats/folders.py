@@ -27,8 +27,7 @@ from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory_codec import Signaled, read_signals
 
-BATCH = 512
-"""Rows that are held in memory at once."""
+BATCH = 512  # Rows that are held in memory at once
 Row = Mapping[str, Any]
 _HERE = Path(__file__).parent
 _SAME = ("task_id", "member", "policy_version", "seed", "temperature", "n_turns", "stop", "failure")

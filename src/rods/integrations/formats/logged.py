@@ -31,14 +31,11 @@ from rods.infra.text import require_whole
 
 TASK_KEYS = ("task_id", "id", "uid", "origin")
 """Columns that may name the task; the first that a row has counts."""
-PROMPT_KEYS = ("input", "prompt")
-"""Columns whose content names the task where nothing else does."""
-PROMPT = "prompt:"
-"""Name of a task that a prompt alone identifies."""
+PROMPT_KEYS = ("input", "prompt")  # Columns whose content names the task where nothing else does
+PROMPT = "prompt:"  # Name of a task that a prompt alone identifies
 REWARD_KEYS = ("reward", "score", "progress", "rewards")
 """Columns that may hold the reward, or a list of them: those of a group."""
-_OWN = frozenset(("verdicts", "n_turns", "failure"))
-"""Columns of our own trajectories."""
+_OWN = frozenset(("verdicts", "n_turns", "failure"))  # Columns of our own trajectories
 _TRL = frozenset(("completion", "advantage"))
 """Columns of TRL's completions, whose rewards have the names of their functions."""
 _NO_REWARDS = frozenset(("step", "advantage", *TASK_KEYS, *PROMPT_KEYS))
@@ -72,10 +69,8 @@ class LogFormat(NamedTuple):
     """The option that says both, for messages; empty: there is none."""
 
 
-MIN_GROUP = 2
-"""Trajectories of a task that say something about a boundary: one alone does not."""
-FOUND = LogFormat()
-"""Columns are found, rewards lie in [0, 1]."""
+MIN_GROUP = 2  # Trajectories of a task that say something about a boundary: one alone does not
+FOUND = LogFormat()  # Columns are found, rewards lie in [0, 1]
 
 
 def read_rewards(path: Path, reading: LogFormat = FOUND) -> list[Logged]:

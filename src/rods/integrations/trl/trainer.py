@@ -42,8 +42,7 @@ with needed("`rods trl` needs TRL", "train", "trl"):
     _datasets: Any = importlib.import_module("datasets")
 
 T = TypeVar("T")
-LIVE = "rods"
-"""Folder of the live files, in TRL's output folder."""
+LIVE = "rods"  # Folder of the live files, in TRL's output folder
 
 
 def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | None]:

@@ -25,21 +25,17 @@ from rods.integrations.verl.checks import of_schedule, require_accepted, require
 from rods.integrations.verl.rows import AGENT, ESTIMATOR
 from rods.trainers.loading import path_or_name
 
-ENDLESS = 1_000_000_000
-"""Steps where the stages alone say how long a training is."""
+ENDLESS = 1_000_000_000  # Steps where the stages alone say how long a training is
 AGGREGATIONS = {
     "token": "token-mean",
     "sequence": "seq-mean-token-mean",
     "constant": "seq-mean-token-sum-norm",
 }
 """verl's `loss_agg_mode` for `train.aggregation`."""
-LOSSES = {"clipped": "vanilla", "gspo": "gspo"}
-"""verl's `loss_mode` for `train.loss`."""
-OFF = 1e9
-"""A clip range that nothing reaches."""
+LOSSES = {"clipped": "vanilla", "gspo": "gspo"}  # verl's `loss_mode` for `train.loss`
+OFF = 1e9  # A clip range that nothing reaches
 CHOICE = "model_engine="
-FSDP, MEGATRON = "dp", "megatron"
-"""verl's names of its engines."""
+FSDP, MEGATRON = "dp", "megatron"  # verl's names of its engines
 RENAMED = {
     "optim.lr_scheduler_type": "optim.lr_decay_style",
     "model.lora_rank": "model.lora.rank",

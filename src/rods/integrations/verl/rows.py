@@ -27,16 +27,12 @@ from rods.task import Task
 if TYPE_CHECKING:
     from rods.trainers.hosted import Drawn
 
-AGENT = "rods"
-"""Name of our agent loop in verl's registry."""
-ESTIMATOR = "rods"
-"""Name of the recipe's own advantages among verl's estimators."""
+AGENT = "rods"  # Name of our agent loop in verl's registry
+ESTIMATOR = "rods"  # Name of the recipe's own advantages among verl's estimators
 TICKET, DRAW = "ticket", "rods"
 """Fields of a row: what the draw is known by, and everything that its rollout needs."""
-TRAJECTORY = "trajectory"
-"""Field of what verl calls extra fields: the trajectory as JSON text."""
-ATTEMPTS = 3
-"""A draw that was lost so often is not unlucky: something about it is broken."""
+TRAJECTORY = "trajectory"  # Field of what verl calls extra fields: the trajectory as JSON text
+ATTEMPTS = 3  # A draw that was lost so often is not unlucky: something about it is broken
 
 
 def ticket_of(drawn: Drawn) -> str:

@@ -25,10 +25,8 @@ from rods.integrations.verl.checks import SEPARATE
 
 Hosted = Callable[[RunConfig, bool], AbstractContextManager[Any]]
 """Makes what a host drives of a run: `rods.assemble.library.hosted`."""
-KINDS = {"cuda": "GPU", "npu": "NPU"}
-"""Ray's names of verl's devices."""
-LATEST = "latest_checkpointed_iteration.txt"
-"""verl's file with the number of its last checkpoint."""
+KINDS = {"cuda": "GPU", "npu": "NPU"}  # Ray's names of verl's devices
+LATEST = "latest_checkpointed_iteration.txt"  # verl's file with the number of its last checkpoint
 WITH_VALUES = "AutoModelForCausalLMWithValueHead"
 """A class that TRL once had; verl's workers import it wherever there is a TRL."""
 

@@ -32,8 +32,7 @@ _tensordict: Any = importlib.import_module("tensordict")
 _algorithms: Any = importlib.import_module("verl.trainer.ppo.core_algos")
 _trainers: Any = importlib.import_module("verl.trainer.ppo.v1")
 _PPOTrainer: Any = _trainers.PPOTrainer
-PARTITION = "train"
-"""verl's name of the queue's part that is trained on."""
+PARTITION = "train"  # verl's name of the queue's part that is trained on
 
 
 class KVBatchMeta(Protocol):

@@ -25,8 +25,7 @@ from functools import lru_cache
 from rods.rewards.verifier import Verdict, ask
 
 BOX = "\\boxed{"
-NESTED = 3
-"""Braces within the box's own that its pattern follows."""
+NESTED = 3  # Braces within the box's own that its pattern follows
 
 _TOKEN = re.compile(r"\\[{}]|[{}]")
 

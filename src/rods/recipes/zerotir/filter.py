@@ -81,10 +81,8 @@ def _common_prefixes(text: str, ranks: NDArray[np.int64]) -> int:
     return total
 
 
-SLACK = 1e-6
-"""Distance that a mean accuracy must keep from each end of the window."""
-MAX_FAILED = 0.4
-"""A group is dropped if a larger share of its scores is invalid."""
+SLACK = 1e-6  # Distance that a mean accuracy must keep from each end of the window
+MAX_FAILED = 0.4  # A group is dropped if a larger share of its scores is invalid
 MAX_REPEATNESS, MAX_REPETITION = 0.2, 0.6
 
 

@@ -38,8 +38,7 @@ from rods.task import Provenance, Task, Turn
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, Json, StopReason, ToolCall, ToolResult, ToolSpec
 
-SECONDS = 1800.0
-"""Seconds that an answer may take: models are asked again after a failure."""
+SECONDS = 1800.0  # Seconds that an answer may take: models are asked again after a failure
 SOCKET = "socket"
 
 
