@@ -14,10 +14,10 @@ from __future__ import annotations
 import difflib
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from rods.env import Environment, TurnVerdict
@@ -163,8 +163,8 @@ class PreparedTasks(Environment, Generic[Ready]):
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, Ready] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept = lru_cache(maxsize=MOST)(self._made_ready)
+        self._preparing = [threading.RLock() for _ in range(64)]
 
     @abstractmethod
     def make_ready(self, task: Task) -> Ready:
@@ -172,18 +172,12 @@ class PreparedTasks(Environment, Generic[Ready]):
 
     def prepare(self, task: Task) -> Ready:
         """The task made ready, kept for the next world; raises as `make_ready`."""
-        with self._lock:
-            found = self._found.get(task.id)
-            if found is not None:
-                self._found.move_to_end(task.id)
-                return found
+        with self._preparing[hash(task) % 64]:  # a group's task is made ready once
+            return self._kept(task)
+
+    def _made_ready(self, task: Task) -> Ready:
         require_env(task, self.name)
-        found = self.make_ready(task)
-        with self._lock:
-            found = self._found.setdefault(task.id, found)  # another thread may have been first
-            while len(self._found) > MOST:
-                self._found.popitem(last=False)
-        return found
+        return self.make_ready(task)
 
 
 class JudgedWorld(TurnWorld, Generic[Ready]):

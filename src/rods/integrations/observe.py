@@ -113,7 +113,11 @@ def choose_seeds(
     Raises:
         TaskError: a row's task is unknown or its name is ambiguous, or a task has one row alone.
     """
-    names = _names(tasks)
+    named: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.provenance.origin:
+            named.setdefault(task.provenance.origin, []).append(task)
+    names = named | {task.id: [task] for task in tasks}
     groups = groups_of(rewards, lambda row: _resolve(row, names).id)
     by_id = {task.id: task for task in tasks}
     judged = {key: _judged(by_id[key], rows, settings) for key, rows in groups.items()}
@@ -125,14 +129,6 @@ def choose_seeds(
         judgements,
         [by_id[key] for key, judgement in judged.items() if judgement is None],
     )
-
-
-def _names(tasks: Sequence[Task]) -> dict[str, list[Task]]:
-    names: dict[str, list[Task]] = {}
-    for task in tasks:
-        if task.provenance.origin:
-            names.setdefault(task.provenance.origin, []).append(task)
-    return names | {task.id: [task] for task in tasks}
 
 
 def _resolve(row: Logged, names: Mapping[str, Sequence[Task]]) -> Task:

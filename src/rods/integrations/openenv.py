@@ -54,15 +54,13 @@ class Standing(State):
     turns: int = 0
 
 
+HELD_OUT = 0.25  # Share of generated tasks that is on the side `test`
+STEPS = 20  # Texts of one turn; after them it ends without an answer
+SESSIONS = 1024  # Conversations at once
+
+
 def openenv_app(
-    environment: Environment,
-    dialect: Dialect,
-    token: str,
-    *,
-    body: int = 4 << 20,
-    held_out: float = 0.25,
-    steps: int = 20,
-    sessions: int = 1024,
+    environment: Environment, dialect: Dialect, token: str, body: int = 4 << 20
 ) -> Guard:
     """The service, an ASGI application.
 
@@ -70,26 +68,24 @@ def openenv_app(
         token: clients must show it, as a bearer or, as OpenEnv's own client sends no header, as
             the first part of the path.
         body: bytes of one request.
-        held_out: share of generated tasks that is on the side `test`.
-        steps: texts of one turn; after them it ends without an answer.
     """
 
     @cache
     def splits() -> Mapping[str, Sequence[Task]]:
-        split = own_split(environment, list(environment.tasks(held_out)), held_out)
+        split = own_split(environment, list(environment.tasks(HELD_OUT)), HELD_OUT)
         return {"train": split.train, "test": split.held_out}
 
     single = {"REQUIRES_SINGLE_THREAD_EXECUTOR": not environment.blocking}
     kind: Any = type("RodsEnvironment", (_Worlds,), single)
 
     def made() -> Any:
-        return kind(lambda task: TextEpisode(environment, task, dialect, steps), splits)
+        return kind(lambda task: TextEpisode(environment, task, dialect, STEPS), splits)
 
     app = create_fastapi_app(
         made,
         Text,
         NewMessages,
-        max_concurrent_envs=sessions,
+        max_concurrent_envs=SESSIONS,
         env_name=environment.name,
         state_cls=Standing,
     )

@@ -30,21 +30,14 @@ from rods.types import ToolCall, ToolResult, ToolSpec
 FINISH = "finish conversation"  # This text ends the conversation, but not in the first two messages
 ALONE = "Please do not ask me any questions, use the known conditions to solve the problem"
 """The suite's answer to words in a task without a user."""
-SAVED: Mapping[str, Sequence[str]] = {
-    "BaseApi": ("wifi", "logged_in"),
-    "MessageApi": ("inbox",),
-    "ReminderApi": ("reminder_list",),
-    "FoodPlatform": ("users", "logged_in_users", "orders"),
-    "Travel": ("users", "reservations"),
+CLASSES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "BaseApi": ("phone_platform.base_api", ("wifi", "logged_in")),
+    "MessageApi": ("phone_platform.message", ("inbox",)),
+    "ReminderApi": ("phone_platform.reminder", ("reminder_list",)),
+    "FoodPlatform": ("phone_platform.food_services", ("users", "logged_in_users", "orders")),
+    "Travel": ("travel", ("users", "reservations")),
 }
-"""Attributes of each class that are compared at the end."""
-_FILES = {
-    "BaseApi": "phone_platform.base_api",
-    "MessageApi": "phone_platform.message",
-    "ReminderApi": "phone_platform.reminder",
-    "FoodPlatform": "phone_platform.food_services",
-    "Travel": "travel",
-}
+"""Module of each class, and its attributes that are compared at the end."""
 CONCURRENCY = 256  # Conversations that run at once by default
 Talk = Callable[[Sequence[Mapping[str, str]]], str]
 """Next text of the user, of the conversation as chat messages; raises `EnvError`."""
@@ -110,8 +103,6 @@ class Speaker:
 class AceWorld(TurnWorld):
     """One single-use world of one task."""
 
-    __slots__ = ("_host", "_messages", "_methods", "_refs", "_replies", "_specs", "_talk")
-
     def __init__(self, task: Task, host: Host, talk: Talk | None) -> None:
         """Open the task's classes in their initial state.
 
@@ -133,7 +124,7 @@ class AceWorld(TurnWorld):
         kind, language = task.world["kind"], task.world["language"]
         config = cast("Mapping[str, Any]", task.world["config"])
         for name in cast("list[str]", task.world["classes"]):
-            module = f"model_inference.{kind}.scenarios{language}.{_FILES[name]}"
+            module = f"model_inference.{kind}.scenarios{language}.{CLASSES[name][0]}"
             try:
                 self._refs[name] = ref = host.new(module, name)
                 for scenario in (config.get(name, {}), config.get("BaseApi", {})):
@@ -207,7 +198,7 @@ class AceWorld(TurnWorld):
 
     def _state(self) -> dict[str, dict[str, Any]]:
         """The compared attributes of each class."""
-        return {name: self._host.state(ref, SAVED[name]) for name, ref in self._refs.items()}
+        return {name: self._host.state(ref, CLASSES[name][1]) for name, ref in self._refs.items()}
 
     def close(self) -> None:
         """Let go of the objects."""

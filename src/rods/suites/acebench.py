@@ -22,7 +22,7 @@ from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.dotted import nearest
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
-from rods.suites.ace_world import FINISH, SAVED, AceWorld, Speaker
+from rods.suites.ace_world import CLASSES, FINISH, AceWorld, Speaker
 from rods.suites.host import Host
 from rods.suites.sections import UserServerSettings
 from rods.task import Provenance, Task, Turn
@@ -192,11 +192,11 @@ def _task(
 ) -> Task:
     name, asked = (field(row, key, str, where, TaskError) for key in ("id", "question"))
     classes: list[str] = field(row, "involved_classes", list, where, TaskError)
-    unknown = [one for one in classes if one not in SAVED]
+    unknown = [one for one in classes if one not in CLASSES]
     if unknown:
         raise TaskError(
             f"{where}: involved_classes: there is no class {unknown[0]!r}; expected some of "
-            f"{', '.join(SAVED)}.{nearest(unknown[0], [*SAVED])}"
+            f"{', '.join(CLASSES)}.{nearest(unknown[0], [*CLASSES])}"
         )
     functions: list[object] = field(row, "function", list, where, TaskError)
     wanted = field(truth, "ground_truth", list, answered, TaskError)

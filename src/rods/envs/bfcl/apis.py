@@ -33,18 +33,9 @@ from rods.infra.dotted import nearest
 from rods.types import ToolCall, ToolResult
 
 CALL_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    NameError,
-    OSError,
-    RuntimeError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NameError, OSError,
+    RuntimeError, StopIteration, TypeError, ValueError,
+)  # fmt: skip
 """Errors of a benchmark function on a model's arguments: a failed call, never a crash."""
 
 _STATELESS = frozenset({"MathAPI"})

@@ -56,12 +56,9 @@ UNANSWERED = frozenset({"irrelevance", "live_irrelevance", "live_relevance"})
 AST_CHECKER = ("eval_checker/ast_eval/ast_checker", "constants/type_mappings")
 """The package's judge of single calls; we never import it, tests run it apart."""
 LOADER = (
-    "utils",
-    "constants/category_mapping",
-    "constants/default_prompts",
-    "constants/enums",
+    "utils", "constants/category_mapping", "constants/default_prompts", "constants/enums",
     "constants/eval_config",
-)
+)  # fmt: skip
 """Modules with which the package reads its data; we never import them, tests run them apart."""
 _WANTED = (
     "bfcl_eval/__init__.py",

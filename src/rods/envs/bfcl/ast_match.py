@@ -119,13 +119,10 @@ def _kind_of(accepted: Sequence[object]) -> type[Any] | None:
 
 def _items_fit(value: Sequence[object], inner: type, accepted: Sequence[object]) -> bool:
     """True if all items have the declared type, or that of the items of one accepted list."""
-    for one in accepted:
-        if not isinstance(one, list):
-            return True
-        theirs = _kind_of(one)
-        if all(type(item) is inner or type(item) is theirs for item in value):
-            return True
-    return False
+    return any(
+        not isinstance(one, list) or all(type(item) in (inner, _kind_of(one)) for item in value)
+        for one in accepted
+    )
 
 
 def _object_among(value: object, accepted: Sequence[Any]) -> bool:

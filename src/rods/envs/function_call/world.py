@@ -28,8 +28,6 @@ NOTED = "Noted; nothing is executed here."
 class FunctionCallWorld(TurnWorld):
     """One single-use world of one step."""
 
-    __slots__ = ("_made", "_specs")
-
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self._specs = tools_of(task)

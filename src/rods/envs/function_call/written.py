@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rods.dialects.base import mapped
@@ -84,15 +85,9 @@ def _calls(body: str) -> tuple[ToolCall, ...]:
 
 def listed_tools(system: str) -> list[Any]:
     """The JSON list of tools in a system message; raises `ValueError` where there is none."""
-    decoder = json.JSONDecoder()
-    at = system.find("[{")
-    while at >= 0:
-        try:
-            found, _ = decoder.raw_decode(system, at)
-        except ValueError:
-            at = system.find("[{", at + 1)
-            continue
-        return found
+    for begin in re.finditer(r"\[\{", system):
+        with suppress(ValueError):
+            return json.JSONDecoder().raw_decode(system, begin.start())[0]
     raise ValueError("system holds no JSON list of tools")
 
 

@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 from rods.abilities import InitialState
 from rods.dialects.base import nested
-from rods.envs.judge import (
-    JudgedWorld,
-    PreparedTask,
-    PreparedTasks,
-    Replay,
-    State,
-    refusal,
-    replayed,
-)
+from rods.envs import judge
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.install import needed
@@ -42,7 +34,7 @@ if TYPE_CHECKING:
 SERVER = "server"  # owner of all tools and of the state
 
 
-class McpEnvironment(PreparedTasks["PreparedServer"]):
+class McpEnvironment(judge.PreparedTasks["PreparedServer"]):
     """Worlds with the tools of an MCP server, each with a server or a session of its own."""
 
     name, blocking, world_keys = "mcp", True, ("files", "reset")
@@ -60,7 +52,7 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
         self.url, self.reset, self.state = url, reset, state
         self._seconds, self.capacity = seconds, size
         self.isolated = not state  # a ground truth has changed its own server's state alone
-        self._preparing = [threading.Lock() for _ in range(64)]
+        self._lock = threading.Lock()
         self._all: set[McpSession] = set()
         self._idle: list[McpSession] = []
         self.own_names: dict[str, str] = {}  # the server's, by what agents write
@@ -129,12 +121,12 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
         """Data that the worlds of a task share; raises `TaskError` for a world of another form."""
         return PreparedServer(self, task)
 
-    def open(self, task: Task) -> JudgedWorld[PreparedServer]:
+    def open(self, task: Task) -> judge.JudgedWorld[PreparedServer]:
         """A world in the task's initial state; raises `TaskError` if it cannot be set."""
         with self._preparing[hash(task) % 64]:  # a group's ground truth is executed once
             prepared = self.prepare(task)
             _ = prepared.replay
-        return JudgedWorld(prepared)
+        return judge.JudgedWorld(prepared)
 
     def initial_state(self, task: Task) -> InitialState:
         """Arguments of the reset, which writers can vary (`rods.abilities.StateAccess`)."""
@@ -164,13 +156,13 @@ class McpEnvironment(PreparedTasks["PreparedServer"]):
         atexit.unregister(self.close)
 
 
-class PreparedServer(PreparedTask):
+class PreparedServer(judge.PreparedTask):
     """A task made ready: what its servers start from, and its ground truth, executed."""
 
     def __init__(self, environment: McpEnvironment, task: Task) -> None:
         super().__init__(task, environment.tools)
         self.environment = environment
-        self.initial: dict[str, State] = {}  # empty where the server shows no state
+        self.initial: dict[str, judge.State] = {}  # empty where the server shows no state
         self.files, self.given = _start(environment, task)
 
     def machine(self) -> Server:
@@ -178,14 +170,14 @@ class PreparedServer(PreparedTask):
         return Server(self)
 
     @cached_property
-    def replay(self) -> Replay:
+    def replay(self) -> judge.Replay:
         """The ground truth's trace; the first that changes a state must not change another's."""
         truth = [turn.ground_truth for turn in self.task.turns]
         with closing(self.machine()) as machine:
             if self.environment.isolated:
-                return replayed(machine, truth)
+                return judge.replayed(machine, truth)
             with closing(self.machine()) as witness:
-                replay = replayed(machine, truth)
+                replay = judge.replayed(machine, truth)
                 if not same_value(witness.read(), self.initial[SERVER]):
                     raise ConfigError(
                         "env.name = mcp: calls of one trajectory change the state of another. The "
@@ -221,7 +213,7 @@ class Server:
     def __init__(self, prepared: PreparedServer) -> None:
         self._initial, self._environment = prepared.initial, prepared.environment
         self.version: dict[str, int] = {}
-        self._seen: tuple[int, State] | None = None
+        self._seen: tuple[int, judge.State] | None = None
         self._session = self._environment.session(prepared.files)
         try:
             self._begin(prepared)
@@ -239,7 +231,7 @@ class Server:
         elif reset and initial and not same_value(self.read(), initial[SERVER]):
             raise EnvError(f"env.mcp.reset: {reset} does not bring back the initial state.")
 
-    def initial(self) -> Mapping[str, State]:
+    def initial(self) -> Mapping[str, judge.State]:
         """State at the start; empty where the server shows none."""
         return self._initial
 
@@ -249,23 +241,23 @@ class Server:
             return ToolResult("Error: an argument must be a value, not a call.", failed=True)
         name = self._environment.own_names.get(call.name)
         if name is None:  # of a ground truth; the policy's calls were looked at before
-            return ToolResult(refusal(call.name, self._environment.own_names), failed=True)
+            return ToolResult(judge.refusal(call.name, self._environment.own_names), failed=True)
         self.version[SERVER] = self.version.get(SERVER, 0) + 1
         return self._session.call(name, whole(call).arguments)
 
-    def read(self) -> State:
+    def read(self) -> judge.State:
         """The state that the server shows."""
         value = self._session.value(self._environment.state)
         return value if isinstance(value, dict) else {"state": value}
 
-    def copy_state(self, name: str) -> State:
+    def copy_state(self, name: str) -> judge.State:
         """Return the copy of the state that is fetched once after each call."""
         version = self.version.get(name, 0)
         if self._seen is None or self._seen[0] != version:
             self._seen = version, self.read()
         return self._seen[1]
 
-    def same(self, name: str, expected: State) -> bool:
+    def same(self, name: str, expected: judge.State) -> bool:
         """True if the server shows this state."""
         return same_value(self.copy_state(name), expected)
 

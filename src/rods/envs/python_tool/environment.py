@@ -20,15 +20,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from rods.dialects.programs import MARKS, dedented, unwrapped
-from rods.envs.questions import QuestionSettings
+from rods.envs.questions import QuestionSettings, families
 from rods.envs.questions.environment import QuestionEnvironment, QuestionWorld
-from rods.envs.questions.families import (
-    FAMILIES,
-    Question,
-    question_of,
-    question_task,
-    question_tasks,
-)
 from rods.rewards.answers import judge_answer
 from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
@@ -61,8 +54,7 @@ class PythonToolEnvironment(QuestionEnvironment):
     """
 
     name = "python_tool"
-    blocking = True
-    """Each world has a thread: a program takes milliseconds at least."""
+    blocking = True  # each world has a thread: a program takes milliseconds at least
 
     def __init__(
         self,
@@ -125,19 +117,19 @@ class PythonToolEnvironment(QuestionEnvironment):
 
     def generate(self, settings: QuestionSettings, count: int, held_out: bool) -> Sequence[Task]:
         """Questions of `env.questions.families`."""
-        families = settings.families or tuple(FAMILIES)
-        return question_tasks(families, settings.difficulty, count, held_out, self.name)
+        chosen = settings.families or tuple(families.FAMILIES)
+        return families.question_tasks(chosen, settings.difficulty, count, held_out, self.name)
 
     def make(self, like: Task, seed: int) -> Task:
         """The question of another seed."""
         family, difficulty = str(like.world["family"]), int(str(like.world["difficulty"]))
-        return question_task(family, difficulty, seed, self.name)
+        return families.question_task(family, difficulty, seed, self.name)
 
-    def remake(self, task: Task) -> Question:
+    def remake(self, task: Task) -> families.Question:
         """A generated question, made again."""
-        return question_of(task)
+        return families.question_of(task)
 
-    def wrong(self, question: Question) -> str | None:
+    def wrong(self, question: families.Question) -> str | None:
         """True if its program prints its answer."""
         if not question.program:
             return None
@@ -152,7 +144,6 @@ class PythonToolEnvironment(QuestionEnvironment):
 class PythonToolWorld(QuestionWorld):
     """One single-use world of one question."""
 
-    __slots__ = ("_environment", "_ran")
     spec = SPEC
 
     def __init__(self, task: Task, environment: PythonToolEnvironment):

@@ -136,7 +136,6 @@ class QuestionEnvironment(Environment):
 class QuestionWorld(TurnWorld):
     """Base of a single-use world of one question."""
 
-    __slots__ = ()
     spec: ClassVar[ToolSpec]
     """The one tool."""
 

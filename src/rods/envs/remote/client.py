@@ -63,10 +63,7 @@ class RemoteEnvironment(ClassTasks, Environment):
             body = {"episode_id": name, "number": next(numbers), "action": action}
             return checked(_asked(self._step, body)["observation"])
 
-        return RemoteWorld(opened, send, lambda: self._end(name))
-
-    def _end(self, name: str) -> None:
-        _asked(self._close, {"episode_id": name})
+        return RemoteWorld(opened, send, lambda: _asked(self._close, {"episode_id": name}))
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The service's own tasks; it parts them too."""

@@ -13,17 +13,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from rods import env
 from rods.abilities import ability
-from rods.env import (
-    AnswerJudge,
-    Ending,
-    Environment,
-    TurnVerdict,
-    UserSimulator,
-    World,
-    called,
-    seconds_ran,
-)
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.infra.interrupt import shown
@@ -39,11 +30,11 @@ Send: TypeAlias = Callable[[Action], Observation]
 class Hosted:
     """A world on the side where it runs."""
 
-    def __init__(self, environment: Environment, task: Task) -> None:
+    def __init__(self, environment: env.Environment, task: Task) -> None:
         self._environment, self._task = environment, task
-        self._world: World | None = None
-        self._judge: AnswerJudge | None = None
-        self._ending: Ending | None = None
+        self._world: env.World | None = None
+        self._judge: env.AnswerJudge | None = None
+        self._ending: env.Ending | None = None
         self._turn = -1
         self.steps = 0
         """Actions so far."""
@@ -55,13 +46,13 @@ class Hosted:
             TaskError: the world cannot run elsewhere.
         """
         world = self._world = self._environment.open(self._task)
-        if ability(world, UserSimulator):
+        if ability(world, env.UserSimulator):
             raise TaskError(
                 f"task {self._task.id}: this world simulates a user (rods.env.UserSimulator) and "
                 "runs only in the process of the rollout. Set rollout.worlds.processes = 0, and "
                 "use no environment on another machine."
             )
-        self._judge, self._ending = ability(world, AnswerJudge), ability(world, Ending)
+        self._judge, self._ending = ability(world, env.AnswerJudge), ability(world, env.Ending)
         return {"judges": self._judge is not None, "ends": self._ending is not None}
 
     def step(self, action: Mapping[str, Any]) -> Observation:
@@ -79,9 +70,9 @@ class Hosted:
             world.begin_turn(self._turn)
             return {"offered": [dataclasses.asdict(spec) for spec in world.offered()]}
         if kind == "call":
-            result = called(world, call_from_json(action["call"]))
+            result = env.called(world, call_from_json(action["call"]))
             shown: Observation = {"content": result.content, "failed": result.failed}
-            if ran := seconds_ran(world):
+            if ran := env.seconds_ran(world):
                 shown["ran"] = ran
             return shown | ({"ended": self._ending.ended()} if self._ending else {})
         if kind == "hint":
@@ -108,17 +99,17 @@ class Hosted:
 class RemoteWorld:
     """A world on the side of the trajectory, with the abilities of the one on the other side."""
 
-    def __init__(self, opened: Observation, send: Send, end: Callable[[], None]) -> None:
+    def __init__(self, opened: Observation, send: Send, end: Callable[[], object]) -> None:
         """`opened` is what `Hosted.open` said."""
         self._send, self._end = send, end
         # Methods of those worlds alone that have them: `rods.abilities.ability` looks for them.
         if opened["judges"]:
             self.judge_answer = self._judged
         if opened["ends"]:
-            self.ended = self._ended
+            self.ended = lambda: self._why_ended
         self._offered: tuple[ToolSpec, ...] = ()
         self._closed = False
-        self._why_ended = ""
+        self._why_ended = ""  # as the last call's answer said
         self._ran = 0.0
 
     def begin_turn(self, index: int) -> None:
@@ -151,13 +142,9 @@ class RemoteWorld:
         """Reply of the world there to an answer."""
         return bool(self._send({"type": "judge_answer", "text": text})["correct"])
 
-    def _ended(self) -> str:
-        """Why the turn is over, as the last call's answer said."""
-        return self._why_ended
-
-    def end_turn(self) -> TurnVerdict:
+    def end_turn(self) -> env.TurnVerdict:
         """The verdict of the world there."""
-        return TurnVerdict(**self._send({"type": "end_turn"})["verdict"])
+        return env.TurnVerdict(**self._send({"type": "end_turn"})["verdict"])
 
     def snapshot(self) -> str:
         """Public state as a text; equal states have equal texts."""

@@ -47,10 +47,8 @@ class RepoEnvironment(Environment):
     name = NAME
     world_keys = ("repository", "difficulty", "files", "checks",
                   "image", "test_patch", "fail_to_pass", "pass_to_pass")  # fmt: skip
-    blocking = True
-    """Each world has a thread: it waits for what it runs."""
-    varies = False
-    """A bug is planted by its seed, a row of a file is fixed."""
+    blocking = True  # each world has a thread: it waits for what it runs
+    varies = False  # a bug is planted by its seed, a row of a file is fixed
 
     def __init__(
         self,

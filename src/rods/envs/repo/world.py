@@ -64,10 +64,6 @@ class Workplace(Protocol):
 class RepoWorld(TurnWorld):
     """One single-use working copy of one task."""
 
-    __slots__ = (
-        "_base", "_began", "_did", "_ended", "_judge", "_patch", "_place", "_ran", "_seconds",
-    )  # fmt: skip
-
     def __init__(
         self, task: Task, place: Workplace, judge: Callable[[str], bool], seconds: float
     ) -> None:

@@ -57,8 +57,7 @@ class SearchEnvironment(QuestionEnvironment):
     """
 
     name = "search"
-    blocking = True
-    """Each world has a thread: a search takes milliseconds, a remote one longer."""
+    blocking = True  # each world has a thread: a search takes milliseconds, a remote one longer
 
     def __init__(
         self,
@@ -153,7 +152,6 @@ def shown(hits: Sequence[Hit]) -> str:
 class SearchWorld(QuestionWorld):
     """One single-use world of one question."""
 
-    __slots__ = ("_environment",)
     spec = SPEC
 
     def __init__(self, task: Task, environment: SearchEnvironment):

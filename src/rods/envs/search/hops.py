@@ -18,16 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rods.envs.questions.families import HELD_OUT, Question, require_same
-from rods.envs.search.atlas import (
-    BY_KIND,
-    BY_NAME,
-    LAKE,
-    NUMBER,
-    PROVINCES,
-    SEED,
-    Province,
-    make_atlas,
-)
+from rods.envs.search import atlas
 from rods.errors import ConfigError, TaskError
 from rods.task import Provenance, Task, Turn
 from rods.types import Json
@@ -56,10 +47,10 @@ class HopQuestion(Question):
     @property
     def aliases(self) -> tuple[str, ...]:
         """Other ways to say the answer: with its unit, or without the word Lake."""
-        relation = BY_NAME[self.steps[-1].relation]
+        relation = atlas.BY_NAME[self.steps[-1].relation]
         if relation.unit:
             return (f"{self.answer} {relation.unit}",)
-        return (self.answer.removeprefix("Lake "),) if relation.to == LAKE else ()
+        return (self.answer.removeprefix("Lake "),) if relation.to == atlas.LAKE else ()
 
 
 def make_question(hops: int, seed: int) -> HopQuestion:
@@ -135,34 +126,36 @@ def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> lis
 @lru_cache(maxsize=2)
 def provinces(held_out: bool) -> tuple[int, ...]:
     """Numbers of the provinces of one side."""
-    drawn = random.Random(f"rods-hops-held-out-{SEED}").sample(range(PROVINCES), HELD_OUT_PROVINCES)
-    return tuple(n for n in range(PROVINCES) if (n in drawn) is held_out)
+    drawn = random.Random(f"rods-hops-held-out-{atlas.SEED}").sample(
+        range(atlas.PROVINCES), HELD_OUT_PROVINCES
+    )
+    return tuple(n for n in range(atlas.PROVINCES) if (n in drawn) is held_out)
 
 
-@lru_cache(maxsize=MOST_HOPS * PROVINCES)
+@lru_cache(maxsize=MOST_HOPS * atlas.PROVINCES)
 def _chains(number: int, hops: int) -> tuple[tuple[Hop, ...], ...]:
     """All chains of a province in an order of their own."""
-    found = chains_of(make_atlas().provinces[number], hops)
+    found = chains_of(atlas.make_atlas().provinces[number], hops)
     random.Random(f"rods-hops-{number}-{hops}").shuffle(found)
     return tuple(found)
 
 
-def chains_of(province: Province, hops: int) -> list[tuple[Hop, ...]]:
+def chains_of(province: atlas.Province, hops: int) -> list[tuple[Hop, ...]]:
     """All chains of so many facts in a province, of whatever world."""
     return [c for entity in province.kinds for c in _from(province, entity, hops, (entity,))]
 
 
 def _from(
-    province: Province, entity: str, hops: int, passed: tuple[str, ...]
+    province: atlas.Province, entity: str, hops: int, passed: tuple[str, ...]
 ) -> Iterator[tuple[Hop, ...]]:
     """Chains that start at an entity and never come back to one."""
-    for relation in BY_KIND[province.kinds[entity]]:
+    for relation in atlas.BY_KIND[province.kinds[entity]]:
         value = province.facts[entity, relation.name]
         step = Hop(entity, relation.name, value)
         if hops == 1:
             if value not in passed:
                 yield (step,)
-        elif relation.to != NUMBER and value not in passed:
+        elif relation.to != atlas.NUMBER and value not in passed:
             for rest in _from(province, value, hops - 1, (*passed, value)):
                 yield (step, *rest)
 
@@ -171,7 +164,7 @@ def chain_question(steps: tuple[Hop, ...], province: int) -> HopQuestion:
     """Question of a chain."""
     subject = steps[0].subject
     for step in steps[:-1]:
-        subject = BY_NAME[step.relation].noun.format(x=subject)
-    text = BY_NAME[steps[-1].relation].ask.format(x=subject)
-    queries = tuple(f"{s.subject} {BY_NAME[s.relation].query}" for s in steps)
+        subject = atlas.BY_NAME[step.relation].noun.format(x=subject)
+    text = atlas.BY_NAME[steps[-1].relation].ask.format(x=subject)
+    queries = tuple(f"{s.subject} {atlas.BY_NAME[s.relation].query}" for s in steps)
     return HopQuestion(text[0].upper() + text[1:], steps[-1].value, queries, steps, province)

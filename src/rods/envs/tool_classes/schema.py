@@ -23,18 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    NotRequired,
-    Required,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import Any, NamedTuple, cast
 
 import typing_extensions
 from docstring_parser import ParseError, parse
@@ -64,8 +53,8 @@ _FORMS = {
 }
 """Expected form of a text, by the first words of pydantic's name for the fault."""
 _LISTS = (abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
-_UNION: Any = Union
-_LITERAL: Any = Literal
+_UNION: Any = typing.Union
+_LITERAL: Any = typing.Literal
 _TUPLE: Any = tuple
 _UNREADABLE = (PydanticUserError, PydanticSerializationError, TypeError, NameError, RecursionError)
 _note = cache(logging.getLogger(__name__).warning)  # a class is read more than once
@@ -234,16 +223,19 @@ def _readable(hint: Any) -> Any:
         needed, fields = hint.__required_keys__, typing.get_type_hints(hint, include_extras=True)
         made: dict[str, Any] = {name: _readable(field) for name, field in fields.items()}
         for name, field in made.items():
-            if get_origin(field) not in (Required, NotRequired) and name not in needed:
-                made[name] = NotRequired[field]
+            if (
+                typing.get_origin(field) not in (typing.Required, typing.NotRequired)
+                and name not in needed
+            ):
+                made[name] = typing.NotRequired[field]
         return cast("Any", typing_extensions.TypedDict)(hint.__name__, made)
-    kind: Any = get_origin(hint) or hint
-    inner: list[Any] = [*get_args(hint)]
-    if kind is Literal and None in inner and len(inner) > 1:
+    kind: Any = typing.get_origin(hint) or hint
+    inner: list[Any] = [*typing.get_args(hint)]
+    if kind is typing.Literal and None in inner and len(inner) > 1:
         return _UNION[_LITERAL[tuple(option for option in inner if option is not None)], None]
-    if kind is Literal or kind is abc.Callable:
+    if kind is typing.Literal or kind is abc.Callable:
         return hint
-    if kind is Annotated:
+    if kind is typing.Annotated:
         text = next((note for note in inner[1:] if isinstance(note, str)), None)
         notes = [Field(description=text)] if text else []
         for note in (note for note in inner[1:] if isinstance(note, WithJsonSchema)):
@@ -251,9 +243,9 @@ def _readable(hint: Any) -> Any:
             read = json_type(TypeAdapter[Any](_readable(inner[0])).json_schema())
             if by_hand != (read or by_hand):
                 raise ConfigError(f"its schema by hand says {by_hand}, the hint is {read}")
-        return Annotated[(_readable(inner[0]), *notes, *inner[1:])]
+        return typing.Annotated[(_readable(inner[0]), *notes, *inner[1:])]
     parts: tuple[Any, ...] = tuple(map(_readable, inner))
-    if kind in (Union, types.UnionType):
+    if kind in (typing.Union, types.UnionType):
         return _UNION[parts]
     kind = list if kind in _LISTS else kind  # else an iterable is read lazily
     return kind[parts[0] if len(parts) == 1 else parts] if parts else kind

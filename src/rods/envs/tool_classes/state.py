@@ -27,15 +27,8 @@ import typing
 import uuid
 import zoneinfo
 from array import array
-from collections import deque
-from collections.abc import (
-    Callable,
-    Mapping,
-    MappingView,
-    MutableMapping,
-    MutableSequence,
-    MutableSet,
-)
+from collections import abc, deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
@@ -58,9 +51,9 @@ _TEXTS: tuple[Any, ...] = (
 )  # fmt: skip
 """Types whose `str` says all of a value; one that derives from another comes before it."""
 _SCALARS: tuple[Any, ...] = (str, int, float, bytes, bytearray, *_TEXTS)
-_ROWS = (list, tuple, deque, array, MappingView)
+_ROWS = (list, tuple, deque, array, abc.MappingView)
 _SETS = (set, frozenset)
-_MUTABLE = (MutableMapping, MutableSequence, MutableSet, deque, bytearray)
+_MUTABLE = (abc.MutableMapping, abc.MutableSequence, abc.MutableSet, deque, bytearray)
 _DEPTH = 150
 _HELD = {"data", "maps"}  # Attributes in which mappings of the standard library keep what they hold
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))

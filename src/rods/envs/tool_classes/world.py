@@ -22,18 +22,8 @@ from typing import Any, cast
 
 from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
 from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, State, refusal
+from rods.envs.tool_classes import state
 from rods.envs.tool_classes.schema import Tool, tools_of
-from rods.envs.tool_classes.state import (
-    Awaiting,
-    StateError,
-    attributes,
-    copied,
-    hides,
-    make,
-    package_of,
-    plain,
-    plain_state,
-)
 from rods.envs.turns import named
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.dotted import nearest
@@ -123,11 +113,11 @@ class ToolClasses(ClassTasks, PreparedTasks["PreparedObjects"]):
             given = world.initial_config.get(name) or {}
             if not isinstance(given, dict):
                 raise TaskError(f"{where}: world.initial_config.{name} must be an object.")
-            start[name] = make(self._kinds[name], given, where)
+            start[name] = state.make(self._kinds[name], given, where)
         tools = {t: tool for name in start for t, tool in self._tools[name].items()}
         try:
             return PreparedObjects(task, start, tools)
-        except StateError as error:
+        except state.StateError as error:
             raise TaskError(f"{where}: {error}") from error
 
     def own_world(self) -> Mapping[str, Json]:
@@ -172,7 +162,7 @@ def _needed(kind: type[object]) -> list[str]:
 
 def _try_out(kind: type[object]) -> None:
     """Copy and read the state of a class that can be made without arguments."""
-    if hides(kind):
+    if state.hides(kind):
         raise ConfigError(
             f"class {kind.__name__}: it derives from a built-in type, whose contents are not "
             "attributes and can be neither compared nor shown. Hold them in an attribute."
@@ -187,10 +177,10 @@ def _try_out(kind: type[object]) -> None:
             f"class {kind.__name__}: an object cannot be made: {shown(error)}."
         ) from error
     try:
-        state = plain_state(copied(made))
-    except StateError as error:
+        found = state.plain_state(state.copied(made))
+    except state.StateError as error:
         raise ConfigError(str(error)) from error
-    if attributes(made) and not state:
+    if state.attributes(made) and not found:
         _LOG.warning(
             "class %s: all its attributes begin with an underscore, so its state is not compared; "
             "a call is judged only by its result.",
@@ -205,7 +195,7 @@ class PreparedObjects(PreparedTask):
         super().__init__(task, {name: tool.spec for name, tool in tools.items()})
         self.start, self.tools = start, tools
         self.initial: Mapping[str, State] = {
-            name: plain_state(copied(made)) for name, made in start.items()
+            name: state.plain_state(state.copied(made)) for name, made in start.items()
         }
 
     def machine(self) -> Objects:
@@ -220,7 +210,7 @@ class Objects:
         self._prepared = prepared
         self._live: dict[str, Any] = {}
         self.version: dict[str, int] = {}
-        self.awaiting = Awaiting()
+        self.awaiting = state.Awaiting()
 
     def initial(self) -> Mapping[str, State]:
         """State of each class at the start."""
@@ -232,10 +222,10 @@ class Objects:
         if tool is None:  # of a ground truth; the policy's calls were looked at before
             return ToolResult(refusal(call.name, self._prepared.tools.keys()), failed=True)
         if tool.owner not in self._live:
-            self._live[tool.owner] = copied(self._prepared.start[tool.owner])
+            self._live[tool.owner] = state.copied(self._prepared.start[tool.owner])
         try:
             return self._run(tool, call)
-        except StateError as error:  # what a method gave depends on what it was called with
+        except state.StateError as error:  # what a method gave depends on what it was called with
             return _failure(error_text(error))
         except EnvError as error:
             raise EnvError(f"{tool.owner}.{call.name}: {shown(error)}") from error
@@ -247,14 +237,17 @@ class Objects:
         bound = tool.bound(call.arguments)
         method = getattr(self._live[tool.owner], call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
-        where, home = f"the result of {tool.owner}.{call.name}", package_of(self._live[tool.owner])
+        where, home = (
+            f"the result of {tool.owner}.{call.name}",
+            state.package_of(self._live[tool.owner]),
+        )
         kind = type(self._live[tool.owner])
         before = dict(vars(kind))
         given = self.awaiting.result(method(*bound.args, **bound.kwargs))
         if changed := [n for n, v in vars(kind).items() if n[0] != "_" and before.get(n) is not v]:
             how = "on the class, which all worlds share. Set it on `self`"
-            raise StateError(f"{tool.owner}.{changed[0]}: {call.name} changed it {how}.")
-        result = plain(given, where, home)
+            raise state.StateError(f"{tool.owner}.{changed[0]}: {call.name} changed it {how}.")
+        result = state.plain(given, where, home)
         failed = isinstance(result, dict) and "error" in result
         return ToolResult(json.dumps(result, ensure_ascii=False), failed)
 
@@ -262,15 +255,15 @@ class Objects:
         """Public state of one class as plain values."""
         if name not in self._live:
             return copy.deepcopy(dict(self._prepared.initial[name]))
-        return plain_state(self._live[name])
+        return state.plain_state(self._live[name])
 
     def same(self, name: str, expected: State) -> bool:
         """True if a class has exactly these public attributes and values."""
         if name not in self._live:
             return same_value(self._prepared.initial[name], expected)
         try:
-            return same_value(plain_state(self._live[name]), expected)
-        except StateError:  # the ground truth's state can be read
+            return same_value(state.plain_state(self._live[name]), expected)
+        except state.StateError:  # the ground truth's state can be read
             return False
 
     unchanged = same
@@ -282,8 +275,6 @@ def _failure(text: str) -> ToolResult:
 
 class ToolWorld(JudgedWorld[PreparedObjects]):
     """One single-use world of one task."""
-
-    __slots__ = ("cancel",)
 
     def __init__(self, prepared: PreparedObjects):
         super().__init__(prepared)

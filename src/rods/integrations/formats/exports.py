@@ -31,12 +31,7 @@ from rods.errors import ConfigError, StoreError, TaskError
 from rods.infra.dotted import not_among
 from rods.infra.files import is_table, pyarrow
 from rods.infra.text import quoted
-from rods.integrations.formats.folders import (
-    columns_of,
-    schema_of,
-    write_run_folder,
-    write_task_folder,
-)
+from rods.integrations.formats import folders
 from rods.integrations.task_rollout import later_turn
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, write_tasks
@@ -95,7 +90,7 @@ def export(
         elif form == "datasets":
             splits = {"train" if split == "train" else "test": tasks}
             splits |= {"test": held_out} if held_out else {}
-            write_task_folder(part, path.name, splits, environment.name)
+            folders.write_task_folder(part, path.name, splits, environment.name)
         elif form == "verl":
             rows = [verl_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
             write_rows(part, rows, verl_schema())
@@ -111,7 +106,7 @@ def export(
 def export_run(run: Path, path: Path) -> int:
     """Write a run's trajectories as a folder of `datasets`; return how many. Raises as `export`."""
     with _beside(path) as part:
-        return write_run_folder(part, path.name, run)
+        return folders.write_run_folder(part, path.name, run)
 
 
 @contextmanager
@@ -268,7 +263,7 @@ def verifiers_row(task: Task, index: int) -> dict[str, Any]:
 
 def verl_schema() -> Any:
     """Written out: the first rows may have empty lists, from which no type can be guessed."""
-    return schema_of(columns_of("verl"))
+    return folders.schema_of(folders.columns_of("verl"))
 
 
 def _text(task: Task) -> str:

@@ -260,9 +260,7 @@ class ServerSession:
                     finish, sampled = FinishReason.STOP_STRING, sampled[:end]
                     break
         kept = tuple(logprobs[: len(sampled)])
-        return Completion(tuple(sampled), kept, finish, self._version_of(output))
-
-    def _version_of(self, output: TokenOutput) -> int:
-        """Version of the weights that began a generation; later ones may end it (asynchronous)."""
+        # Of the weights that began the generation; later ones may end it (asynchronous).
         steps = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
-        return next((int(step) for step in steps if step is not None), self._policy.version)
+        version = next((int(step) for step in steps if step is not None), self._policy.version)
+        return Completion(tuple(sampled), kept, finish, version)

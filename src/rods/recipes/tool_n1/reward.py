@@ -24,26 +24,19 @@ and nothing else.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rods.reward import Score
-from rods.rewards.single_step import (
-    READ,
-    Form,
-    SingleStepReward,
-    as_json,
-    read_json,
-    response_of,
-    wanted_of,
-)
+from rods.rewards import single_step
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
 
-_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+_BLOCK = re.compile("<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
 class ParsedResponse(NamedTuple):
@@ -56,17 +49,17 @@ class ParsedResponse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolN1Reward(SingleStepReward):
+class ToolN1Reward(single_step.SingleStepReward):
     """The binary reward, and the base of its ablation."""
 
-    form: Form = "text"
+    form: single_step.Form = "text"
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:
         """The score of one response."""
-        wanted, response = wanted_of(task), response_of(task, trajectory)
+        wanted, response = single_step.wanted_of(task), single_step.response_of(task, trajectory)
         text = "" if response is None else response.text
         reply = read_reply(text) if self.form == "text" else _as_read(response)
-        truth = [as_json(call, "arguments") for call in wanted.calls]
+        truth = [single_step.as_json(call, "arguments") for call in wanted.calls]
         names, exact = agreement(reply.calls, truth)
         parts = {"thought": float(reply.thought), "names": float(names)}
         value = self.value(reply, names, exact)
@@ -94,36 +87,27 @@ class ToolN1Names(ToolN1Reward):
 def read_reply(text: str) -> ParsedResponse:
     """Parse a response as the released code does."""
     thought = "<think>" in text and "</think>" in text
-    block = _last_block(text)
-    if block is None:
+    blocks = _BLOCK.findall(text)
+    if not blocks:
         return ParsedResponse(thought, None)
-    calls = _loads(block.strip())
+    calls = _loads(blocks[-1].strip())
     if isinstance(calls, str):
         calls = _loads(calls)
     return ParsedResponse(thought, [calls] if isinstance(calls, dict) else calls)
 
 
-def _last_block(text: str) -> str | None:
-    """Text of the last block, each read from the end of the one before; None: no block."""
-    found, start = None, text.find(_OPEN)
-    while start >= 0 and (end := text.find(_CLOSE, start)) >= 0:
-        found = text[start + len(_OPEN) : end]
-        start = text.find(_OPEN, end)
-    return found
-
-
 def _loads(text: str) -> Any:
     try:
-        return read_json(text)
+        return single_step.read_json(text)
     except ValueError:
         return None
 
 
 def _as_read(response: Step | None) -> ParsedResponse:
     """Calls that the dialect read: an answer calls nothing."""
-    if response is None or response.verdict not in (*READ, ParseVerdict.ANSWER):
+    if response is None or response.verdict not in (*single_step.READ, ParseVerdict.ANSWER):
         return ParsedResponse(False, None)
-    calls = [as_json(call, "arguments") for call in response.calls]
+    calls = [single_step.as_json(call, "arguments") for call in response.calls]
     return ParsedResponse(True, calls)
 
 

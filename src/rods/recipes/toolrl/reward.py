@@ -48,16 +48,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rods.reward import Score
-from rods.rewards.single_step import (
-    READ,
-    Form,
-    SingleStepReward,
-    Wanted,
-    as_json,
-    read_json,
-    response_of,
-    wanted_of,
-)
+from rods.rewards import single_step
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
@@ -86,17 +77,17 @@ class Ranges(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolRlReward(SingleStepReward):
+class ToolRlReward(single_step.SingleStepReward):
     """ToolRL's reward, in [-3, 4] without variants."""
 
     grain: Grain = "jaccard"
     scale: Scale = "fixed"
     length: Length = "none"
-    form: Form = "text"
+    form: single_step.Form = "text"
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:
         """The score of one response."""
-        wanted, response = wanted_of(task), response_of(task, trajectory)
+        wanted, response = single_step.wanted_of(task), single_step.response_of(task, trajectory)
         step = trajectory.policy_version + 1
         reaches = ranges(self.scale, step)
         text = "" if response is None else response.text.strip()
@@ -110,27 +101,29 @@ class ToolRlReward(SingleStepReward):
         correct = _exact(wanted, read) if wanted.calls else formed and read is None
         return Score(sum(parts.values()), {**parts, "correct": float(correct)})
 
-    def _formed(self, wanted: Wanted, response: Step | None, text: str) -> bool:
+    def _formed(self, wanted: single_step.Wanted, response: Step | None, text: str) -> bool:
         if self.form == "text":
             return has_shape(text, bool(wanted.calls), wanted.response)
         if response is None:
             return False
         if wanted.calls:
-            return response.verdict in READ
+            return response.verdict in single_step.READ
         return response.verdict is ParseVerdict.ANSWER and bool(text)
 
     def _read(self, response: Step | None, text: str) -> list[Any] | None:
         """The calls of a response; None: there is no form that holds calls, or it is broken."""
         if self.form == "text":
             return read_lines(text)
-        if response is None or response.verdict not in READ:
+        if response is None or response.verdict not in single_step.READ:
             return None
-        return [as_json(call, "parameters") for call in response.calls]
+        return [single_step.as_json(call, "parameters") for call in response.calls]
 
-    def _correctness(self, wanted: Wanted, read: list[object] | None, reach: Range) -> float:
+    def _correctness(
+        self, wanted: single_step.Wanted, read: list[object] | None, reach: Range
+    ) -> float:
         if not wanted.calls:
             return 0.0
-        truth = [as_json(call, "parameters") for call in wanted.calls]
+        truth = [single_step.as_json(call, "parameters") for call in wanted.calls]
         if read is None:
             return reach.low
         if truth == read:
@@ -173,7 +166,7 @@ def read_lines(text: str) -> list[Any] | None:
         return None
     body = text.split("<tool_call>")[1].split("</tool_call>")[0].strip()
     try:
-        return [read_json(line) for line in body.split("\n")]
+        return [single_step.read_json(line) for line in body.split("\n")]
     except ValueError:
         return None
 
@@ -238,9 +231,9 @@ def _most(truth: Sequence[Mapping[str, Any]], grain: Grain) -> float:
     return 1.0 + sum(1.0 + len(g["parameters"]) for g in truth)
 
 
-def _exact(wanted: Wanted, read: list[object] | None) -> bool:
+def _exact(wanted: single_step.Wanted, read: list[object] | None) -> bool:
     """True if the calls are those that are wanted, in any order."""
-    left: list[object] = [as_json(call, "parameters") for call in wanted.calls]
+    left: list[object] = [single_step.as_json(call, "parameters") for call in wanted.calls]
     for call in read or ():
         if call not in left:
             return False

@@ -281,8 +281,6 @@ class Tau2Environment(Environment):
 class Tau2World(TurnWorld):
     """One single-use world of one task: databases and user `number` of the checkout's process."""
 
-    __slots__ = ("_failed", "_home", "_number")
-
     def __init__(self, task: Task, home: Tau2Environment, number: int) -> None:
         super().__init__(task)
         self._home, self._number, self._failed = home, number, 0

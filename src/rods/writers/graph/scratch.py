@@ -12,15 +12,7 @@ from rods.env import World, called
 from rods.synthesis.base import Readable
 from rods.synthesis.planned import PlannedTurn, Producer, missing_function, missing_value
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.trace import (
-    Path,
-    Scalar,
-    TraceStep,
-    field_of,
-    leaves,
-    reports_failure,
-    stage_world,
-)
+from rods.synthesis.structure import trace
 from rods.synthesis.structure.words import noun, thing, verb_of
 from rods.task import BASE, MISS_FUNC, MISS_PARAM
 from rods.types import ToolCall, ToolResult
@@ -39,7 +31,7 @@ LITTLE = 12  # What anybody may add to anything
 AGAIN = 0.02  # The same for each time that it was called before
 GAPS = {BASE: 3, MISS_FUNC: 1, MISS_PARAM: 1}  # How often each category is planned
 
-_State: TypeAlias = Mapping[Path, Scalar]
+_State: TypeAlias = Mapping[trace.Path, trace.Scalar]
 
 
 def category_of(planned: Sequence[PlannedTurn]) -> str:
@@ -62,10 +54,10 @@ def _things(call: ToolCall) -> set[str]:
     """What a call is about: its texts and codes, but not who asks."""
     given = {n: v for n, v in call.arguments.items() if noun(n).split()[-1] not in lists()["own"]}
     named = {n: v for n, v in given.items() if isinstance(v, str) or noun(n) != thing(n)}
-    return {str(leaf.value) for leaf in leaves(ToolCall(call.name, named))}
+    return {str(leaf.value) for leaf in trace.leaves(ToolCall(call.name, named))}
 
 
-def _counts(field: str, value: Scalar) -> bool:
+def _counts(field: str, value: trace.Scalar) -> bool:
     """True for the next number to be given; an id in letters says what belongs together."""
     words = {*noun(field).split()} & lists()["counts"]
     return bool(words - {"id"}) or (bool(words) and not isinstance(value, str))
@@ -90,8 +82,8 @@ class ScratchWalk(Walk):
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
-        self._acts: list[tuple[TraceStep, set[Path]]] = []
-        with stage_world(self._planner.environment, self._base.task) as world:
+        self._acts: list[tuple[trace.TraceStep, set[trace.Path]]] = []
+        with trace.stage_world(self._planner.environment, self._base.task) as world:
             self._world = cast("Readable", world)
             start = self._world.snapshot()
             for _ in range(self._rng.choice(TURNS)):
@@ -116,7 +108,7 @@ class ScratchWalk(Walk):
         """Why no call of each tool can be worded plainly; empty where one can. Without `known`."""
         found: dict[str, str] = {}
         inventor = cast("Inventor", self._grounder)
-        with stage_world(self._planner.environment, self._base.task) as world:
+        with trace.stage_world(self._planner.environment, self._base.task) as world:
             live = self._live(world)
             for tool in [tool for tool in self._base.specs if tool not in known]:
                 calls = [inventor.fill(tool, live, self._rng) for _ in range(TRIES)]
@@ -169,9 +161,9 @@ class ScratchWalk(Walk):
     def _is_unasked(self, call: ToolCall) -> bool:
         """True if it is about the user's own account, or takes what is not new, or no file."""
         domains, state = self._planner.domains, self._world.public_state().get(self._owner(call))
-        top = ((field_of(at), value) for at, value in leaves(state) if len(at) == 1)
+        top = ((trace.field_of(at), value) for at, value in trace.leaves(state) if len(at) == 1)
         mine = {value for name, value in top if {*noun(name).split()[-1:]} & lists()["own"]}
-        named = {field_of(at) for at, value in leaves(state) if value in mine}
+        named = {trace.field_of(at) for at, value in trace.leaves(state) if value in mine}
         given = {n: v for n, v in call.arguments.items() if isinstance(v, str)}
         own = {v.lstrip("@") for v in _things(call)} & mine or named & {*given.values()}
         files = {n for n in given if domains.endings.get(n) in given or "file" in noun(n).split()}
@@ -181,18 +173,18 @@ class ScratchWalk(Walk):
         wrong = bool(own) or old or any("." not in given[n] for n in files)
         return wrong and not domains.inferred
 
-    def _state(self) -> dict[Path, Scalar]:
+    def _state(self) -> dict[trace.Path, trace.Scalar]:
         """Every value of the state by its place, without what counts."""
-        found = leaves(dict(self._world.public_state()))
-        return {v.path: v.value for v in found if not _counts(field_of(v.path), v.value)}
+        found = trace.leaves(dict(self._world.public_state()))
+        return {v.path: v.value for v in found if not _counts(trace.field_of(v.path), v.value)}
 
-    def _spoils(self, step: TraceStep, changed: set[Path]) -> bool:
+    def _spoils(self, step: trace.TraceStep, changed: set[trace.Path]) -> bool:
         """True if a call repeats or undoes earlier ones, or ends or revises what is new."""
         things, ends = _things(step.call), self._is("ends", step.call)
         new = ends or self._is("revises", step.call)
         known = () if self._planner.domains.inferred else self._steps[:-1]
         shown = [leaf for seen in known if _things(seen.call) & things for leaf in seen.leaves]
-        if {str(v).lower() for at, v in shown if field_of(at) == "status"} & lists()["over"]:
+        if {str(v).lower() for at, v in shown if trace.field_of(at) == "status"} & lists()["over"]:
             return True
         for other, places in self._acts:
             theirs = _things(other.call)
@@ -200,7 +192,7 @@ class ScratchWalk(Walk):
             came = ({str(leaf.value) for leaf in other.leaves} | theirs) - old
             again = other.call.name == step.call.name or ends or self._is("ends", other.call)
             again |= new and not self._planner.domains.inferred  # copied, and then moved
-            again |= any({*noun(field_of(at)).split()} & lists()["settled"] for at in places)
+            again |= any({*noun(trace.field_of(at)).split()} & lists()["settled"] for at in places)
             there = theirs if self._planner.domains.inferred else came | theirs
             both = len(things & there) > 1  # signed up for an event, and withdrawn from it
             if changed & places or both or (again and things & theirs) or (new and things & came):
@@ -223,7 +215,7 @@ class ScratchWalk(Walk):
             return found
         last = self._steps[-1]
         single = (leaf for leaf in last.leaves if all(isinstance(at, str) for at in leaf.path))
-        plain = {leaf.value for leaf in (*single, *leaves(last.call))}
+        plain = {leaf.value for leaf in (*single, *trace.leaves(last.call))}
         return {name: p for name, p in found.items() if call.arguments[name] in plain}
 
     def _may_blur(self, tool: str, name: str) -> bool:
@@ -250,7 +242,7 @@ class ScratchWalk(Walk):
         domains, weights = self._planner.domains, list[float]()
         calls = [step.call for step in self._steps]
         names = {name for call in calls for name in call.arguments}
-        names |= {field_of(leaf.path) for step in self._steps for leaf in step.leaves}
+        names |= {trace.field_of(leaf.path) for step in self._steps for leaf in step.leaves}
         kinds = {domains.parameter(c.name, n) for c in calls for n in c.arguments} - PASSING
         for tool in tools:
             takes = self._base.specs[tool].required
@@ -304,7 +296,7 @@ class ScratchWalk(Walk):
 
     def _tried(self, call: ToolCall, before: Sequence[PlannedTurn]) -> tuple[ToolResult, Live]:
         """The result of a call behind these turns, and the world as it leaves it."""
-        with stage_world(self._planner.environment, self._base.task) as world:
+        with trace.stage_world(self._planner.environment, self._base.task) as world:
             for request in (request for turn in before for request in turn.requests):
                 called(world, request.call)
             return called(world, call), self._live(world)
@@ -330,6 +322,8 @@ class ScratchWalk(Walk):
             shown = self._tried(look, before)[0].content
             others = (there[text] for text in there if text in shown)
             calls = (ToolCall(call.name, {**call.arguments, name: v}) for v in others)
-            if value in shown and all(reports_failure(c, self._tried(c, before)[0]) for c in calls):
+            if value in shown and all(
+                trace.reports_failure(c, self._tried(c, before)[0]) for c in calls
+            ):
                 return True
         return False

@@ -15,15 +15,9 @@ from rods.env import Environment, called
 from rods.synthesis.base import Base, Readable, Unit
 from rods.synthesis.planned import CallRequest, PlannedTurn, Producer, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure import trace
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import (
-    TraceStep,
-    leaves,
-    read_result,
-    reports_failure,
-    stage_world,
-)
 from rods.types import ToolCall, Value
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.fresh import listed
@@ -88,7 +82,7 @@ class Walk:
         self._linked = {step for pair in feeds for step in pair}
         """Steps of the seed that give a value to another step or take one."""
         self._world: Readable  # Opened by `run`
-        self._steps: list[TraceStep] = []
+        self._steps: list[trace.TraceStep] = []
         self._kept: set[int] = set()  # Steps that are the seed's
         self._producers: list[Mapping[str, Producer]] = []
         """Calls that showed what each step's message may mean without saying it, by argument."""
@@ -99,7 +93,7 @@ class Walk:
     def run(self) -> list[PlannedTurn] | Rejection:
         """Plan and execute all turns; a rejection says what could not be found."""
         turns: list[PlannedTurn] = []
-        with stage_world(self._planner.environment, self._base.task) as world:
+        with trace.stage_world(self._planner.environment, self._base.task) as world:
             self._world = cast("Readable", world)
             for unit in self._base.units:
                 turn = self._unit(unit, turns)
@@ -206,7 +200,7 @@ class Walk:
 
     def _request(self, number: int) -> CallRequest:
         call, before = self._steps[number].call, self._steps[:number]
-        known = {normal(leaf.value) for s in before for leaf in (*s.leaves, *leaves(s.call))}
+        known = {normal(leaf.value) for s in before for leaf in (*s.leaves, *trace.leaves(s.call))}
         given = call.arguments.items()
         plain = ((n, v) for n, v in given if not isinstance(v, list | dict | ToolCall))
         return CallRequest(
@@ -241,9 +235,11 @@ class Walk:
             return False
         before = self._world.snapshot()
         result = called(self._world, call)
-        if reports_failure(call, result, self._planner.graph.usual.get(call.name, frozenset())):
+        if trace.reports_failure(
+            call, result, self._planner.graph.usual.get(call.name, frozenset())
+        ):
             return False
-        step = TraceStep(len(self._steps), call, result, *read_result(result.content))
+        step = trace.TraceStep(len(self._steps), call, result, *trace.read_result(result.content))
         key = result_key(self._planner.environment)
         known = key(result.content) in {key(other.result.content) for other in self._steps}
         known = known or all(leaf.value in ("", None) for leaf in step.leaves)

@@ -16,21 +16,8 @@ from rods.env import Environment, World, called
 from rods.errors import TaskError
 from rods.synthesis.base import Base, Link, Links, Place
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure import sources
 from rods.synthesis.structure.domains import CodePairs, Domains, Fill, NumberKind
-from rods.synthesis.structure.sources import (
-    AMOUNT_WORD,
-    NUMBER_WORD,
-    Argument,
-    Source,
-    amount,
-    in_digits,
-    normal,
-    numbers_in,
-    numbers_listed,
-    numbers_of,
-    numbers_taken,
-    texts_taken,
-)
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, TraceStep, leaves, read_result
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, Value
@@ -80,17 +67,17 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
     for argument in base.arguments:
         value, call = argument.value, steps[argument.step].call
         kind = domains.parameter(call.name, argument.name)
-        computed = argument.source is Source.DERIVED or argument.inside
+        computed = argument.source is sources.Source.DERIVED or argument.inside
         links = base.links.get(argument.step, {}).get((argument.name, argument.path), ())
         if any(steps[link.step].call.name in domains.constant for link in links):
             pinned.add(str(value))
-        loose = kind == "id" and argument.source is not Source.RESULT
+        loose = kind == "id" and argument.source is not sources.Source.RESULT
         loose_ids = loose_ids or (loose and isinstance(value, int) and value < 10)
         if not isinstance(value, int | float) or isinstance(value, bool):
             continue
         if kind not in domains.numbers or (loose and not argument.configured):
             frozen.add(float(value))
-        if computed or argument.source is Source.CONFIGURATION:
+        if computed or argument.source is sources.Source.CONFIGURATION:
             fill = next((f for f in domains.fills if f.parameter == argument.name), None)
             filled = _filled(base, argument, fill) if fill is not None else None
             if fill is not None and filled is not None:
@@ -98,10 +85,10 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
                 extra[filled.target] = kind
                 frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
-                configured = (numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
+                configured = (sources.numbers_of(leaf.value) for leaf in leaves(dict(base.start)))
                 frozen |= _text_numbers(base, argument.turn).union({float(value)}, *configured)
     prose = "\n".join(turn.user for turn in base.task.turns)
-    digits = in_digits(prose, base.number_words)
+    digits = sources.in_digits(prose, base.number_words)
     frozen |= _said_elsewhere(base, prose) if domains.inferred else set()
     return Knowledge(
         steps,
@@ -119,21 +106,26 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
 
 def _said_elsewhere(base: Base, prose: str) -> set[float]:
     """Numbers that a phrase or a text says too, or a result shows before a call takes them."""
-    found = {float(amount(word)) for word in NUMBER_WORD.findall(AMOUNT_WORD.sub("", prose))}
+    found = {
+        float(sources.amount(word))
+        for word in sources.NUMBER_WORD.findall(sources.AMOUNT_WORD.sub("", prose))
+    }
     taken: set[float] = set()
     for step in base.steps:
-        taken |= numbers_taken([step.call])
+        taken |= sources.numbers_taken([step.call])
         shown = set[float]().union(*(_amounts(leaf.value) for leaf in step.leaves))
-        found = found.union(shown - taken, *map(_amounts, texts_taken([step.call])))
+        found = found.union(shown - taken, *map(_amounts, sources.texts_taken([step.call])))
     return found
 
 
 def _amounts(value: Scalar) -> set[float]:
     """The numbers of a value, without those of a day, a time or a code."""
-    return numbers_of(in_digits(_COMPOSED.sub(" ", value)) if isinstance(value, str) else value)
+    return sources.numbers_of(
+        sources.in_digits(_COMPOSED.sub(" ", value)) if isinstance(value, str) else value
+    )
 
 
-def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
+def _filled(base: Base, argument: sources.Argument, fill: Fill) -> Filled | None:
     """`amount = target - level`: the target is the full level or stands in the text."""
     config = base.start.get(fill.owner)
     level = config.get(fill.field) if isinstance(config, dict) else None
@@ -147,7 +139,7 @@ def _filled(base: Base, argument: Argument, fill: Fill) -> Filled | None:
 def _text_numbers(base: Base, turn: int) -> set[float]:
     """Numbers in the messages up to a turn."""
     texts = (t.user for t in base.task.turns[: turn + 1])
-    return numbers_in(in_digits("\n".join(texts), base.number_words))
+    return sources.numbers_in(sources.in_digits("\n".join(texts), base.number_words))
 
 
 def _called_with(known: CodePairs, steps: Iterable[TraceStep]) -> Set[tuple[str, str]]:
@@ -160,7 +152,7 @@ def _called_with(known: CodePairs, steps: Iterable[TraceStep]) -> Set[tuple[str,
 def _landmarks(kind: NumberKind, prose: str) -> list[float]:
     """What readings are compared with: by the tools, and by people."""
     low, high = kind.compared or (1, 0)
-    return [*kind.landmarks, *sorted(n for n in numbers_in(prose) if low <= n <= high)]
+    return [*kind.landmarks, *sorted(n for n in sources.numbers_in(prose) if low <= n <= high)]
 
 
 def rebind(
@@ -245,7 +237,7 @@ class _Rebound:
             new: Scalar = self._tokens(str(current), links)
         else:
             new = self._whole(current, place, links)
-            if normal(new) != normal(current):
+            if sources.normal(new) != sources.normal(current):
                 self._say(turn, str(current), str(new))
         return put_leaf(value, place[1], new)
 
@@ -257,7 +249,7 @@ class _Rebound:
                 leaf = round(leaf, link.decimals)
             if leaf is not None:
                 shown.append((link, leaf))
-        if not shown or any(normal(leaf) == normal(current) for _, leaf in shown):
+        if not shown or any(sources.normal(leaf) == sources.normal(current) for _, leaf in shown):
             return current
         named = [leaf for link, leaf in shown if link.path[-1:] == (place[0],)]
         new = (named or [leaf for _, leaf in shown])[-1]
@@ -271,10 +263,10 @@ class _Rebound:
         for link in links:
             before = find_leaf(self._knowledge.steps[link.step].parsed, link.path)
             after = find_leaf(self._results[link.step], link.path)
-            old, new = numbers_listed(str(before)), numbers_listed(str(after))
+            old, new = sources.numbers_listed(str(before)), sources.numbers_listed(str(after))
             if float(link.token) in old and len(old) == len(new):
                 fresh[link.token] = format_number(new[old.index(float(link.token))], link.token)
-        known = {number for text in self._texts for number in numbers_in(text)}
+        known = {number for text in self._texts for number in sources.numbers_in(text)}
 
         def swap(match: re.Match[str]) -> str:
             token = match.group()

@@ -193,7 +193,8 @@ class Sketch:
         kind = self.found.words.get(word)
         if kind is not None:
             return SlotRef(self.slot(kind, word), token)
-        one = _singular(word)
+        # The name of which this is the plural: the family of "the Novaks".
+        one = next((o for o in (word[:-1], word[:-2]) if o and _plural(o) == word), "")
         if self.found.words.get(one) == "person":
             return SlotRef(self.slot("person", one), token, PLURAL)
         if local and word in self.found.local:
@@ -324,11 +325,6 @@ _HISSED = ("s", "x", "z", "ch", "sh")  # Names that take "es" in the plural
 
 def _plural(name: str) -> str:
     return name + ("es" if name.endswith(_HISSED) else "s")
-
-
-def _singular(names: str) -> str:
-    """The name of which this is the plural; empty: it is none."""
-    return next((one for one in (names[:-1], names[:-2]) if one and _plural(one) == names), "")
 
 
 def _with_article(before: str, noun: str) -> str:

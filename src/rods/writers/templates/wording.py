@@ -100,7 +100,9 @@ class Wording(NamedTuple):
     def asides(self, name: str, value: Value) -> list[str]:
         """A value behind the words that also leave it open: `a file of mine (plan.txt)`."""
         text = literal(value, self.words.get(name, {}))
-        return [f"{form} ({text})" for form in self.open.get(name, ()) if _introduces(form)]
+        before, behind = ("my ", "the ", "one of my "), (" of mine", " I like")
+        forms = (f for f in self.open.get(name, ()) if f.startswith(before) or f.endswith(behind))
+        return [f"{form} ({text})" for form in forms]
 
     def in_words(self, name: str, value: Value) -> list[str]:
         """Every text that says a value."""
@@ -137,11 +139,6 @@ class Wording(NamedTuple):
         one = article(what)
         one = "some" if self.described and re.search("[^su]s$", what) else one
         return list(self.open.get(name) or (f"{one} {what}",))
-
-
-def _introduces(form: str) -> bool:
-    """Whether words for an open value can stand before the value too."""
-    return form.startswith(("my ", "the ", "one of my ")) or form.endswith((" of mine", " I like"))
 
 
 def ways(
