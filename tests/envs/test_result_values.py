@@ -274,7 +274,7 @@ def test_a_server_whose_trajectories_share_a_state_is_told_by_value(
 ) -> None:
     start = {"a": cast("Json", 1)}
     machine = SimpleNamespace(
-        run=lambda call: ToolResult("done"), initial=lambda: {SERVER: start},
+        run=lambda call: ToolResult("done"), initial={SERVER: start},
         unchanged=lambda name, state: False, copy_state=lambda name: {"a": 2},
         read=lambda: {"a": found}, close=lambda: None,
     )  # fmt: skip

@@ -36,13 +36,11 @@ class Machine(Protocol):
 
     version: dict[str, int]
     """Number of changing calls to each class: equal versions, equal state."""
+    initial: Mapping[str, State]
+    """State of each class at the start; always the same objects, never changed."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Execute one call."""
-        ...
-
-    def initial(self) -> Mapping[str, State]:
-        """State of each class at the start; always the same objects, never changed."""
         ...
 
     def copy_state(self, name: str) -> State:
@@ -78,7 +76,7 @@ def replayed(
     machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]], key: Key = by_value
 ) -> Replay:
     """Execute calls in a fresh world and keep results and states, turn by turn."""
-    last: dict[str, State] = dict(machine.initial())
+    last: dict[str, State] = dict(machine.initial)
     turns: list[TurnReplay] = []
     for calls in calls_by_turn:
         results = tuple([machine.run(call) for call in calls])
@@ -92,11 +90,10 @@ def replayed(
 class Judge:
     """Compares one world with the replay, turn by turn; remembers what did not change."""
 
-    __slots__ = ("_initial", "_key", "_machine", "_pool", "_seen")
+    __slots__ = ("_key", "_machine", "_pool", "_seen")
 
     def __init__(self, machine: Machine, key: Key = by_value):
         self._machine, self._key = machine, key
-        self._initial = machine.initial()
         self._pool = Counter[str]()
         self._seen: dict[str, tuple[int, State, bool]] = {}
 
@@ -110,7 +107,7 @@ class Judge:
 
     def state(self, turn: TurnReplay) -> bool:
         """Every public attribute of every class equals the ground truth's."""
-        versions, initial = self._machine.version, self._initial
+        versions, initial = self._machine.version, self._machine.initial
         for name, state in turn.snapshot.items():
             version = versions.get(name, 0)
             if version == 0 and state is initial[name]:
@@ -220,7 +217,7 @@ class JudgedWorld(TurnWorld, Generic[Ready]):
         return right
 
     def _state(self) -> dict[str, object]:
-        return {name: self._machine.copy_state(name) for name in self._machine.initial()}
+        return {name: self._machine.copy_state(name) for name in self._machine.initial}
 
     def public_state(self) -> dict[str, Json]:
         """Public state of every part as plain values, to look things up."""

@@ -132,7 +132,6 @@ class _Worlds(OpenEnvironment):
         return NewMessages(messages=_plain(self._talk.opening))
 
     def step(self, action: Text, timeout_s: float | None = None, **_: Any) -> NewMessages:
-        """Hear one text of the policy."""
         talk = self._talk
         if talk is None:
             raise TaskError("no task was begun: reset comes first.")

@@ -63,10 +63,6 @@ class KeeperConfig(TypedDict):
     files: int
 
 
-class Gone(Exception):
-    """The other side is gone."""
-
-
 def send(line: socket.socket, message: Mapping[str, object]) -> None:
     """Send one message."""
     data = json.dumps(message).encode()
@@ -74,7 +70,7 @@ def send(line: socket.socket, message: Mapping[str, object]) -> None:
 
 
 def receive(line: socket.socket) -> dict[str, Any]:
-    """Wait for one message; raises `Gone`."""
+    """Wait for one message; raises `EOFError` if the other side is gone."""
     return json.loads(_exactly(line, HEADER.unpack(_exactly(line, HEADER.size))[0]))
 
 
@@ -83,7 +79,7 @@ def _exactly(line: socket.socket, size: int) -> bytes:
     while size:
         part = line.recv(min(size, 1 << 20))
         if not part:
-            raise Gone
+            raise EOFError
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
@@ -152,7 +148,7 @@ class Keeper:
         try:
             while True:
                 self._answer(self._do(receive(self._control)))
-        except Gone:
+        except EOFError:
             pass
         finally:
             self._end_all()
@@ -164,7 +160,7 @@ class Keeper:
         try:
             send(self._control, message)
         except OSError as error:
-            raise Gone from error
+            raise EOFError from error
 
     def _do(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["op"] == "put":
@@ -219,7 +215,7 @@ class Keeper:
                 return "time"
             ready = [d for d, _ in poll.poll(1000 * min(LOOK_SECONDS, deadline - now))]
             if self._control.fileno() in ready:
-                raise Gone  # nothing is asked while something runs
+                raise EOFError  # nothing is asked while something runs
             if output.descriptor in ready and not output.take():
                 poll.unregister(output.descriptor)
             if output.full:

@@ -65,7 +65,6 @@ class RemoteSandbox:
             )
 
     def _understand(self, found: object) -> Execution:
-        """Execution of the program by the service's answer."""
         if not isinstance(found, dict):
             kind = type(found).__name__
             raise ServiceFailure(f"{self._service.where} answered {kind}, expected object", True)

@@ -24,7 +24,7 @@ from typing import Any
 from rods.errors import EnvError
 from rods.sandbox.execution import MIB, require_positive
 from rods.sandbox.handle import SOURCE, START_SECONDS, LockedProcess, Wrap, wrapping
-from rods.sandbox.keeper import Gone, receive, send
+from rods.sandbox.keeper import receive, send
 
 BOOT = (
     "import sys; rods = type(sys)('rods'); rods.__path__ = [sys.argv.pop() + '/rods']; "
@@ -175,7 +175,7 @@ class Shell(LockedProcess):
         self._socket.settimeout(seconds)
         try:
             return receive(self._socket)
-        except Gone as error:
+        except EOFError as error:
             raise EnvError(f"a workplace's keeper ended: {self.last_words()}") from error
         except OSError as error:
             raise EnvError(f"a workplace's keeper gave no answer: {error}") from error

@@ -132,7 +132,6 @@ def _without_address(index: int) -> list[bytes]:
 
 
 def _without_bits(index: int, bits: int) -> list[bytes]:
-    """Allow if an argument has none of these bits."""
     return [_argument(index), _step(_ANY_BIT, bits, 0, 1), _REFUSED, _ALLOWED]
 
 

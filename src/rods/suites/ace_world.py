@@ -85,7 +85,6 @@ class Speaker:
             raise kind(f"acebench-agent: the user simulator does not answer: {problem}") from None
 
     def _answers(self, chat: ChatClient) -> bool:
-        """True if a plain question is answered."""
         try:
             chat.ask("user", PLAIN, seed=0)
         except WriterError:

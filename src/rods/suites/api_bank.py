@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.config import RunConfig
-from rods.env import Environment, World
-from rods.envs.function_call.world import FunctionCallWorld
+from rods.envs.function_call.world import NotedEnvironment
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.files import text_of
@@ -60,7 +59,7 @@ class ApiBank(SuiteRules):
             )
         self._folder = Path(given)
         self._host = Host(self._folder, NAME)
-        self.environment = ApiBankEnvironment(self._host)
+        self.environment = NotedEnvironment(NAME, self._host.close)
 
     @cached_property
     def _catalog(self) -> Catalog:
@@ -162,23 +161,6 @@ class ApiBank(SuiteRules):
         if not found:
             raise TaskError(f"{folder}: there is no .json file of a database.")
         return found
-
-
-class ApiBankEnvironment(Environment):
-    """Worlds of single calls, which are written down."""
-
-    name = NAME
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def open(self, task: Task) -> World:
-        """A fresh world."""
-        return FunctionCallWorld(task)
-
-    def close(self) -> None:
-        """End the process of the APIs; scoring starts another."""
-        self._host.close()
 
 
 class _UnfitError(ValueError):

@@ -141,7 +141,6 @@ class Host:
 
 
 def _serve(pipe: Connection, folder: str) -> None:
-    """The process: answer until nobody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
     os.chdir(folder)
     sys.path.insert(0, folder)

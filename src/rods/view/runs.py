@@ -164,7 +164,6 @@ def _rows(path: Path, text: str, *values: str | int) -> list[Any]:
 
 
 def _outcomes(path: Path) -> tuple[list[Task], list[CandidateRow]]:
-    """Seed tasks and outcomes in a synthesis queue."""
     columns = "seed, number, task, rejected, distance, seconds"
     rows = _rows(path, f"SELECT {columns} FROM outcomes ORDER BY rowid DESC")
     seeds = [task for (text,) in _rows(path, "SELECT task FROM seeds") if (task := _task(text))]

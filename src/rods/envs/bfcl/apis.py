@@ -183,10 +183,10 @@ def _functions(kind: type[object]) -> dict[str, Function]:
 class Apis:
     """The API objects of one world. An object is opened when it is first called."""
 
-    __slots__ = ("_defaults", "_live", "prototype", "version")
+    __slots__ = ("_defaults", "_live", "initial", "prototype", "version")
 
     def __init__(self, prototype: Prototype):
-        self.prototype = prototype
+        self.prototype, self.initial = prototype, prototype.initial
         self._live: dict[str, Any] = {}
         self._defaults: dict[tuple[str, str], Any] = {}
         self.version: dict[str, int] = {}
@@ -244,10 +244,6 @@ class Apis:
     def _nested(self, call: ToolCall) -> object:
         # A copy: some functions return a global of the benchmark's module in long context.
         return copy.deepcopy(self._invoke(call, deep=True))
-
-    def initial(self) -> Mapping[str, State]:
-        """Public state of each object at the start."""
-        return self.prototype.initial
 
     def live_state(self, name: str) -> State:
         """Public attributes of one class as they are now; they belong to the world, do not keep."""

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.config import RunConfig
-from rods.env import Environment, World
 from rods.envs.bfcl import BfclSettings, assets
 from rods.envs.bfcl.ast_match import Accepted, fault
 from rods.envs.bfcl.tasks import json_schema, load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
-from rods.envs.function_call.world import FunctionCallWorld
+from rods.envs.function_call.world import NotedEnvironment
 from rods.errors import TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.infra.rows import field, json_lines
@@ -51,7 +50,7 @@ class SingleTurn(SuiteRules):
         """Read nothing yet; data is in `evaluation.suite.folder`, or the benchmark's package."""
         self._folder = config.evaluation.suite.folder
         self._wheel = config.env.section(BfclSettings).wheel
-        self.environment = SingleTurnEnvironment()
+        self.environment = NotedEnvironment(NAME)
 
     def tasks(self) -> Sequence[Task]:
         """All entries; of a folder those of the categories whose files are there."""
@@ -73,16 +72,6 @@ class SingleTurn(SuiteRules):
         accepted = cast("list[Accepted]", task.world["accepted"])
         why = fault(step.calls, functions, accepted, task.category)
         return RuleOutcome(not why, why)
-
-
-class SingleTurnEnvironment(Environment):
-    """Worlds of single entries: calls are written down."""
-
-    name = NAME
-
-    def open(self, task: Task) -> World:
-        """A fresh world."""
-        return FunctionCallWorld(task)
 
 
 @functools.lru_cache(maxsize=2)

@@ -186,7 +186,7 @@ class BfclWorld(JudgedWorld[PreparedWorld]):
     def public_state(self) -> dict[str, Any]:
         """Public state as plain values (files and folders as dictionaries), to look things up."""
         self._expect_open("public_state")
-        return {name: plain(dict(self._apis.live_state(name))) for name in self._apis.initial()}
+        return {name: plain(dict(self._apis.live_state(name))) for name in self._apis.initial}
 
     def close(self) -> None:
         """Let go of the API objects."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from rods.env import TurnVerdict
+from rods.env import Environment, TurnVerdict, World
 from rods.envs.judge import refusal
 from rods.envs.turns import TurnWorld
 from rods.errors import TaskError
@@ -51,6 +51,22 @@ class FunctionCallWorld(TurnWorld):
 
     def _state(self) -> list[str]:
         return [key_of(call) for call in self._made]
+
+
+class NotedEnvironment(Environment):
+    """Worlds of a suite's single steps: calls are written down, nothing is executed."""
+
+    def __init__(self, name: str, close: Callable[[], None] = lambda: None) -> None:
+        """`close` ends what scoring started; the next scoring starts another."""
+        self.name, self._end = name, close
+
+    def open(self, task: Task) -> World:
+        """A fresh world."""
+        return FunctionCallWorld(task)
+
+    def close(self) -> None:
+        """End what scoring started."""
+        self._end()
 
 
 def tools_of(task: Task) -> tuple[ToolSpec, ...]:

@@ -211,7 +211,8 @@ class Server:
     """One server, or one session with it, of one world."""
 
     def __init__(self, prepared: PreparedServer) -> None:
-        self._initial, self._environment = prepared.initial, prepared.environment
+        self.initial: Mapping[str, judge.State] = prepared.initial
+        self._environment = prepared.environment
         self.version: dict[str, int] = {}
         self._seen: tuple[int, judge.State] | None = None
         self._session = self._environment.session(prepared.files)
@@ -222,7 +223,7 @@ class Server:
             raise
 
     def _begin(self, prepared: PreparedServer) -> None:
-        reset, initial = self._environment.reset, self._initial
+        reset, initial = self._environment.reset, prepared.initial
         result = self._session.call(reset, prepared.given) if reset else ToolResult("")
         if result.failed:
             raise TaskError(f"{named(prepared.task)}: {reset} failed: {result.content[:300]}")
@@ -230,10 +231,6 @@ class Server:
             initial[SERVER] = self.read()
         elif reset and initial and not same_value(self.read(), initial[SERVER]):
             raise EnvError(f"env.mcp.reset: {reset} does not bring back the initial state.")
-
-    def initial(self) -> Mapping[str, judge.State]:
-        """State at the start; empty where the server shows none."""
-        return self._initial
 
     def run(self, call: ToolCall) -> ToolResult:
         """Execute one call; raises `EnvError` where the server fails."""

@@ -164,8 +164,6 @@ def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:
 
 
 class _Process:
-    """A process on this machine."""
-
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
         context = multiprocessing.get_context("spawn")
         self._line, theirs = context.Pipe()
@@ -248,8 +246,6 @@ def on(
 
 
 class _Actor:
-    """An actor that runs worlds."""
-
     def __init__(
         self, cluster: Cluster, name: str, arguments: Mapping[str, Json], cpus: float
     ) -> None:

@@ -47,7 +47,6 @@ class RemoteRetriever:
             raise kind(f"the retriever failed after {times}: {failure}") from failure
 
     def _understand(self, answer: object, limit: int) -> list[Hit]:
-        """The answer as hits."""
         found: object = answer.get("result") if isinstance(answer, dict) else None
         lists: list[object] = found if isinstance(found, list) else []
         if len(lists) != 1 or not isinstance(lists[0], list):

@@ -207,14 +207,10 @@ class Objects:
     """The live objects of one world; copied when they are first called."""
 
     def __init__(self, prepared: PreparedObjects):
-        self._prepared = prepared
+        self._prepared, self.initial = prepared, prepared.initial
         self._live: dict[str, Any] = {}
         self.version: dict[str, int] = {}
         self.awaiting = state.Awaiting()
-
-    def initial(self) -> Mapping[str, State]:
-        """State of each class at the start."""
-        return self._prepared.initial
 
     def run(self, call: ToolCall) -> ToolResult:
         """Return a call's result as JSON; `EnvError` where something outside the class failed."""

@@ -230,7 +230,6 @@ class ScratchWalk(Walk):
         return opened.startswith(("a ", "an ", "another "))
 
     def _next_owner(self) -> str:
-        """The class of the next turn."""
         last = self._owner(self._steps[-1].call) if self._steps else ""
         left = {self._owner(s.call) for s in self._steps if _words(s.call.name) & lists()["leaves"]}
         every = [owner for owner in dict.fromkeys(self._base.owners.values()) if owner not in left]

@@ -192,7 +192,6 @@ class Walk:
         return False
 
     def _weights(self, before: str, tools: Sequence[str]) -> list[float]:
-        """How likely each tool follows another one."""
         usual = [self._planner.graph.weight(before, tool) for tool in tools]
         if not self._planner.roam:
             return usual

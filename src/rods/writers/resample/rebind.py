@@ -137,7 +137,6 @@ def _filled(base: Base, argument: sources.Argument, fill: Fill) -> Filled | None
 
 
 def _text_numbers(base: Base, turn: int) -> set[float]:
-    """Numbers in the messages up to a turn."""
     texts = (t.user for t in base.task.turns[: turn + 1])
     return sources.numbers_in(sources.in_digits("\n".join(texts), base.number_words))
 

@@ -44,8 +44,6 @@ def from_description(spec: ToolSpec, given: Collection[str] = ()) -> Wording:
 
 
 class _Draft:
-    """A sentence in the making."""
-
     def __init__(self, spec: ToolSpec, given: Collection[str]) -> None:
         self.required, self.properties = spec.required, spec.properties
         self.base, self.followed = _clause(spec, given)
@@ -57,7 +55,6 @@ class _Draft:
         self.bare: set[str] = set()  # A name tells what they are: `taught by Rosa`
 
     def add(self, name: str, schema: Mapping[str, object]) -> None:
-        """Find the place of one argument."""
         base, about, slot = self.base, about_of(schema), f"{{{name}}}"
         what, unit = noun_phrase(name, schema, base)
         plain = rf"(?!{_OTHER}|{_P['adjective'].pattern})"
@@ -183,7 +180,6 @@ class _Draft:
         return True
 
     def wording(self) -> Wording:
-        """The sentence with all that was added."""
         base = _P["vague"].sub("", self.base) if self.amounts else self.base
         then = _P["then"].search(base) if self.followed else None
         end = then.start() if then else len(base)

@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from rods.abilities import knowledge_of
 from rods.env import Environment
@@ -35,21 +35,10 @@ Describe: TypeAlias = Callable[[ToolSpec, Collection[str]], Wording]
 DEFAULT = "default"  # Section of a file for all tools of its class
 
 
-class Frames(NamedTuple):
-    """The sentences of `frames.toml`."""
-
-    first: tuple[str, ...]
-    next: tuple[str, ...]
-    last: tuple[str, ...]
-    answers: tuple[str, ...]
-    short: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-
 @functools.cache
-def frame_lists() -> Frames:
+def frame_lists() -> Mapping[str, tuple[str, ...]]:
     """What stands around clauses."""
-    return Frames(**_with_tuples(toml_of("writers", "templates", "frames.toml")))
+    return _with_tuples(toml_of("writers", "templates", "frames.toml"))
 
 
 class Phrases:
@@ -109,17 +98,17 @@ class Phrases:
             scenes = self._plain(self._openers.get(owner, ()))
             parts.append(rng.choice(scenes) if scenes and rng.random() < OPENER else "")
         elif rng.random() < LINK:
-            parts.append(rng.choice(around.remarks))
-        unused = list(around.next)
+            parts.append(rng.choice(around["remarks"]))
+        unused = list(around["next"])
         for index, request in enumerate(requests):
-            frames = list(around.first) if index == 0 else unused
+            frames = list(around["first"]) if index == 0 else unused
             if len(requests) > 1 and index == len(requests) - 1 and rng.random() < 0.5:
-                frames = list(around.last)
+                frames = list(around["last"])
             clause = self.clause(request, rng)
             frame = rng.choice([f for f in frames if _fits(f, clause)] or frames)
             if frame in unused:
                 unused.remove(frame)
-            unused = unused or list(around.next)
+            unused = unused or list(around["next"])
             sentence = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
             parts.append(_closed(frame.format("\0").replace("\0", sentence)))
         return " ".join(part for part in parts if part)
@@ -168,7 +157,7 @@ class Phrases:
     def scenes(self) -> tuple[str, ...]:
         """Sentences that ask for nothing: openers and remarks."""
         openers = (text for texts in self._openers.values() for text in texts)
-        return (*openers, *frame_lists().remarks)
+        return (*openers, *frame_lists()["remarks"])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -180,7 +169,7 @@ class Phrases:
         wording = self.wordings.get(call.name)
         what = "" if wording is None else wording.noun(name)
         around = frame_lists()
-        forms = around.short if wording is None else around.answers
+        forms = around["short" if wording is None else "answers"]
         text = literal(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
         return [_closed(form.format(what, quoted)) for form in forms]
@@ -193,7 +182,7 @@ NO_PHRASES = Phrases({}, {})  # Of an environment that brings none
 def frame_words() -> frozenset[str]:
     """The words that stand around the clauses of a message."""
     around = frame_lists()
-    words = " ".join((*around.first, *around.next, *around.last)).lower()
+    words = " ".join(t for name in ("first", "next", "last") for t in around[name]).lower()
     return frozenset(re.findall(r"[a-z']+", words))
 
 
