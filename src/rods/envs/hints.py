@@ -21,34 +21,29 @@ from typing import Protocol, runtime_checkable
 
 from rods.abilities import Wrapper, ability
 from rods.dialects.base import nested, signature
-from rods.env import HintSource, TurnVerdict, World, called
+from rods.env import HintSource, World, called
 from rods.errors import EnvError
 from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
 MARK = "\nHint: "  # Between what the world said and the hint
 CUTOFF = 0.6  # Likeness from which a name is near
-MOST_CHARS = 80
-"""Longer names and values are never quoted, so that what is quoted exists as it stands."""
+MOST_CHARS = 80  # Longer names and values are never quoted: what is quoted exists as it stands
 MOST_NAMES = 2_000  # Names of a state that are compared with a value
 DEPTH = 12
 _SECRET = re.compile(r"token|passw|secret|credential", re.IGNORECASE)
-TYPES: Mapping[str, tuple[type, ...]] = {
+TYPES: Mapping[str, tuple[type, ...]] = {  # Python's types of JSON's; the last one is the usual one
     "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
     "array": (list,), "object": (dict,),
 }  # fmt: skip
-"""Python's types of JSON's; the last one is the usual one."""
 
 
 class HintedWorld(Wrapper[World]):
     """A world whose failed calls are answered with hints; all else is the world's own."""
 
-    def begin_turn(self, index: int) -> None:
-        """Enter a turn."""
-        self.inner.begin_turn(index)
-
-    def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools of the current turn."""
-        return self.inner.offered()
+    def __init__(self, inner: World) -> None:
+        super().__init__(inner)
+        self.begin_turn, self.offered, self.close = inner.begin_turn, inner.offered, inner.close
+        self.end_turn, self.snapshot = inner.end_turn, inner.snapshot  # they know of no hint
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; the very result where it succeeded or nothing would help."""
@@ -56,21 +51,8 @@ class HintedWorld(Wrapper[World]):
         found = hint_of(self.inner, call, result) if result.failed else ""
         return ToolResult(f"{result.content}{MARK}{found}", failed=True) if found else result
 
-    def end_turn(self) -> TurnVerdict:
-        """The world's verdict, which knows of no hint."""
-        return self.inner.end_turn()
 
-    def snapshot(self) -> object:
-        """Public state of the world."""
-        return self.inner.snapshot()
-
-    def close(self) -> None:
-        """Close the world."""
-        self.inner.close()
-
-
-hinted = HintedWorld
-"""Puts a world, which must be in no turn yet, into a wrapper that gives hints."""
+hinted = HintedWorld  # Puts a world, which must be in no turn yet, into a wrapper that gives hints
 
 
 @runtime_checkable

@@ -140,31 +140,27 @@ class SandboxPool(Closing):
 
         It is run again while the sandbox fails.
         """
+        reason, attempts = "", self._retries + 1
         with self.turns:
-            return self._persist(code, stdin)
-
-    def _persist(self, code: str, stdin: str) -> Execution:
-        reason = ""
-        for attempt in range(1, self._retries + 2):
-            if attempt > 1:
-                time.sleep(0.01 * 4**attempt)
-            handle = self._handle
-            try:
-                with self._current().fork() as child:
-                    execution = converse(child, code, stdin, self.limits)
-            except ZygoteLost as error:
-                reason = str(error)
-                with self._lock:
-                    if handle is not None and self._handle is handle:
-                        handle.close()
-                        self._handle = None
-            except OSError as error:
-                reason = f"{type(error).__name__}: {error}"
-            else:
-                reason = execution.detail
-                if execution.status != "sandbox":
-                    return replace(execution, attempts=attempt)
-        attempts = self._retries + 1
+            for attempt in range(1, attempts + 1):
+                if attempt > 1:
+                    time.sleep(0.01 * 4**attempt)
+                handle = self._handle
+                try:
+                    with self._current().fork() as child:
+                        execution = converse(child, code, stdin, self.limits)
+                except ZygoteLost as error:
+                    reason = str(error)
+                    with self._lock:
+                        if handle is not None and self._handle is handle:
+                            handle.close()
+                            self._handle = None
+                except OSError as error:
+                    reason = f"{type(error).__name__}: {error}"
+                else:
+                    reason = execution.detail
+                    if execution.status != "sandbox":
+                        return replace(execution, attempts=attempt)
         return Execution("", "", "sandbox", 0.0, detail=reason, returncode=1, attempts=attempts)
 
     def close(self) -> None:

@@ -32,11 +32,10 @@ from rods.errors import TaskError
 from rods.infra.dotted import nearest
 from rods.types import ToolCall, ToolResult
 
-CALL_ERRORS = (
+CALL_ERRORS = (  # Errors of a benchmark function on a model's arguments: a failed call, no crash
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NameError, OSError,
     RuntimeError, StopIteration, TypeError, ValueError,
 )  # fmt: skip
-"""Errors of a benchmark function on a model's arguments: a failed call, never a crash."""
 
 _STATELESS = frozenset({"MathAPI"})
 _PRECISE = frozenset({"logarithm", "square_root"})
@@ -226,20 +225,17 @@ class Apis:
             guard(arguments)
         for name, default in defaults:
             if name not in arguments:
-                arguments[name] = self._default(call.name, name, default)
+                # As a function's own default, one object for all calls; but of this world only.
+                key = (call.name, name)
+                if key not in self._defaults:
+                    self._defaults[key] = copy.deepcopy(default)
+                arguments[name] = self._defaults[key]
         api = self._live.get(owner)
         if api is None:
             api = self._live[owner] = self.prototype.open(owner)
         if not reads:
             self.version[owner] = self.version.get(owner, 0) + 1
         return getattr(api, call.name)(**arguments)
-
-    def _default(self, function: str, name: str, default: object) -> Any:
-        # As a function's own default, one object for all calls; but of this world only.
-        key = (function, name)
-        if key not in self._defaults:
-            self._defaults[key] = copy.deepcopy(default)
-        return self._defaults[key]
 
     def _nested(self, call: ToolCall) -> object:
         # A copy: some functions return a global of the benchmark's module in long context.
@@ -347,7 +343,7 @@ def _is_long(value: object) -> bool:
     return type(value) is list and len(value) >= _LONG
 
 
-def _json_of(value: object) -> str:
+def _json_of(value: Any) -> str:
     if _is_long(value):
         with suppress(ValueError):  # something in it is not plain data
             return _text_of(marshal.dumps(value, 2))

@@ -36,8 +36,7 @@ class Hosted:
         self._judge: env.AnswerJudge | None = None
         self._ending: env.Ending | None = None
         self._turn = -1
-        self.steps = 0
-        """Actions so far."""
+        self.steps = 0  # Actions so far
 
     def open(self) -> Observation:
         """Make the world: what every later action needs to know of it.

@@ -18,10 +18,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias, cast
 
@@ -32,7 +31,6 @@ from rods.envs import make_environment
 from rods.envs.remote.messages import Action, Hosted, Observation, RemoteWorld, checked, failed
 from rods.errors import EnvError, RodsError
 from rods.infra.cluster import ActorLost, Cluster
-from rods.split import Split
 from rods.task import Task
 from rods.types import Json
 
@@ -74,24 +72,12 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
         """
         super().__init__(inner)
         self.name, self.capacity = inner.name, processes
+        self.tasks, self.load, self.part = inner.tasks, inner.load, inner.part
         self._begin, self._seconds, self._starting = begin, seconds, starting
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
-        self.replaced = 0
-        """Processes that were ended because they hung, or that died."""
-
-    def tasks(self, held_out: float) -> Sequence[Task]:
-        """Return the tasks of the other environment."""
-        return self.inner.tasks(held_out)
-
-    def load(self, path: Path) -> list[Task]:
-        """Read a file as the other environment does."""
-        return self.inner.load(path)
-
-    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
-        """Split tasks as the other environment does."""
-        return self.inner.part(tasks, held_out)
+        self.replaced = 0  # Processes that were ended because they hung, or that died
 
     def warm_up(self) -> None:
         """Start all processes, as many at once as may."""
@@ -206,7 +192,6 @@ class WorldRunner:
     """Main function of a process: it runs one world after the other."""
 
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
-        """Make the environment, and warm it up."""
         self._environment = make_environment(name, arguments)
         self._environment.warm_up()
         self._hosted: Hosted | None = None
@@ -230,7 +215,6 @@ class WorldRunner:
 
 
 def _serve(line: Connection, name: str, arguments: dict[str, Json]) -> None:
-    """Answer until the line is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
     runner = WorldRunner(name, arguments)
     with contextlib.suppress(EOFError, ConnectionError):

@@ -11,6 +11,7 @@ the earlier document. Never talks to a network.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import importlib
@@ -33,8 +34,7 @@ from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, wo
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.install import install_line
 
-K1, B = 1.2, 0.75
-"""Saturation of repeated words, and how much the length of a document counts."""
+K1, B = 1.2, 0.75  # Saturation of repeated words, and how much the length of a document counts
 FORM = "rods-bm25-1"  # Changed whenever words or files of an index change; part of the digest
 CARD, STARTS = "rods.json", "starts.npy"
 
@@ -205,20 +205,13 @@ def _find(corpus: Path) -> Path:
     """The folder of this corpus's index; a corpus that was not written to is not read again."""
     stamp = _stamp(corpus)
     for place in sorted(corpus.parent.glob(f"{glob.escape(corpus.name)}.bm25-*")):
-        if _card(place) == stamp:
-            return place
+        with contextlib.suppress(OSError, ValueError):  # it cannot be read
+            if json.loads((place / CARD).read_text(encoding="utf-8")) == stamp:
+                return place
     place = corpus.parent / f"{corpus.name}.bm25-{digest(corpus)}"
     if (place / CARD).is_file() and os.access(place / CARD, os.W_OK):
         (place / CARD).write_text(json.dumps(stamp), encoding="utf-8")  # only the date differs
     return place
-
-
-def _card(place: Path) -> object:
-    """Description of the corpus in a folder; None if it cannot be read."""
-    try:
-        return json.loads((place / CARD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 def digest(corpus: Path) -> str:

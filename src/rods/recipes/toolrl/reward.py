@@ -134,7 +134,9 @@ class ToolRlReward(single_step.SingleStepReward):
             earned = matched(truth, read, self.grain)
         except (KeyError, TypeError, AttributeError):  # a call without its parts, as theirs has it
             return reach.low
-        return (reach.high - reach.low) * earned / _most(truth, self.grain) + reach.low
+        whole = self.grain == "intermediate"
+        most = 1.0 + sum(1.0 if whole else 1.0 + len(call.arguments) for call in wanted.calls)
+        return (reach.high - reach.low) * earned / most + reach.low
 
 
 def ranges(scale: Scale, step: int) -> Ranges:
@@ -222,13 +224,6 @@ def _worth(g: Mapping[str, Any], p: Mapping[str, Any], refined: bool) -> float:
     given: dict[str, object] = p["parameters"]
     names = overlap(list(wanted.keys()), list(given.keys()), refined)
     return names + sum(1.0 for k, v in wanted.items() if k in given and given[k] == v)
-
-
-def _most(truth: Sequence[Mapping[str, Any]], grain: Grain) -> float:
-    """S_max."""
-    if grain == "intermediate":
-        return 1.0 + len(truth)
-    return 1.0 + sum(1.0 + len(g["parameters"]) for g in truth)
 
 
 def _exact(wanted: single_step.Wanted, read: list[object] | None) -> bool:

@@ -35,7 +35,7 @@ from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.suites.sections import JudgeServerSettings, ServerSettings, UserServerSettings
 from rods.task import Provenance, Task, Turn
-from rods.trajectory import Step, Trajectory
+from rods.trajectory import Trajectory
 from rods.types import FinishReason, Json, StopReason, ToolCall, ToolResult, ToolSpec
 
 SECONDS = 1800.0  # Seconds that an answer may take: models are asked again after a failure
@@ -193,14 +193,10 @@ class Tau2(SuiteRules):
     def _dialect(self) -> Dialect:
         return executing(structured(self._written))
 
-    def _answer(self, step: Step) -> str:
-        """Text that the user reads of a generation that is not a call."""
-        offered, cut = self._worlds.specs, step.finish is FinishReason.LENGTH
-        return self._dialect.parse(step.text, {one.name: one for one in offered}, cut).answer
-
     def _conversation(self, task: Task, trajectory: Trajectory) -> list[Mapping[str, Any]]:
         """The conversation as the checkout has it; results are those that the agent read."""
         steps, called = iter(trajectory.steps), False
+        offered = {one.name: one for one in self._worlds.specs}
         made: list[Mapping[str, Any]] = [
             {"role": "assistant", "content": self._worlds.domain["greeting"]}
         ]
@@ -214,7 +210,8 @@ class Tau2(SuiteRules):
                     for c, r in pairs
                     if not has_nested(c)
                 ]
-                called, text = bool(step.results), self._answer(step)
+                called, cut = bool(step.results), step.finish is FinishReason.LENGTH
+                text = self._dialect.parse(step.text, offered, cut).answer  # that the user reads
                 made += [{"calls": calls}] if calls else []
             if message.role != "system" and not called:  # else it is a result
                 made.append({"role": message.role, "content": text})

@@ -262,11 +262,6 @@ class _Collector:
         if run.isalpha() and len(run) >= 3 and not kept:
             self.found.words.setdefault(run.lower(), "word")
 
-    def _verb(self, word: str) -> bool:
-        """A name's word that people also say as a verb or a modifier: it stays everywhere."""
-        texts = (self.found.prose, *self.found.bodies)
-        return not all(is_name(word, text) for text in texts)
-
     def _referring(self) -> set[str]:
         """Words of names of which people say two together, or one in quotes, without the name."""
         names = sorted((t for t, kind in self.found.compounds.items() if kind == "name"), key=len)
@@ -302,7 +297,10 @@ class _Collector:
         content = set(_content_words(found.prose))
         found.kept_words = {w for w in loose & content if w not in found.words}
         found.local -= found.kept_words | self._domains.keep | MONTHS
-        verbs = {w for w, kind in found.words.items() if kind == "word" and self._verb(w)}
+        # A name's word that people also say as a verb or a modifier stays everywhere.
+        texts = (found.prose, *found.bodies)
+        apart = (w for w, kind in found.words.items() if kind == "word")
+        verbs = {w for w in apart if not all(is_name(w, text) for text in texts)}
         found.referring = verbs & self._referring()
         found.kept_words |= verbs | (self._protected if self._domains.inferred else set())
         for word in self._protected | verbs:
