@@ -17,16 +17,14 @@ import warnings
 from rods.dialects.marks import ATTRIBUTES, ITEM, PYTHON, opening, quoted
 from rods.infra.pycall import MAX_CHARACTERS
 
-MARKS = ("```", "~~~")
-"""Characters of fences."""
+MARKS = ("```", "~~~")  # Characters of fences
 _BEGINS = opening(PYTHON)
 _PYTHON = re.compile(rf"(?m)^[ \t]*(?:{ITEM})?[`~]*{_BEGINS}|{_BEGINS}[ \t\r]*$")
 _AMID_WORDS = re.compile(_BEGINS)
 _LINE_START = re.compile(r"^[ \t]*(```|~~~)[`~]*(\{?\.?\w*)", re.MULTILINE)
 _REST = re.compile(rf"(?:\d[\d.]*(?=\s))?{ATTRIBUTES}(?=\n)")
 """Rest of the line of a fence: a version that a stop string cut off, and attributes."""
-_TRIES = 8
-"""Openings, counted from the last, that may begin the program."""
+_TRIES = 8  # Openings, counted from the last, that may begin the program
 
 
 def printed(program: str) -> str:

@@ -160,7 +160,6 @@ class _Worlds(OpenEnvironment):
         return len(self._splits().get(split, ()))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Public facts of one task."""
         task = self._find(split, index)
         return {"id": task.id, "index": index, "category": task.category}
 

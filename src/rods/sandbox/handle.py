@@ -34,20 +34,18 @@ from rods.sandbox.execution import Closing
 from rods.sandbox.lockdown import PLACE
 from rods.sandbox.scratch import remove_tree
 
-Wrap = Literal["auto", "on", "off"]
-"""Use of bubblewrap around the zygote: where it works, always, never."""
+Wrap = Literal["auto", "on", "off"]  # bubblewrap around the zygote: if it works, always, never
 
 START_SECONDS, SEND_SECONDS, END_SECONDS = 120.0, 10.0, 10.0
 SOURCE = Path(__file__).parents[2]
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv.pop()); from rods.sandbox.zygote import main; main()"
 )
-ENVIRONMENT = {
+ENVIRONMENT = {  # All that the zygote gets; the programs get nothing
     "LC_ALL": "C.UTF-8",
     "PYTHONHASHSEED": "0",
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-"""All that the zygote gets; the programs get nothing."""
 
 CREDENTIALS = struct.Struct("iii")  # Process, user and group of a sender, as the kernel tells them
 
@@ -163,8 +161,7 @@ class LockedProcess(Closing):
         self.wrapper = command[:-1]
         config = {**config, "parent": PLACE if self.wrapper else plain_parent()}
         self._closed = False
-        self.root: str | None = None
-        """Where its folders lie, if they can be seen from outside."""
+        self.root: str | None = None  # Where its folders lie, if they can be seen from outside
         self._stderr = os.memfd_create("stderr")
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)

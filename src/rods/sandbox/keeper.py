@@ -286,7 +286,7 @@ class Keeper:
         os.execve(program, argv, {"HOME": home, "TMPDIR": home, "PATH": path, **ENVIRONMENT})
 
 
-ENVIRONMENT = {
+ENVIRONMENT = {  # Environment variables of commands; commits of the same files have the same names
     "LC_ALL": "C.UTF-8",
     "SHLVL": "1",  # or bash, which may not ask what its input is, reads a network's rc file
     "TZ": "UTC", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_CONFIG_NOSYSTEM": "1",
@@ -295,7 +295,6 @@ ENVIRONMENT = {
     "GIT_COMMITTER_EMAIL": "agent@example.org", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
     "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1",
 }  # fmt: skip
-"""Environment variables of commands; commits of the same files have the same names."""
 
 
 def _write_result(arguments: dict[str, object]) -> None:

@@ -42,8 +42,7 @@ OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 LISTED = "list:"  # Before a path: its names may be listed, its files not read
 NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
 NO_SUID, NO_DEVICES, NO_EXEC, RECURSIVE, PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
-PLACE = "/dev/shm"
-"""Where ours are mounted: a folder that every Linux has and no interpreter lies in."""
+PLACE = "/dev/shm"  # Where ours are mounted: every Linux has it, and no interpreter lies in it
 
 
 class LockError(OSError):

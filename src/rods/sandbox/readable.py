@@ -23,11 +23,10 @@ _ALWAYS = (
     "operator random re statistics string textwrap typing"
 )
 ALWAYS = _ALWAYS.split()  # Modules that programs often want
-WARM = {
+WARM = {  # Modules that a package loads only when it is first used
     "numpy": "import numpy as n; n.linalg.solve(n.eye(2), n.ones(2)); n.random.seed(0)",
     "sympy": "import sympy as s; x = s.Symbol('x'); s.solve(x**2 - 1, x); s.simplify(x + x)",
 }
-"""Modules that a package loads only when it is first used."""
 
 
 def libraries() -> list[str]:

@@ -26,11 +26,10 @@ from rods.sandbox.execution import MIB, require_positive
 from rods.sandbox.handle import SOURCE, START_SECONDS, LockedProcess, Wrap, wrapping
 from rods.sandbox.keeper import receive, send
 
-BOOT = (
+BOOT = (  # The package without its public face, whose imports would take half of the start
     "import sys; rods = type(sys)('rods'); rods.__path__ = [sys.argv.pop() + '/rods']; "
     "sys.modules['rods'] = rods; from rods.sandbox.keeper import main; main()"
 )
-"""The package without its public face, whose imports would take half of the start."""
 GRACE = 30.0  # Seconds beyond a command's own until its keeper counts as lost
 _wrapping = functools.cache(wrapping)
 

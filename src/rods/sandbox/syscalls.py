@@ -44,8 +44,7 @@ exit 60 93|exit_group 231 94
 OPEN, OPENAT, FCNTL, IOCTL = (2, -1), (257, 56), (72, 25), (16, 29)
 KILL, TGKILL = (62, 129), (234, 131)
 PRLIMIT, SOCKETPAIR, SENDTO = (302, 261), (53, 199), (44, 206)
-MMAP, FALLOCATE = (9, 222), (285, 47)
-"""Allowed for some arguments only: by machine as in the table."""
+MMAP, FALLOCATE = (9, 222), (285, 47)  # Allowed for some arguments only: by machine as in the table
 OF_THE_ZYGOTE = """
 clone 56 220|clone3 435 435|wait4 61 260|recvmsg 47 212|pidfd_open 434 434
 pidfd_send_signal 424 424|prctl 157 167|chmod 90 53|landlock_create_ruleset 444 444
@@ -69,8 +68,7 @@ MODES_AND_TIMES = (
 trains owns files outside: they are granted and not kept."""
 NAMESPACES = 0x7E020000  # Flags of clone that would give a new name space of any kind
 SET_FILTER = 22
-PRCTL_COMMANDS = (1, 3, 15, 16, 38)
-"""Death of the parent, dumpable, a thread's name, no new privileges."""
+PRCTL_COMMANDS = (1, 3, 15, 16, 38)  # Parent's death, dumpable, thread's name, no new privileges
 
 FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 36, 1030, 1032)
 """Duplicates, flags, questions about locks. Not F_SETOWN and F_SETSIG: they send signals to others;

@@ -58,7 +58,6 @@ class Speaker:
         self._chat: ChatClient | None = None
 
     def __bool__(self) -> bool:
-        """True if there is one."""
         return bool(self._server.url)
 
     def says(self, messages: Sequence[Mapping[str, str]]) -> str:

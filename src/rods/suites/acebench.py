@@ -31,11 +31,10 @@ from rods.types import Json, StopReason, ToolCall
 
 NAME = "acebench-agent"
 KINDS, LANGUAGES = ("multi_step", "multi_turn"), ("en", "zh")
-GREETINGS = {
+GREETINGS = {  # First question to the user simulator
     "en": "Is there anything you need help with today?",
     "zh": "\u4eca\u5929\u6709\u4ec0\u4e48\u9700\u8981\u5e2e\u52a9\u7684\u5417\uff1f",
 }
-"""First question to the user simulator."""
 STEPWISE = (
     "Work step by step with the functions; nobody answers questions. When all is done, say "
     f'"{FINISH}".'

@@ -37,12 +37,11 @@ ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">'
     '<path d="M2 13 6 7l3 3 5-8" fill="none" stroke="#5f80ea" stroke-width="2"/></svg>'
 )
-PALETTE = {
+PALETTE = {  # Colors of charts, readable on light and on dark
     "hard": "#e06a45", "boundary": "#5f80ea", "mastered": "#2fa883", "grey": "#8a93a2",
     "one": "#5f80ea", "two": "#7f90a8", "three": "#dfa62e", "four": "#a770cc",
     "ink": "#808896", "soft": "#808896", "band": "rgba(95,128,234,.13)",
 }  # fmt: skip
-"""Colors of charts, readable on light and on dark."""
 THEMES = {"light": False, "dark": True}
 
 

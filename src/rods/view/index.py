@@ -136,8 +136,7 @@ class TrajectoryIndex:
         self._files: dict[Path, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._filling: threading.Thread | None = None
-        self.faults: dict[str, str] = {}
-        """Files that could not be read, and why."""
+        self.faults: dict[str, str] = {}  # Files that could not be read, and why
 
     def refresh(self) -> bool:
         """Read files that are new or have changed, forget those that are gone; whether any was."""

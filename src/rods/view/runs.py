@@ -54,8 +54,7 @@ class RunView:
         self.path, self.label = path, label
         self.data: RunData = load_run(path)
         self.index = TrajectoryIndex(path / FOLDER)
-        self.version, self.state = 0, ""
-        """Rises when a page would show more or another state."""
+        self.version, self.state = 0, ""  # Rises when a page would show more or another state
         self.tasks: dict[str, Task] = {}
         self.candidates: list[CandidateRow] = []
         self._marks: dict[str, object] = {}

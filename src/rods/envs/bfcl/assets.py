@@ -32,7 +32,7 @@ SOURCE = Wheel("bfcl-eval", VERSION, _SHA256, "The BFCL benchmark")
 WHEEL = SOURCE.file
 
 _CODE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
-_CLASSES: dict[str, tuple[str, str]] = {
+_CLASSES: dict[str, tuple[str, str]] = {  # Name: (module of its code, file of its documentation)
     "GorillaFileSystem": ("gorilla_file_system", "gorilla_file_system"),
     "MathAPI": ("math_api", "math_api"),
     "MessageAPI": ("message_api", "message_api"),
@@ -42,25 +42,22 @@ _CLASSES: dict[str, tuple[str, str]] = {
     "TravelAPI": ("travel_booking", "travel_booking"),
     "VehicleControlAPI": ("vehicle_control", "vehicle_control"),
 }
-"""Class name: (module of its code, file of its documentation)."""
 CLASS_NAMES = tuple(_CLASSES)
 
-SINGLE_TURN = (
+SINGLE_TURN = (  # Single-turn categories whose calls are Python's, and which need no execution
     "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",
     "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple",
     "live_irrelevance", "live_relevance",
 )  # fmt: skip
-"""Single-turn categories whose calls are Python's, and which need no execution."""
 UNANSWERED = frozenset({"irrelevance", "live_irrelevance", "live_relevance"})
 """Categories without a file of answers: it only counts whether there is a call."""
 AST_CHECKER = ("eval_checker/ast_eval/ast_checker", "constants/type_mappings")
 """The package's judge of single calls; we never import it, tests run it apart."""
-LOADER = (
+LOADER = (  # Modules by which the package reads data; we never import them, tests run them apart
     "utils", "constants/category_mapping", "constants/default_prompts", "constants/enums",
     "constants/eval_config",
 )  # fmt: skip
-"""Modules with which the package reads its data; we never import them, tests run them apart."""
-_WANTED = (
+_WANTED = (  # The part of the wheel that is extracted: code, data and license of the worlds
     "bfcl_eval/__init__.py",
     "bfcl_eval/constants/__init__.py",
     "bfcl_eval/constants/executable_backend_config.py",
@@ -74,7 +71,6 @@ _WANTED = (
     "bfcl_eval/data/multi_turn_func_doc/",
     f"bfcl_eval-{VERSION}.dist-info/",
 )
-"""The part of the wheel that is extracted: code, data and license of the worlds."""
 _PART = hashlib.sha256("\n".join(_WANTED).encode()).hexdigest()[:6]
 """Names the part, so that a folder extracted by a version that wanted less is not taken for it."""
 

@@ -125,7 +125,6 @@ class _Tree:
         self._contents: Mapping[str, Any] = self._here.contents
 
     def about(self, function: str, key: str, name: str, spec: ToolSpec) -> str:
-        """Hint about one argument, or nothing."""
         bare = name.rstrip("/") if key == "folder" else name
         if bare == "..":
             return f"the current folder {self._here.name!r} is the root{self._look()}"
@@ -186,7 +185,6 @@ class _Tree:
         return f"in the current folder are {quoted(names, 5)}" if names else ""
 
     def _way(self, path: tuple[str, ...], folder: object) -> str:
-        """The way to a folder, one folder at a time."""
         if "cd" not in self._offered or folder is self._here:
             return ""
         inside = islice(_walk(self._here, (), 0), MOST)

@@ -35,13 +35,12 @@ FORMS = (
     "conversations and answer (Tool-N1), instruction, input and output or prompt and reward_model "
     "(rlla), or a task row of RODS"
 )
-COLUMNS = frozenset(
+COLUMNS = frozenset(  # Columns that are read of a Parquet file
     (
         "query", "tools", "answers", "system", "conversations", "raw_system", "answer",
         "instruction", "input", "output", "prompt", "reward_model", *CARRYING,
     )
 )  # fmt: skip
-"""Columns that are read of a Parquet file."""
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 _RESULTS = ("observation", "tool", "function_response", "function")
 

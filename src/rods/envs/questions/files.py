@@ -38,13 +38,12 @@ from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
-COLUMNS = frozenset(
+COLUMNS = frozenset(  # Columns that are read of a Parquet file
     (
         "prompt", "reward_model", "question", "problem", "0", "1",
         "golden_answers", "answer", "final_answer", *COLUMNS_OF_OURS,
     )
 )  # fmt: skip
-"""Columns that are read of a Parquet file."""
 _ASKED = ("prompt", "question", "problem", "0")
 _note = functools.cache(logging.getLogger(__name__).warning)  # files are read more than once
 
@@ -144,7 +143,6 @@ def _parts(value: object) -> tuple[str, tuple[str, ...]]:
 
 
 def _first(row: Mapping[str, object], *names: str) -> Any:
-    """The first of these that is not null."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 

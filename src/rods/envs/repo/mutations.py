@@ -33,14 +33,13 @@ def any_other(words: str) -> dict[str, list[str]]:
     return {one: [other for other in words.split() if other != one] for one in words.split()}
 
 
-PLAIN = Changes(
+PLAIN = Changes(  # Slips: one step beside what is right
     {"<": ["<="], "<=": ["<"], ">": [">="], ">=": [">"], "==": ["!="], "in": ["not in"]},
     {"+": ["-"], "-": ["+"], "*": ["+"], "//": ["%"], "%": ["//"]},
     any_other("and or"),
     any_other("max min") | any_other("any all"),
     (1, -1),
 )
-"""Slips: one step beside what is right."""
 
 _Change = tuple[int, str, str]  # Start, old text, new text
 

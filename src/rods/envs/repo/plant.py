@@ -297,7 +297,6 @@ def unit_tests(checks: Sequence[Check]) -> str:
 
 
 def _issue(whole: Repository, made: Planted, level: int) -> str:
-    """Request to the agent."""
     parts: list[str] = []
     for index in made.visible:
         check, got = whole.checks[index], made.got[index]

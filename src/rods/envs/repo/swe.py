@@ -40,11 +40,10 @@ _NAMES = (
     "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini setup.cfg pyproject.toml "
     "sitecustomize.py usercustomize.py"
 )
-DECIDING = (
+DECIDING = (  # Files that decide how tests are run: the image's stay, whatever a patch says of them
     *(name for one in _NAMES.split() for name in (one, f"*/{one}")),
     "*.egg-info/*", "*.dist-info/*", "*.pth",
 )  # fmt: skip
-"""Files that decide how tests are run: those of the image stay, whatever a patch says of them."""
 
 
 def load_rows(path: Path, env: str) -> list[Task]:

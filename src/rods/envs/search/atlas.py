@@ -48,10 +48,9 @@ class Relation(NamedTuple):
 
 
 _TABLES = toml_of("envs", "search", "relations.toml")
-RANGES: dict[str, tuple[int, int]] = {
+RANGES: dict[str, tuple[int, int]] = {  # First and last of the numbers that a relation may have
     row["name"]: tuple(row.pop("range")) for row in _TABLES["relations"] if "range" in row
 }
-"""First and last of the numbers that a relation may have."""
 RELATIONS = tuple(
     Relation(**row)._replace(stated=tuple(row["stated"]))
     for row in cast("list[dict[str, Any]]", _TABLES["relations"])

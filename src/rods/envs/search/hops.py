@@ -25,8 +25,7 @@ from rods.types import Json
 
 FAMILY = "hops"
 MOST_HOPS = 3
-HELD_OUT_PROVINCES = 16
-"""Held-out ones of the bundled world's 64; drawn once, the same in every run."""
+HELD_OUT_PROVINCES = 16  # Of the bundled world's 64; drawn once, the same in every run
 
 
 class Hop(NamedTuple):

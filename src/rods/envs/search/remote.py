@@ -20,8 +20,7 @@ from rods.envs.search.documents import Hit, QueryRefused, document_of
 from rods.errors import EnvError
 from rods.infra.service import Service, ServiceFailure
 
-PLAIN = "water"
-"""A query that every retriever can answer, asked where a policy's query gets no answer."""
+PLAIN = "water"  # Every retriever can answer it; asked where a policy's query gets no answer
 
 
 class RemoteRetriever:

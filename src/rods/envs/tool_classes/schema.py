@@ -43,7 +43,7 @@ _EXPECTED = {
     "string": "a string", "integer": "a whole number", "number": "a number",
     "boolean": "true or false", "array": "a list", "object": "an object",
 }  # fmt: skip
-_FORMS = {
+_FORMS = {  # Expected form of a text, by the first words of pydantic's name for the fault
     "datetime": "must be a day with a time, such as 2026-05-08T19:30:00",
     "date": "must be a day, such as 2026-05-08",
     "time_delta": "must be a duration, such as PT1H30M",
@@ -51,7 +51,6 @@ _FORMS = {
     "uuid": "must be a UUID",
     "json_invalid": "must be whole characters, without an unpaired surrogate",
 }
-"""Expected form of a text, by the first words of pydantic's name for the fault."""
 _LISTS = (abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 _UNION: Any = typing.Union
 _LITERAL: Any = typing.Literal

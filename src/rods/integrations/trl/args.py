@@ -47,11 +47,10 @@ ROLLED_OUT_BY_US = (
     "queue_maxsize", "heartbeat_stale_after_s",
 )  # fmt: skip
 """Arguments of TRL's generation and rewards, which are ours; those of its vLLM begin with vllm_."""
-OWNED = (
+OWNED = (  # Arguments of TRL's trainer that are the run's; on a command line, all of `TAKEN` are
     "reward_funcs", "reward_processing_classes", "train_dataset", "eval_dataset",
     "tools", "environment_factory", "rollout_func",
 )  # fmt: skip
-"""Arguments of TRL's trainer that are the run's; on a command line, all of `TAKEN` are."""
 SIZED = "steps_per_generation"  # TRL has it of the rows of a batch
 TAKEN = (*OWNED, "output_dir", "model", "processing_class", "peft_config", SIZED)
 ROWS = "per_device_train_batch_size"

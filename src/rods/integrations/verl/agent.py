@@ -37,8 +37,7 @@ with needed("verl is needed", "train", "verl"):
     _ray: Any = importlib.import_module("ray")
 _AgentLoopBase: Any = _loops.AgentLoopBase
 
-BROKEN_OFF = ("abort", "aborted")
-"""The servers' word for a generation that a weight update broke off."""
+BROKEN_OFF = ("abort", "aborted")  # Servers' word for a generation that an update broke off
 
 
 class TokenOutput(Protocol):
@@ -191,8 +190,7 @@ class ServerSession:
     def __init__(self, policy: ServerPolicy, seed: int) -> None:
         self._policy, self._seed = policy, seed
         self._ids: list[int] = []
-        self._generation: list[int] = []
-        """Tokens of a generation that was broken off."""
+        self._generation: list[int] = []  # Tokens of a generation that was broken off
         self._open, self._goes_on = True, False
 
     async def generate(

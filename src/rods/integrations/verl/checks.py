@@ -20,7 +20,7 @@ from rods.integrations.verl.rows import ESTIMATOR
 MODE = "trainer.v1.trainer_mode"
 SYNC, COLOCATED, SEPARATE = "sync", "colocate_async", "separate_async"
 """Everything in turn; rollouts that go on under new weights, on the GPUs that train; on others."""
-HELD = (
+HELD = (  # Keys on which our half of the work counts: no override changes them
     "data.train_files", "data.val_files", "trainer.default_local_dir",
     "data.train_batch_size", "data.max_prompt_length", "data.max_response_length",
     "data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path",
@@ -31,15 +31,13 @@ HELD = (
     "actor_rollout_ref.rollout.agent.default_agent_loop", "trainer.test_freq",
     "trainer.val_before_train",
 )  # fmt: skip
-"""Keys on which our half of the work counts: no override changes them."""
-OURS = {
+OURS = {  # Likewise, where verl's own value holds
     "algorithm.filter_groups.enable": False,
     "trainer.use_v1": True,
     "trainer.v1.sampler.sync_refill_failed_groups": False,
     "reward.custom_reward_function.path": None,
     "actor_rollout_ref.rollout.multi_turn.tool_config_path": None,
 }
-"""Likewise, where verl's own value holds."""
 HOST = HostTrainer(
     "verl",
     frozenset(

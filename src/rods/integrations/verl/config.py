@@ -26,12 +26,11 @@ from rods.integrations.verl.rows import AGENT, ESTIMATOR
 from rods.trainers.loading import path_or_name
 
 ENDLESS = 1_000_000_000  # Steps where the stages alone say how long a training is
-AGGREGATIONS = {
+AGGREGATIONS = {  # verl's `loss_agg_mode` for `train.aggregation`
     "token": "token-mean",
     "sequence": "seq-mean-token-mean",
     "constant": "seq-mean-token-sum-norm",
 }
-"""verl's `loss_agg_mode` for `train.aggregation`."""
 LOSSES = {"clipped": "vanilla", "gspo": "gspo"}  # verl's `loss_mode` for `train.loss`
 OFF = 1e9  # A clip range that nothing reaches
 CHOICE = "model_engine="
@@ -117,34 +116,28 @@ def _of_data(config: RunConfig) -> dict[str, object]:
     rollout = config.rollout
     response = min(rollout.generated_tokens, rollout.context_tokens - 1)
     return {
-        "data.train_files": AGENT,  # there are none: the curriculum draws
-        "data.val_files": AGENT,
-        "data.train_batch_size": rollout.tasks_per_step,
+        # There are no files: the curriculum draws. Workers would keep an old pool.
+        "data.train_files": AGENT, "data.val_files": AGENT, "data.dataloader_num_workers": 0,
+        "data.train_batch_size": rollout.tasks_per_step, "data.shuffle": False,
         "data.max_prompt_length": rollout.context_tokens - response,
         "data.max_response_length": response,
-        "data.shuffle": False,
-        "data.dataloader_num_workers": 0,  # workers would keep an old pool
         "data.custom_cls.path": "pkg://rods.integrations.verl.data",
         "data.custom_cls.name": "CurriculumDataset",
-    }
+    }  # fmt: skip
 
 
 def _of_rollout(config: RunConfig, nodes: int) -> dict[str, object]:
     rollout, place = config.rollout, "actor_rollout_ref.rollout"
     return {
-        f"{place}.name": "vllm",
-        f"{place}.n": rollout.k,
-        f"{place}.temperature": rollout.temperature,
-        f"{place}.top_p": rollout.top_p,
-        f"{place}.top_k": -1,
-        f"{place}.seed": config.seed,
+        f"{place}.name": "vllm", f"{place}.n": rollout.k,
+        f"{place}.temperature": rollout.temperature, f"{place}.top_p": rollout.top_p,
+        f"{place}.top_k": -1, f"{place}.seed": config.seed,
         f"{place}.max_model_len": rollout.context_tokens,
         f"{place}.tensor_model_parallel_size": 1,
         f"{place}.gpu_memory_utilization": config.engine.vllm.memory,
-        f"{place}.calculate_log_probs": True,
-        f"{place}.agent.num_workers": 8 * nodes,
+        f"{place}.calculate_log_probs": True, f"{place}.agent.num_workers": 8 * nodes,
         f"{place}.agent.default_agent_loop": AGENT,
-    }
+    }  # fmt: skip
 
 
 def _of_actor(config: RunConfig) -> dict[str, object]:
@@ -156,32 +149,26 @@ def _of_actor(config: RunConfig) -> dict[str, object]:
         "actor_rollout_ref.model.lora_rank": config.model.lora_rank,
         "actor_rollout_ref.model.lora_alpha": 2 * config.model.lora_rank or 16,
         "actor_rollout_ref.model.enable_gradient_checkpointing": train.local.gradient_checkpointing,
-        f"{actor}.optim.lr": train.lr,
-        f"{actor}.optim.lr_scheduler_type": train.schedule,
+        f"{actor}.optim.lr": train.lr, f"{actor}.optim.lr_scheduler_type": train.schedule,
         f"{actor}.optim.lr_warmup_steps": train.warmup or -1,
         f"{actor}.optim.weight_decay": train.local.weight_decay,
         f"{actor}.optim.clip_grad": train.local.grad_clip,
-        f"{actor}.grad_clip": train.local.grad_clip,
-        f"{actor}.strategy": "fsdp2",
+        f"{actor}.grad_clip": train.local.grad_clip, f"{actor}.strategy": "fsdp2",
         f"{actor}.ppo_mini_batch_size": min(groups, step) if train.minibatch else groups,
-        f"{actor}.ppo_epochs": train.epochs,
-        f"{actor}.shuffle": bool(train.minibatch),
-        f"{actor}.data_loader_seed": config.seed,
-        f"{actor}.use_dynamic_bsz": True,
+        f"{actor}.ppo_epochs": train.epochs, f"{actor}.shuffle": bool(train.minibatch),
+        f"{actor}.data_loader_seed": config.seed, f"{actor}.use_dynamic_bsz": True,
         f"{actor}.ppo_max_token_len_per_gpu": max(
             config.rollout.context_tokens, train.local.microbatch_tokens
         ),
-        f"{actor}.clip_ratio": train.clip_low,
-        f"{actor}.clip_ratio_low": train.clip_low,
+        f"{actor}.clip_ratio": train.clip_low, f"{actor}.clip_ratio_low": train.clip_low,
         f"{actor}.clip_ratio_high": train.clip_high,
         f"{actor}.clip_ratio_c": train.dual_clip or OFF,
         f"{actor}.policy_loss.loss_mode": LOSSES[train.loss],
         f"{actor}.loss_agg_mode": AGGREGATIONS[train.aggregation],
         f"{actor}.entropy_coeff": train.entropy,
         f"{actor}.use_kl_loss": train.kl > 0 and train.kl_in == "loss",
-        f"{actor}.kl_loss_coef": train.kl,
-        f"{actor}.kl_loss_type": "low_var_kl",
-    }
+        f"{actor}.kl_loss_coef": train.kl, f"{actor}.kl_loss_type": "low_var_kl",
+    }  # fmt: skip
     if train.aggregation == "constant":
         own[f"{actor}.loss_scale_factor"] = config.rollout.generated_tokens
     if config.model.dtype == "float32":
@@ -225,19 +212,16 @@ def _of_algorithm(config: RunConfig) -> dict[str, object]:
 
 def _of_trainer(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[str, object]:
     own: dict[str, object] = {
-        "trainer.nnodes": nodes,
-        "trainer.n_gpus_per_node": gpus,
+        "trainer.nnodes": nodes, "trainer.n_gpus_per_node": gpus,
         "trainer.total_training_steps": config.updates or ENDLESS,
-        "trainer.total_epochs": 1,
-        "trainer.save_freq": config.train.local.checkpoint_steps,
-        "trainer.test_freq": -1,
-        "trainer.val_before_train": False,
+        "trainer.save_freq": config.train.local.checkpoint_steps, "trainer.total_epochs": 1,
+        "trainer.test_freq": -1, "trainer.val_before_train": False,
         "trainer.logger": ["console", *config.section(TrackSettings).names],
         "trainer.project_name": config.section(TrackSettings).project,
         "trainer.experiment_name": Path(folder).name,
         "trainer.default_local_dir": str(Path(folder).absolute()),
         "reward.num_workers": 0,  # rewards are the run's
-    }
+    }  # fmt: skip
     if nodes > 1:  # shards within a machine, copies between machines
         for role in ("actor", "ref"):
             own[f"actor_rollout_ref.{role}.fsdp_config.fsdp_size"] = gpus

@@ -25,8 +25,7 @@ from rods.trainers.hosted import Drawn, HostedRun
 
 __all__ = ["CurriculumAgentLoop", "CurriculumDataset"]
 
-ENDLESS = 1 << 31
-"""Rows that the set pretends to have: which task comes next is decided when it is fetched."""
+ENDLESS = 1 << 31  # Rows that it pretends to have: which task comes next is decided when fetched
 
 
 class CurriculumDataset(Dataset[dict[str, Any]]):

@@ -56,8 +56,7 @@ class CurriculumTrainer(_PPOTrainer):
 
     def __init__(self, run: HostedRun, config: Any) -> None:
         self._run = run
-        self._rows: dict[str, HostRow] = {}
-        """Rows on which the update trains, by key; of the last step."""
+        self._rows: dict[str, HostRow] = {}  # Rows of the last step on which the update trains
         self._keys: Sequence[str] = ()
         self._learns = True
         self._flight = Flight()

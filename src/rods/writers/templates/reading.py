@@ -257,7 +257,6 @@ class TemplateLanguage(Language):
     """Language of an environment's templates, and of those made of its tools' descriptions."""
 
     def __init__(self, environment: Environment) -> None:
-        """Read them."""
         self.phrases = phrases_of(environment)
         self.verbs = self.phrases.verbs
         self.clauses = {name: w.clauses for name, w in self.phrases.wordings.items()}
