@@ -12,8 +12,10 @@ from rich.console import Console
 
 from report_runs import write_run
 from rods.errors import StoreError
+from rods.evaluation.stats import Interval
 from rods.report.compare import compare_runs
 from rods.report.heldout import TaskSubset
+from rods.report.results import change
 from verbs import rods
 
 
@@ -83,6 +85,7 @@ def test_two_seeds_that_differ_are_not_reported_as_alike(tmp_path: Path) -> None
     for index, end in enumerate((0.5, 0.5, 0.5, 1.0)):
         evaluation(tmp_path / f"{'aabb'[index]}{index % 2}.json", [0.5, end])
     text = shown([f"{name}={tmp_path}/{name}?.json" for name in "ab"])
+    assert "a 2 - - - - - -" in text, "files of `rods eval` hold no budgets"
     # 12.7 times half the distance: wider than all possible values, so none is shown.
     assert "b +0.125 +0.125" in text.partition("seed by seed")[2]
     assert "No ± is shown if there are too few seeds, or if all differences are equal." in text
@@ -116,6 +119,22 @@ def test_a_run_that_made_no_variants_is_named(tmp_path: Path) -> None:
     notes = compare_runs([tmp_path / "fixed", tmp_path / "rods"]).notes
     assert [note for note in notes if "no variant entered the pool" in note], notes
     assert not any("fixed: no variant" in note for note in notes)
+
+
+def test_arms_of_other_seeds_and_a_run_that_was_cut_are_named(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("a", 1), ("b", 1), ("b", 2)):
+        write_run(tmp_path / f"{name}-{seed}", seed=seed, after=(name, seed) != ("b", 2))
+    notes = compare_runs([f"{name}={tmp_path}/{name}-*" for name in "ab"]).notes
+    assert any("the arms have different seeds: a 0, 1; b 1, 2. " in note for note in notes)
+    assert not any("seed differs" in note for note in notes)
+    assert any(note.startswith("b (b-2): There is no evaluation after training") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("mean", "text"), [(-1e-17, "+0.000"), (-0.0004, "+0.000"), (-0.0006, "-")]
+)
+def test_a_difference_of_nothing_has_no_minus(mean: float, text: str) -> None:
+    assert change(Interval(mean, mean - 0.1, mean + 0.1, 3, 3)).plain.startswith(text)
 
 
 def test_runs_are_paired_by_seed_and_not_by_order(tmp_path: Path) -> None:

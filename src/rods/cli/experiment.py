@@ -98,7 +98,7 @@ def _run(grid: Grid, where: Path, parallel: int) -> list[str]:
     done = f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already"
     say(f"{done}. A line follows when one ends; the log of each: {where / 'NAME.log'}")
     failed: list[str] = []
-    former = signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _terminated)
     with ThreadPoolExecutor(parallel) as pool:
         try:
             running: dict[Future[int], GridRun] = {
@@ -112,14 +112,11 @@ def _run(grid: Grid, where: Path, parallel: int) -> list[str]:
         except KeyboardInterrupt as stop:
             pool.shutdown(wait=False, cancel_futures=True)  # before a place becomes free
             say("waiting until the runs have stopped")
-            # The runs got a Ctrl-C too, and save their state at the next step. A batch system may
-            # send SIGTERM only to this process.
+            # The runs got a Ctrl-C too, but perhaps not the SIGTERM of a batch system.
             for run in _RUNNING if stop.args else ():
                 run.terminate()
             pool.shutdown(wait=True)
             raise Interrupted("interrupted. The same command resumes.") from stop
-        finally:
-            signal.signal(signal.SIGTERM, former)
     return failed
 
 
@@ -160,8 +157,6 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
             return run.wait()
 
         if (path / MANIFEST).is_file():
-            if RunDirectory.open(path).manifest["finished"]:  # by another process, since the start
-                return 0
             return rods("train", "--resume", str(path))
         if cell.arm.static_variants and (status := _synthesize(grid, cell, where, rods)):
             return status
@@ -201,5 +196,5 @@ def _variants(cell: GridRun, where: Path) -> Path:
 
 def _last_words(where: Path, cell: GridRun) -> str:
     path = where / f"{cell.name}.log"
-    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-    return f"{next((line for line in reversed(lines) if line.strip()), '')!r} ({path})"
+    lines = path.read_text(encoding="utf-8").strip().split("\n") if path.exists() else [""]
+    return f"{lines[-1]!r} ({path})"

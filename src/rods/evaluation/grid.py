@@ -23,7 +23,6 @@ from rods.infra.dotted import nearest
 from rods.registry import read_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-WHOLE = "must be whole numbers, such as [0, 1, 2]."
 OFFLINE = "static_variants"
 """Key of an arm that is not a setting: variants made once before training, as a multiple of the
 original tasks of the run."""
@@ -141,10 +140,8 @@ def load_grid(
     for arm in grid.arms:  # before hours of training, not in the middle of them
         curriculum = grid.config(GridRun(arm, grid.seeds[0])).curriculum
         if arm.static_variants and curriculum != "static":
-            raise ConfigError(
-                f"{path}: arm {arm.name!r}: {OFFLINE} makes a larger fixed pool, so it requires "
-                f'curriculum = "static"; got {curriculum!r}.'
-            )
+            why = f'{OFFLINE} requires curriculum = "static", a fixed pool; got {curriculum!r}.'
+            raise ConfigError(f"{path}: arm {arm.name!r}: {why}")
     return grid
 
 
@@ -153,14 +150,13 @@ def _faults(error: ValidationError) -> str:
         "extra_forbidden": f"is not a key. Known: {', '.join(_File.model_fields)}.",
         "missing": "is missing. Write a table of settings for each arm: [arms.NAME].",
         "dict_type": "must be a table of settings, such as {updates = 30}.",
-        "too_short": "needs at least one.",
-        **dict.fromkeys(("tuple_type", "int_type", "int_parsing", "int_from_float"), WHOLE),
     }
-    found = {".".join(map(str, fault["loc"])): fault for fault in error.errors()}
+    numbers = ("tuple_type", "int_type", "int_parsing", "int_from_float")
+    words |= dict.fromkeys(numbers, "must be whole numbers, such as [0, 1, 2].")
     return " ".join(
-        f"{at!r} {words.get(fault['type'], fault['msg'] + '.')}"
-        for at, fault in found.items()
-        if not any(other.startswith(f"{at}.") for other in found)  # it follows from that one
+        f"{'.'.join(map(str, fault['loc']))!r} {words.get(fault['type'], fault['msg'] + '.')}"
+        for fault in error.errors()
+        if fault["type"] != "too_short" or not fault["input"]  # else wrong items were left out
     )
 
 
@@ -179,10 +175,8 @@ def _arm(
         raise ConfigError(f"{path}: arm {name!r}: {OFFLINE} {times!r}: expected a number from 0.")
     own = (*shared, *_overrides(settings), *overrides)
     if whole := sorted({*_File.model_fields, "seed"} & {text.partition("=")[0] for text in own}):
-        raise ConfigError(
-            f"{path}: arm {name!r}: {' and '.join(whole)}: arms share "
-            "the recipe, the profile and the seeds. For seeds, use the key seeds or --seeds 0,1."
-        )
+        why = "arms share the recipe, the profile and the seeds. For seeds, use --seeds 0,1."
+        raise ConfigError(f"{path}: arm {name!r}: {' and '.join(whole)}: {why}")
     return Arm(name, own, float(times))
 
 
@@ -200,8 +194,7 @@ def _overrides(settings: Mapping[str, object], prefix: str = "") -> list[str]:
 def _toml(value: object) -> str:
     """A value of a TOML file, written again in one line."""
     if isinstance(value, dict):
-        items = value.items()
-        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in items) + "}"
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     return json.dumps(value, default=str)  # TOML has dates; no setting is one

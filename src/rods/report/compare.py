@@ -20,18 +20,14 @@ from typing import Any
 from rods.errors import StoreError
 from rods.report import heldout
 from rods.report.build import details
-from rods.report.experiment import ArmResult, Experiment
+from rods.report.experiment import ArmResult, Experiment, unequal_seeds
 from rods.report.heldout import SETS, Key
 from rods.report.run_data import RunData
 from rods.report.summary import is_read, runs_at
 
 BUDGET = (
-    "updates",
-    "minutes",
-    "rollout.k",
-    "rollout.tasks_per_step",
-    "rollout.generated_tokens",
-    "env.train_tasks",
+    *("updates", "minutes", "rollout.k", "rollout.tasks_per_step"),
+    *("rollout.generated_tokens", "env.train_tasks"),
 )
 """Settings that decide how much a run may spend."""
 SHOWN = 3
@@ -51,7 +47,7 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
     """
     arms = _arms(named)
     if len(arms) < 2:
-        raise StoreError(f"a comparison needs two runs or more, got {len(arms)}.")
+        raise StoreError(f"a comparison needs two runs or more, or two arms; got {len(arms)}.")
     notes = _repeated(arms)  # before a baseline's only run stands against each of an arm
     by_seed = _seeds(arms)
     arms = {name: [runs[seed] for seed in sorted(runs)] for name, runs in by_seed.items()}
@@ -62,7 +58,7 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
         overrides = [f"{key}={values[index]}" for key, values in differing.items()]
         base = by_seed[labels[0]] if index else {}
         results.append(ArmResult.of(label, overrides, by_seed[label], base))
-    notes += _warnings(arms, differing)
+    notes += _warnings(arms, differing) + unequal_seeds(results)
     most = max(len(runs) for runs in arms.values())
     pairs = [(seed, run) for runs in by_seed.values() for seed, run in runs.items()]
     if most > 1 and any(_value(run, "seed") != seed for seed, run in pairs):
@@ -142,9 +138,10 @@ def _warnings(
     trained = [mine for mine in arms.values() if mine[0].manifest] or [runs]
     found += heldout.uneven_budgets("runs", trained, [""] * len(trained))
     found += heldout.without_variants(arms)
+    several = any(len(mine) > 1 for mine in arms.values())  # then a note lists seeds that differ
     if any(key.startswith("stages.") for key in differing):
         found.append("the stages of the curriculum differ.")
-    for name in ("seed", "profile", "split_hash", "template_hash", "rods"):
+    for name in ("seed", "profile", "split_hash", "template_hash", "rods")[several:]:
         values = [str(_value(r, name)) for r in runs if r.manifest]
         if len(set(values)) > 1:
             found.append(f"{name.replace('_', ' ')} differs: {', '.join(values)}.")
@@ -157,8 +154,10 @@ def _warnings(
         differ = _differing(mine).keys() - {"seed"}
         inside = sorted(key for key in differ if all(key in one for one in known))  # of any version
         found += [f"{label}: its runs differ in {', '.join(inside)}."] if inside else []
-        for note in chain.from_iterable(run.notes for run in mine):
-            notes.setdefault(note, {})[label] = None
+        for note in dict.fromkeys(chain.from_iterable(run.notes for run in mine)):
+            having = dict.fromkeys(run.name for run in mine if note in run.notes)
+            which = f"{label} ({', '.join(having)})" if len(having) < len(mine) else label
+            notes.setdefault(note, {})[which] = None
     return found + [f"{', '.join(who)}: {note}" for note, who in notes.items()]
 
 

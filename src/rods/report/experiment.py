@@ -93,7 +93,7 @@ class ArmResult:
     @property
     def budget(self) -> list[tuple[str, str]]:
         """What a run spent, and what came of it: name and mean over seeds with its range."""
-        runs = self.runs.values()
+        runs = [run for run in self.runs.values() if run.manifest or run.steps]
         took = [run.seconds for run in runs if run.seconds is not None]
         late = [shares[1] for run in runs if (shares := run.quarters("zero_variance"))]
         return [
@@ -204,14 +204,12 @@ class Experiment:
         return self.baseline.partition(":")[0]
 
     @property
-    def repeated(self) -> list[tuple[TaskSubset, list[ArmResult]]]:
+    def repeated(self) -> list[tuple[TaskSubset, tuple[ArmResult, ...]]]:
         """For each set, the arms that share it with the baseline in at least two seeds."""
-        shared = (
-            (part, [arm for arm in self.arms if any(arm.over_seeds(part, m) for m in self.metrics)])
-            for part in self.parts
-            if not part.by
-        )
-        return [(part, arms) for part, arms in shared if arms]
+        sets = {part: self.arms for part in self.parts if not part.by}
+        for part in sets:
+            sets[part] = tuple(a for a in self.arms if any(a.over_seeds(part, m) for m in METRICS))
+        return [(part, arms) for part, arms in sets.items() if arms]
 
     def table(self) -> Group:
         """Results and budgets for a terminal, 80 columns."""
@@ -279,8 +277,7 @@ def _mean_run(arm: ArmResult) -> RunData:
     for _, rows in sorted(steps.items()):
         if len(rows) == len(arm.runs):
             shared = set[str](rows[0].numbers).intersection(*(row.numbers for row in rows))
-            sums = {k: math.fsum(row.numbers[k] for row in rows) for k in sorted(shared)}
-            numbers = {k: total / len(rows) for k, total in sums.items()}
+            numbers = {k: statistics.fmean(r.numbers[k] for r in rows) for k in sorted(shared)}
             means.append(replace(rows[0], numbers=numbers))
     first = next(iter(arm.runs.values()))
     return RunData(first.path, first.manifest, tuple(means))
@@ -303,10 +300,15 @@ def _unfair(arms: Sequence[ArmResult]) -> list[str]:
             same = all(v == values[0] for v in values)
         if not same:
             found.append(f"{what}.")
-    if len({*map(len, by_arm.values())}) > 1:
-        listed = ", ".join(f"{name} {len(mine)}" for name, mine in by_arm.items())
-        found.append(f"the arms have different numbers of finished seeds: {listed}.")
-    return found
+    return found + unequal_seeds(arms)
+
+
+def unequal_seeds(arms: Sequence[ArmResult]) -> list[str]:
+    """A sentence about arms that do not all have the same seeds."""
+    seeds = {arm.name: ", ".join(map(str, sorted(arm.runs))) for arm in arms}
+    listed = "; ".join(f"{name} {of}" for name, of in seeds.items())
+    what = f"the arms have different seeds: {listed}. A difference is of the seeds that both have."
+    return [what] if len({*seeds.values()}) > 1 else []
 
 
 # -- tables --------------------------------------------------------------------------------------
@@ -363,8 +365,8 @@ def _budgets(found: Experiment) -> Table:
     names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
     ahead = ""
     if found.several:
-        sets = chain.from_iterable(arm.by_seed.values() for arm in found.arms)
-        how = next((METRICS[metric][1] for of in sets for metric in of), "greedy")
+        metrics = (m for arm in found.arms for of in arm.by_seed.values() for m in of)
+        how = METRICS[next(metrics, "greedy_progress")][1]
         ahead = f" Ahead: seeds whose progress ({how}) ends above {found.baseline}."
     heads = ["seeds", *names, "ahead"] if found.several else names
     table = plain_table(

@@ -245,11 +245,9 @@ def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[
 
 def without_variants(arms: Mapping[str, Iterable[RunData]]) -> list[str]:
     """Sentences about runs that were to train on variants, and did not."""
-    found = (
-        (name, run) for name, runs in arms.items() for run in {id(r): r for r in runs}.values()
-    )
-    no = "no variant entered the pool"
-    return [f"{name}, {run.name}: {no}: {run.missed}." for name, run in found if run.missed]
+    no = "no variant entered the pool of"
+    found = {f"{at}: {no} {run.name}": run.missed for at, runs in arms.items() for run in runs}
+    return [f"{which}: {why}." for which, why in found.items() if why]
 
 
 class Point(NamedTuple):

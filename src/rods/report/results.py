@@ -177,7 +177,7 @@ def change(found: Interval | None) -> Text:
     if found is None:
         return Text("-", style="dim")
     color = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
-    return Text(f"{found.mean:+.3f}{reach(found, -1.0)}", style=color)
+    return Text(f"{round(found.mean, 3) + 0.0:+.3f}{reach(found, -1.0)}", style=color)
 
 
 def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) -> Group:

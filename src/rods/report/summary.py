@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from rods.errors import StoreError
 from rods.infra.files import disk, text_of
 from rods.report.run_data import RunData, evaluation_of, load_run
-from rods.store import MANIFEST, METRICS
+from rods.store import MANIFEST
 
 SUFFIX, EVALUATED = ".jsonl.gz", ".json"
 RUN = TypeAdapter(RunData)
@@ -40,8 +40,7 @@ def runs_at(path: Path) -> list[RunData]:
 
 def is_read(path: str) -> bool:
     """Whether `runs_at` reads such a path; a pattern also matches the logs beside runs."""
-    run = any((Path(path) / name).is_file() for name in (MANIFEST, METRICS))
-    return run or path.endswith((SUFFIX, EVALUATED))
+    return path.endswith((SUFFIX, EVALUATED)) or (Path(path) / MANIFEST).is_file()
 
 
 def _evaluation_at(path: Path) -> RunData:
