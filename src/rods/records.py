@@ -55,7 +55,7 @@ def rollout_metrics(
     """Rewards, stops, verdicts and speed of one step's rollouts."""
     trajectories = [t for g in groups for t in g.trajectories]
     values = [s.value for row in scores for s in row if s.valid]
-    progress = [sum(v.solved for v in t.verdicts) / t.n_turns for t in trajectories if t.valid]
+    progress = [t.progress for t in trajectories if t.valid]
     tokens = sum(t.ledger.generated for t in trajectories)
     return {
         "reward_mean": statistics.fmean(values) if values else 0.0,

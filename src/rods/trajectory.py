@@ -77,6 +77,11 @@ class Trajectory:
         return Ledger(self.spans)
 
     @property
+    def progress(self) -> float:
+        """Share of the task's turns that were solved, in [0, 1]."""
+        return sum(verdict.solved for verdict in self.verdicts) / self.n_turns
+
+    @property
     def official(self) -> bool:
         """The benchmark's own verdict: every turn was reached and passes its checker."""
         return len(self.verdicts) == self.n_turns and all(v.official for v in self.verdicts)

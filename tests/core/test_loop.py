@@ -34,7 +34,6 @@ from rods.env import World
 from rods.errors import Interrupted, PolicyError, StoreError, TaskError
 from rods.infra.interrupt import AFTER_UPDATE
 from rods.loop import train
-from rods.report.viewer import progress
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory_codec import read_parquet, read_row
@@ -132,7 +131,7 @@ def test_spans_know_the_version_that_sampled_them(whole: Whole) -> None:
         spans = [span for t in trajectories for span in t.spans]
         assert {span.version for span in spans if span.sampled} == {step}
         signals = [read_row(path, number)[1] for number in range(len(trajectories))]
-        assert [s and s.reward for s in signals] == [progress(t) for t in trajectories]
+        assert [s and s.reward for s in signals] == [t.progress for t in trajectories]
         assert {len(s.span_advantages) for s in signals if s} == {
             len(t.spans) for t in trajectories
         }

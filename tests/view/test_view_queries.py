@@ -17,7 +17,7 @@ from report_runs import ATTACK, SEED, VARIANT, signal, trajectory, write_queue, 
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.report.run_data import load_run
-from rods.report.viewer import member_view, progress, stop_words, trajectory_view
+from rods.report.viewer import member_view, stop_words, trajectory_view
 from rods.store import LOCK
 from rods.trajectory import TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
@@ -148,7 +148,7 @@ def test_progress_in_sql_is_that_of_the_verdicts(tmp_path: Path) -> None:
     index = TrajectoryIndex(tmp_path)
     index.refresh()
     by_sql = [r.progress for page in (0, 1) for r in index.find(TrajectoryFilter(page=page)).rows]
-    assert by_sql == [progress(row) for row in rows]
+    assert by_sql == [row.progress for row in rows]
     index.close()
 
 

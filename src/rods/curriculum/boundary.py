@@ -142,7 +142,7 @@ def _signal(trajectory: Trajectory, score: Score, signal: str) -> float:
     if signal == "binary":
         return float(trajectory.solved)
     if signal == "turns" or correct is not None:  # such a reward is on a scale of its own
-        return sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
+        return trajectory.progress
     return score.value
 
 

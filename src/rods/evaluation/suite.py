@@ -119,7 +119,7 @@ def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
 def _values(group: Group, judged: bool) -> dict[str, Json]:
     valid = [t for t in group.trajectories if t.valid]
     return {
-        "progress": [sum(v.solved for v in t.verdicts) / t.n_turns for t in valid],
+        "progress": [t.progress for t in valid],
         "solved": [t.solved for t in valid],
         "official": [] if judged else [t.official for t in valid],
     }

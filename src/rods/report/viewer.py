@@ -21,7 +21,7 @@ from rods.config.bundled import local_path
 from rods.errors import PrerequisiteError, StoreError
 from rods.report.heldout import category_words
 from rods.report.run_data import JudgedGroup, RunData
-from rods.trajectory import Step, Trajectory
+from rods.trajectory import Step
 from rods.trajectory_codec import Signaled, read_signals
 from rods.types import Json, Message, StopReason
 
@@ -49,7 +49,8 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     files = sorted((run.path / FOLDER).glob("*.parquet"))
     if not files:
         return {"groups": [], "note": "No trajectories are stored in this run."}
-    chosen = _spread(files)
+    number = min(len(files), MAX_FILES)  # at equal distances, the first and the last included
+    chosen = [files[round(i * (len(files) - 1) / max(1, number - 1))] for i in range(number)]
     judgements: dict[tuple[str, int], list[JudgedGroup]] = defaultdict(list)
     for step, judged in run.judgements:
         judgements[judged.task_id, step].append(judged)
@@ -74,12 +75,6 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     if decode is None:
         note += " No tokenizer was found, so environment tokens are shown by their number only."
     return {"groups": views, "note": note}
-
-
-def _spread(files: Sequence[Path]) -> list[Path]:
-    """At most `MAX_FILES` files at equal distances, the first and the last included."""
-    number = min(len(files), MAX_FILES)
-    return [files[round(i * (len(files) - 1) / max(1, number - 1))] for i in range(number)]
 
 
 def decoder_for(run: RunData) -> Decode | None:
@@ -116,13 +111,7 @@ def _groups(rows: Iterable[Signaled]) -> list[list[Signaled]]:
 def _differing_first(pair: tuple[Sequence[Signaled], JudgedGroup | None]) -> tuple[int, str]:
     """Sort key: groups of most different results first, then by task id."""
     group, _ = pair
-    return -len({progress(member) for member, _ in group}), group[0][0].task_id
-
-
-def progress(trajectory: Trajectory) -> float:
-    """Share of the task's turns that were solved, in [0, 1]."""
-    solved = sum(verdict.solved for verdict in trajectory.verdicts)
-    return solved / max(1, trajectory.n_turns)
+    return -len({member.progress for member, _ in group}), group[0][0].task_id
 
 
 def stop_words(reason: str) -> str:
@@ -144,7 +133,7 @@ def _judgement(
 def _group_view(
     members: Sequence[Signaled], judged: JudgedGroup | None, file: str, decode: Decode | None
 ) -> dict[str, Json]:
-    values, (first, _) = [progress(member) for member, _ in members if member.valid], members[0]
+    values, (first, _) = [member.progress for member, _ in members if member.valid], members[0]
     return {
         "task": first.task_id,
         "version": first.policy_version,
@@ -162,7 +151,7 @@ def member_view(row: Signaled, decode: Decode | None) -> dict[str, Json]:
     return {
         "signal": signal and {"reward": signal.reward, "reward_parts": {**signal.reward_parts}},
         **{key: getattr(trajectory, key) for key in SHOWN_FIELDS},
-        "progress": progress(trajectory), "stop": stop_words(trajectory.stop.value),
+        "progress": trajectory.progress, "stop": stop_words(trajectory.stop.value),
         "seconds": round(trajectory.seconds, 3), "cut": trajectory.cut_results,
         "turns": [{**asdict(v), "solved": v.solved} for v in trajectory.verdicts],
         "messages": _messages(trajectory.messages, trajectory.steps),

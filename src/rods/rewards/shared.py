@@ -59,7 +59,7 @@ def progress(task: Task, trajectory: Trajectory) -> Score:
     """
     earned = [v.solved / trajectory.n_turns for v in trajectory.verdicts]
     turns = (*earned, *[0.0] * (trajectory.n_turns - len(earned)))
-    return Score(_solved(trajectory) / trajectory.n_turns, _parts(trajectory), turns=turns)
+    return Score(trajectory.progress, _parts(trajectory), turns=turns)
 
 
 def accuracy(task: Task, trajectory: Trajectory) -> Score:
@@ -67,16 +67,12 @@ def accuracy(task: Task, trajectory: Trajectory) -> Score:
     return Score(float(trajectory.solved), _parts(trajectory))
 
 
-def _solved(trajectory: Trajectory) -> int:
-    return sum(verdict.solved for verdict in trajectory.verdicts)
-
-
 def _parts(trajectory: Trajectory) -> dict[str, float]:
     """Shares of the task's turns: reached, and right in state and in results."""
     n, verdicts = trajectory.n_turns, trajectory.verdicts
     return {
         "reached": len(verdicts) / n,
-        "solved": _solved(trajectory) / n,
+        "solved": trajectory.progress,
         "state": sum(v.state for v in verdicts) / n,
         "executed": sum(v.executed for v in verdicts) / n,
     }

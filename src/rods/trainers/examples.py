@@ -135,8 +135,7 @@ def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Samp
     """The trajectories of one file; None for each that is left out."""
     _same_template(file, template)
     for trajectory in read_parquet(file):
-        progress = sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
-        good = trajectory.valid and progress >= least and trajectory.ledger.generated
+        good = trajectory.valid and trajectory.progress >= least and trajectory.ledger.generated
         yield sample_of(trajectory) if good else None
 
 

@@ -117,13 +117,13 @@ def _task_row(task: Task) -> Row:
 def _trajectory_row(row: Signaled, step: int, kinds: Mapping[str, str]) -> Row:
     trajectory, signal = row
     spans, advantages = trajectory.spans, signal.span_advantages if signal else ()
-    solved, ledger = sum(v.solved for v in trajectory.verdicts), trajectory.ledger
+    ledger = trajectory.ledger
     messages = [{"role": m.role, "content": whole_text(m.content)} for m in trajectory.messages]
     return {
         **{name: getattr(trajectory, name) for name in _SAME},
         "step": step,
         "category": kinds.get(trajectory.task_id),
-        "progress": solved / trajectory.n_turns if trajectory.valid else None,
+        "progress": trajectory.progress if trajectory.valid else None,
         "reward": signal and signal.reward,
         "reward_parts": signal and json.dumps(signal.reward_parts),
         "messages": messages,
