@@ -24,6 +24,10 @@ from rods.types import Json, Message, ParseVerdict, Role, ToolCall, ToolResult, 
 
 QUOTED = 200
 """Characters that feedback quotes of what was written."""
+TOO_LONG = (
+    "Error: your message was cut off at its length limit, so nothing was executed. Write a shorter "
+    "message."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class PlainDialect(Dialect):
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
         """Read one generation; a leading `<think>` block is skipped."""
         if truncated:
-            return too_long()
+            return Parsed(ParseVerdict.TRUNCATED, feedback=TOO_LONG)
         try:
             return self._read(self._body(text), offered)
         except CallSyntaxError as error:
@@ -154,15 +158,6 @@ class PlainDialect(Dialect):
                 f"{text!r}."
             )
         return text.strip()
-
-
-def too_long() -> Parsed:
-    """The verdict on a generation that hit its token limit."""
-    return Parsed(
-        ParseVerdict.TRUNCATED,
-        feedback="Error: your message was cut off at its length limit, so nothing was executed. "
-        "Write a shorter message.",
-    )
 
 
 def malformed(problem: str, remedy: str) -> Parsed:
@@ -236,12 +231,12 @@ def check_calls(
 def nested(call: ToolCall) -> Iterator[ToolCall]:
     """The call itself and every call within its arguments."""
     yield call
-    yield from _calls_in(call.arguments.values())
+    yield from calls_in(call.arguments.values())
 
 
 def has_nested(call: ToolCall) -> bool:
     """True if an argument of the call is itself a call."""
-    return any(True for _ in _calls_in(call.arguments.values()))
+    return any(True for _ in calls_in(call.arguments.values()))
 
 
 def mapped(value: object, call: Callable[[Any], object]) -> Any:
@@ -255,12 +250,13 @@ def mapped(value: object, call: Callable[[Any], object]) -> Any:
     return value
 
 
-def _calls_in(values: Iterable[Value]) -> Iterator[ToolCall]:
+def calls_in(values: Iterable[Value]) -> Iterator[ToolCall]:
+    """The calls within these values."""
     for value in values:
         if isinstance(value, ToolCall):
             yield from nested(value)
         elif isinstance(value, (list, dict)):
-            yield from _calls_in(value.values() if isinstance(value, dict) else value)
+            yield from calls_in(value.values() if isinstance(value, dict) else value)
 
 
 def _unknown(name: str, offered: Mapping[str, ToolSpec]) -> str:

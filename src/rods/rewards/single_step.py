@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from rods.dialects.base import calls_in
 from rods.dialects.bounds import TOO_DEEP, value_fault
 from rods.errors import RewardError
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
-from rods.types import Json, ParseVerdict, ToolCall, Value
+from rods.types import Json, ParseVerdict, ToolCall
 
 Form: TypeAlias = Literal["text", "dialect"]
 """`text`: tags are looked for in what was written, as the released code does. `dialect`: calls and
@@ -57,10 +58,10 @@ def wanted_of(task: Task) -> Wanted:
     calls = task.turns[0].ground_truth
     for call in calls:
         for key, value in call.arguments.items():
-            fault = _fault(value)
-            if fault:
+            if inner := next(calls_in([value]), None):
                 raise RewardError(
-                    f"task {task.id}: ground truth {call.name}, {key}: {fault}. Fix the row."
+                    f"task {task.id}: ground truth {call.name}, {key}: the nested call {inner} "
+                    "cannot be written as JSON. Fix the row."
                 )
     response = task.world.get("response", not calls)
     if not isinstance(response, bool):
@@ -68,14 +69,6 @@ def wanted_of(task: Task) -> Wanted:
             f"task {task.id}: world['response'] is {response!r}, expected true or false."
         )
     return Wanted(calls, response)
-
-
-def _fault(value: Value) -> str:
-    """Why no response could equal this value, or an empty text."""
-    if isinstance(value, ToolCall):
-        return f"the nested call {value} cannot be written as JSON"
-    inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    return next(filter(None, map(_fault, inner)), "")
 
 
 def read_json(text: str) -> Any:
