@@ -54,7 +54,10 @@ def evaluate(
     """
     more = {"train.local.memory_gib": memory, "model.dialect": dialect}
     config, run = chosen(context, recipe, profile, (source, model), more)
-    _refuse(suite, run, trajectories, save)
+    if not suite and (trajectories is not None or save is not None):
+        raise ConfigError("--trajectories and --save need a suite. Add --suite NAME.")
+    if trajectories is not None and (run is not None or save is not None):
+        raise ConfigError("--trajectories makes no rollouts. Leave out the run and --save.")
     if save is not None:
         context.with_resource(claimed(save))
     if suite:
@@ -143,13 +146,6 @@ def last_of_trl(folder: Path) -> str:
     if not saved or any((folder / name).is_file() for name in (MANIFEST, "config.json")):
         return ""
     return str(max(saved, key=lambda p: int(p.name.removeprefix("checkpoint-"))))
-
-
-def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path | None) -> None:
-    if not suite and (trajectories is not None or save is not None):
-        raise ConfigError("--trajectories and --save need a suite. Add --suite NAME.")
-    if trajectories is not None and (run is not None or save is not None):
-        raise ConfigError("--trajectories makes no rollouts. Leave out the run and --save.")
 
 
 def _held_out(config: RunConfig, run: Path | None) -> None:

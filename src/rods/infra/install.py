@@ -20,7 +20,7 @@ DISTRIBUTION = "rods-rl"  # what pip knows it by; the import and the program are
 ROOT = Path(__file__).parents[3]  # the checkout, if this is one
 CORE = "core"  # what is always installed, beside the extras
 
-_NAME = re.compile(r"[\w.-]+")
+_REST = re.compile(r"[^\w.-].*")  # of a requirement, behind the name
 _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 
 
@@ -61,14 +61,9 @@ def extras() -> dict[str, tuple[str, ...]]:
     if in_checkout():
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         parts = {CORE: project["dependencies"], **project["optional-dependencies"]}
-        return {extra: tuple(map(_name, rows)) for extra, rows in parts.items()}
+        return {extra: tuple(_REST.sub("", row) for row in rows) for extra, rows in parts.items()}
     found: dict[str, tuple[str, ...]] = {CORE: ()}
     for row in (requires(DISTRIBUTION) or []) if installed(DISTRIBUTION) else []:
         extra = match[1] if (match := _EXTRA.search(row)) else CORE
-        found[extra] = (*found.get(extra, ()), _name(row))
+        found[extra] = (*found.get(extra, ()), _REST.sub("", row))
     return found
-
-
-def _name(requirement: str) -> str:
-    match = _NAME.match(requirement)
-    return match[0] if match else requirement

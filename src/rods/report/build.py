@@ -19,11 +19,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rods.dialects import InlineDialect, get_dialect
-from rods.errors import ConfigError, StoreError
+from rods.errors import ConfigError
 from rods.evaluation.stats import Interval
 from rods.infra.checkpoints import LATEST
 from rods.infra.dotted import flat
-from rods.infra.files import replacing
+from rods.infra.files import write_atomic
 from rods.infra.text import quoted
 from rods.report import heldout, panels
 from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
@@ -52,10 +52,7 @@ def build_report(path: Path, out: Path | None = None) -> Path:
 def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path:
     """Write one page of `templates/`, everything escaped that is not markup of RODS.
 
-    It is written by a temporary file and a rename, so that an old page survives a full disk.
-
-    Raises:
-        StoreError: the page cannot be written.
+    Raises `StoreError` if it cannot be written; an old page survives that.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -67,11 +64,7 @@ def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path
     helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
     helpers |= {"plotly_script": plotly_script}
     page = environment.get_template(template).render({**helpers, **context})
-    try:
-        with replacing(path) as part:
-            part.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path}: the page cannot be written: {error}.") from error
+    write_atomic(path, page)
     return path
 
 
@@ -175,7 +168,9 @@ def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
                 found, text = _possible(difference), interval(difference)
                 sure = "no interval" not in text
                 low, high = (found.low, found.high) if sure else (found.mean, found.mean)
-                whisker = _name(row), found.mean, low, high, _verdict(found), text
+                whole = Markup("<b>{}</b>").format(row.part.title)
+                name = row.part.label if row.part.by else whole
+                whisker = name, found.mean, low, high, _verdict(found), text
                 charts.setdefault(metric, []).append(whisker)
     whiskers = list(chain.from_iterable(charts.values()))
     lowest = min([-0.02, *(whisker[2] for whisker in whiskers)])
@@ -190,10 +185,6 @@ def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
         )
         figures.append(Figure(title, caption, chart))
     return figures
-
-
-def _name(row: ResultRow) -> str:
-    return row.part.label if row.part.by else Markup("<b>{}</b>").format(row.part.title)
 
 
 def _verdict(found: Interval) -> str:

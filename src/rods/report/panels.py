@@ -20,6 +20,8 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from rods.infra.text import counted
 from rods.report import plots
 from rods.report.heldout import METRICS, SETS, category_words, held_out_curve
@@ -67,20 +69,17 @@ class Chart(NamedTuple):
     """A value that says nothing."""
 
 
-def _charts(table: str) -> tuple[Chart, ...]:
-    charts = [Chart(**row) for row in TABLES[table]]
-    return tuple(c._replace(curves=[Curve(*curve) for curve in c.curves]) for c in charts)
-
-
-CURVES, TOOL_CURVES = _charts("learning"), _charts("tool")
-"""The second: metrics of tool use, drawn for runs whose reward judges final answers."""
-SCHEDULE_CURVES = _charts("schedule")
-"""Metrics of the schedule (docs/guides/schedules.md)."""
+CURVES, TOOL_CURVES, SCHEDULE_CURVES = (
+    TypeAdapter(tuple[Chart, ...]).validate_python(TABLES[name])
+    for name in ("learning", "tool", "schedule")
+)
+"""The second: metrics of tool use, drawn for runs whose reward judges final answers. The third:
+metrics of the schedule (docs/guides/schedules.md)."""
 
 
 def learning_curves(run: RunData) -> list[Figure]:
     """One figure for each curve; those that were not measured say so."""
-    return _curves(run, CURVES)
+    return [_learning_curve(run, chart) for chart in CURVES]
 
 
 def held_out_curves(run: RunData) -> list[Figure]:
@@ -101,7 +100,7 @@ def held_out_curves(run: RunData) -> list[Figure]:
 def tool_curves(run: RunData) -> list[Figure]:
     """Metrics of tool use; empty for runs that have none."""
     measured = any("code_ratio" in row.numbers for row in run.steps)
-    return _curves(run, TOOL_CURVES) if measured else []
+    return [_learning_curve(run, chart) for chart in TOOL_CURVES] if measured else []
 
 
 def schedule_curves(run: RunData) -> list[Figure]:
@@ -111,11 +110,7 @@ def schedule_curves(run: RunData) -> list[Figure]:
         values = (row.numbers.get(c.key, chart.still) for row in run.steps for c in chart.curves)
         return any(value != chart.still for value in values)
 
-    return _curves(run, list(filter(moved, SCHEDULE_CURVES)))
-
-
-def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
-    return [_learning_curve(run, chart) for chart in chosen]
+    return [_learning_curve(run, chart) for chart in filter(moved, SCHEDULE_CURVES)]
 
 
 def _learning_curve(run: RunData, chart: Chart) -> Figure:

@@ -58,12 +58,11 @@ def read_summary(path: Path) -> list[RunData]:
     """Read all runs of a summary; raises `StoreError` where it is missing or damaged."""
     with disk(path, "reading"):
         data = path.read_bytes()
+    runs, why = list[RunData](), ""
     try:
         runs = [RUN.validate_json(line) for line in gzip.decompress(data).splitlines()]
     except (EOFError, OSError, ValueError, zlib.error) as error:
-        runs, why = [], f" ({error})"
-    else:
-        why = ""
+        why = f" ({error})"
     if not runs:
         raise StoreError(
             f"{path}: the summary is cut short or damaged{why}. Take it from version control "
