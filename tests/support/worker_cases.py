@@ -53,10 +53,10 @@ class Stepped(SynthesisWorker):
     """A worker whose generator takes its turns while it is waited for, with any pipeline."""
 
     def __init__(self, path: Path, pipeline: Pipeline, rng_seed: int = 0) -> None:
-        self._queue = SqliteQueue(path)
+        self.queue = SqliteQueue(path)
         self._process = None
         self._lock = path.with_suffix(".log").open("ab")
-        self.generator = Generator(self._queue, pipeline, rng_seed)
+        self.generator = Generator(self.queue, pipeline, rng_seed)
 
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
         until = time.monotonic() + timeout

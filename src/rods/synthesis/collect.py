@@ -99,7 +99,7 @@ class Collection:
 
     def statistics(self) -> Statistics:
         """Count all outcomes; a variant that repeats another seed's is not accepted."""
-        counted = self.worker.statistics()
+        counted = self.worker.queue.statistics()
         if repeated := self._repeated.total():
             counted.accepted -= repeated
             counted.rejected["gate", "novelty"] += repeated
@@ -107,7 +107,7 @@ class Collection:
 
     def yields(self) -> list[SeedYield]:
         """Return the yield of each seed of which an outcome was made."""
-        found = self.worker.yields()
+        found = self.worker.queue.yields()
         for made in found:
             again = self._repeated[made.seed.id]
             made.accepted -= again

@@ -26,8 +26,8 @@ def worker_settings(
     config: RunConfig, training: Sequence[Task], held_out: Sequence[Task]
 ) -> WorkerSettings:
     """Tasks, settings and seed by which a synthesis worker makes variants."""
-    made = PIPELINE, ENVIRONMENTS.address(config.env.name)
-    return WorkerSettings.of(config, *made, training, held_out)
+    made = ENVIRONMENTS.address(config.env.name), PIPELINE, config.env.arguments
+    return WorkerSettings(training, held_out, *made, config.synthesis, config.ray, config.seed)
 
 
 def keeper_of(

@@ -26,11 +26,9 @@ from typing import BinaryIO
 
 from rods.errors import RodsError, StoreError, SynthesisError
 from rods.infra.files import disk
-from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.generator import IDLE, Suspension
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
-from rods.synthesis.yields import SeedYield
 from rods.task import Task
 from rods.types import Json
 
@@ -61,11 +59,11 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         """Starts since an outcome was made, and the tries that there were by then."""
         with ExitStack() as undo:
             self._lock = undo.enter_context(self._locked())
-            self._queue = undo.enter_context(closing(SqliteQueue(path)))
-            self._queue.bind({**settings.deciding(), **(bound or {})})
+            self.queue = undo.enter_context(closing(SqliteQueue(path)))
+            self.queue.bind({**settings.deciding(), **(bound or {})})
             for note in ("stop", "suspended", "error"):
-                self._queue.put(note, "")
-            settings.write(self._queue, path)
+                self.queue.put(note, "")
+            settings.write(self.queue, path)
             self._start()
             undo.pop_all()
 
@@ -81,16 +79,16 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         Raises `SynthesisError` where the worker cannot begin, or dies at once, again and again; the
         message holds its last words. One that has worked before is suspended instead.
         """
-        self._queue.submit(request_id, seed, first, n, priority, epoch)
+        self.queue.submit(request_id, seed, first, n, priority, epoch)
         self._revive()
 
     def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
         """Accepted variants so far, as `SqliteQueue.results` gives them."""
-        return self._queue.results(request_ids)
+        return self.queue.results(request_ids)
 
     def unfinished(self, request_ids: Sequence[str]) -> list[str]:
         """Which of these requests are not finished."""
-        return self._queue.unfinished(request_ids)
+        return self.queue.unfinished(request_ids)
 
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
         """Wait at most `timeout` seconds; whether all of these requests are finished.
@@ -98,20 +96,12 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         Raises as `submit`.
         """
         until = time.monotonic() + timeout
-        while self._queue.unfinished(request_ids):
+        while self.queue.unfinished(request_ids):
             self._revive()
             if time.monotonic() >= until or self.suspended:
                 return False
             time.sleep(min(IDLE, max(0.0, until - time.monotonic())))
         return True
-
-    def statistics(self) -> Statistics:
-        """Return what came of all outcomes so far."""
-        return self._queue.statistics()
-
-    def yields(self) -> list[SeedYield]:
-        """Return what became of the candidates of each seed task so far."""
-        return self._queue.yields()
 
     def state(self) -> Mapping[str, Json]:
         """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage. A worker
@@ -119,9 +109,9 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         """
         self._revive()
         return {
-            **self.statistics().figures(),
-            "waiting": self._queue.waiting(),
-            "requests": self._queue.open_requests(),
+            **self.queue.statistics().figures(),
+            "waiting": self.queue.waiting(),
+            "requests": self.queue.open_requests(),
             "alive": self._alive(),
             "suspended": self.suspended,
             "usage": {stage: dict(row) for stage, row in self.usage().items()},
@@ -129,7 +119,7 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
 
     def usage(self) -> Mapping[str, Mapping[str, float]]:
         """Return what the writer has asked of a server, by stage."""
-        return json.loads(self._queue.get("usage") or "{}")
+        return json.loads(self.queue.get("usage") or "{}")
 
     @property
     def pid(self) -> int | None:
@@ -139,7 +129,7 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
     @property
     def suspension(self) -> Suspension | None:
         """Why the writer pauses (it is tried again from time to time); None while it works."""
-        note = self._queue.get("suspended")
+        note = self.queue.get("suspended")
         return Suspension(*json.loads(note)) if note else None
 
     @property
@@ -152,13 +142,13 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         process, self._process = self._process, None
         if process is not None:
             with suppress(RodsError):  # a damaged file must not keep it alive
-                self._queue.put("stop", "1")
+                self.queue.put("stop", "1")
             try:
                 process.wait(timeout=2)
             except TimeoutExpired:
                 process.kill()
                 process.wait()
-        self._queue.close()
+        self.queue.close()
         self._lock.close()
 
     def _locked(self) -> BinaryIO:
@@ -180,7 +170,7 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
     def _revive(self) -> None:
         if self._process is None or self._alive():
             return
-        words, tried = self._queue.get("error"), self._queue.statistics().tried
+        words, tried = self.queue.get("error"), self.queue.statistics().tried
         if tried > self._made:
             self._starts, self._made = 1, tried
         if not words and self._starts <= RESTARTS:
@@ -195,7 +185,7 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
             )
         if not tried:
             raise SynthesisError(words)
-        self._queue.put("suspended", json.dumps(Suspension(words)))
+        self.queue.put("suspended", json.dumps(Suspension(words)))
 
     def _start(self) -> None:
         self._starts += 1

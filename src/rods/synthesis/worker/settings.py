@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from rods.config import RunConfig, SynthesisSettings
+from rods.config import SynthesisSettings
 from rods.config.base import Settings
 from rods.config.sections import RaySettings
 from rods.env import load_environment
@@ -52,19 +52,6 @@ class WorkerSettings:
     """The worker pauses while so many accepted variants wait to be taken."""
     niceness: int = 10
     """Increment of the worker's niceness, which lowers its priority."""
-
-    @classmethod
-    def of(
-        cls,
-        config: RunConfig,
-        pipeline: str,
-        environment: str,
-        training: Sequence[Task],
-        held_out: Sequence[Task],
-    ) -> WorkerSettings:
-        """Read a run's configuration; `pipeline` and `environment` are `module:attribute`."""
-        made = environment, pipeline, cast("Mapping[str, Json]", config.env.arguments)
-        return cls(training, held_out, *made, config.synthesis, config.ray, config.seed)
 
     def deciding(self) -> dict[str, Json]:
         """All on which the variants depend, by name: what a queue is bound to."""
