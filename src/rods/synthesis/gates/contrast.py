@@ -257,19 +257,15 @@ class _Message:
 
     def _strangers(self) -> Iterator[str]:
         """Words of other tools' names that stand where people say a word of these tools."""
-        others = _stems_of(frozenset(self._specs))
+        others, own = _stems_of(frozenset(self._specs)), set(map(stem_of, self._own))
         for word in sorted(self._words):
             stem = stem_of(word)
-            if len(word) < 3 or stem not in others or stem in self._stems:
+            if len(word) < 3 or stem not in others or stem in own:
                 continue
             if self._usage.count_only(self._tools, {word}):
                 continue
             if (better := self._better(word, None)) is not None:
                 yield f"the message says {word!r} where people say {better!r}"
-
-    @functools.cached_property
-    def _stems(self) -> frozenset[str]:
-        return frozenset(map(stem_of, self._own))
 
     def _better(self, word: str, among: Set[str] | None) -> str | None:
         """A word of these tools (or of a set) that stands between the neighbors of a word.

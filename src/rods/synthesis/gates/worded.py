@@ -14,27 +14,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
+from rods.synthesis.gates import sentence
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
-from rods.synthesis.gates.sentence import (
-    MASK,
-    NEUTRAL,
-    Pair,
-    Role,
-    composed,
-    computed,
-    differs,
-    is_phrase,
-    leaf_pairs,
-    likeness,
-    masked,
-    masks_of,
-    meanings,
-    phrased,
-    roles_of,
-    side_by_side,
-    uncourteous,
-    with_mask,
-)
+from rods.synthesis.gates.sentence import MASK, NEUTRAL, Pair, Role
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.mentions import only_dates
 from rods.synthesis.structure.sources import Source, normal
@@ -72,7 +54,7 @@ class Retelling:
             {**before.turns, mine.place: human.place, **answered}, {**before.steps, **dict(steps)}
         )
         self._domains = domains_of(mine.facts.environment)
-        self._old, self._new = roles_of(human), roles_of(mine)
+        self._old, self._new = sentence.roles_of(human), sentence.roles_of(mine)
 
     @functools.cached_property
     def near(self) -> bool:
@@ -91,26 +73,26 @@ class Retelling:
     def wording(self) -> str | None:
         """Return what is wrong with its words, whatever its values are."""
         old, new, _ = self._texts
-        return differs(old, new, self._masks_alike, self._may_stand)
+        return sentence.differs(old, new, self._masks_alike, self._may_stand)
 
     @functools.cached_property
     def likeness(self) -> float:
         """Share of the human message, values aside, that stands in the other one, from 0 to 1."""
         old, new, _ = self._texts
-        return likeness(old, new, self._masks_alike)
+        return sentence.likeness(old, new, self._masks_alike)
 
     @functools.cached_property
     def _masks(self) -> tuple[dict[Role, str], dict[Role, str]]:
-        kept = {r for r, v in self._old.items() if v == self._new.get(r) and is_phrase(v)}
-        return masks_of(self._old, kept), masks_of(self._new, kept)
+        kept = {r for r, v in self._old.items() if v == self._new.get(r) and sentence.is_phrase(v)}
+        return sentence.masks_of(self._old, kept), sentence.masks_of(self._new, kept)
 
     @functools.cached_property
     def _texts(self) -> tuple[str, str, set[Role]]:
         """Both messages with masks for values and marks for phrases, and the arguments they say."""
         old = self._human.text
-        new = uncourteous(self._mine.text, old)
-        old = phrased(masked(old, self._old, self._masks[0], self._domains))
-        new = phrased(masked(new, self._new, self._masks[1], self._domains))
+        new = sentence.uncourteous(self._mine.text, old)
+        old = sentence.phrased(sentence.masked(old, self._old, self._masks[0], self._domains))
+        new = sentence.phrased(sentence.masked(new, self._new, self._masks[1], self._domains))
         marks = set(MASK.findall(old)), set(MASK.findall(new))
         pairs = ((role, mask, self._masks[1].get(role)) for role, mask in self._masks[0].items())
         return old, new, {r for r, a, b in pairs if a in marks[0] and b in marks[1]}
@@ -130,7 +112,9 @@ class Retelling:
             return True
         if only_dates(gone) and only_dates(come):
             return True
-        if not (gone and come) and all(meanings(word) & NEUTRAL for word in (*gone, *come)):
+        if not (gone and come) and all(
+            sentence.meanings(word) & NEUTRAL for word in (*gone, *come)
+        ):
             return True
         old, new = _pieces(gone), _pieces(come)
         if not old or not new:
@@ -150,8 +134,8 @@ class Retelling:
     def _stepped(self) -> Iterator[Pair]:
         for before, after in zip(self._human.facts.steps, self._mine.facts.steps, strict=False):
             if before.call.name == after.call.name:
-                yield from leaf_pairs(before.leaves, after.leaves)
-                yield from leaf_pairs(_arguments(before), _arguments(after))
+                yield from sentence.leaf_pairs(before.leaves, after.leaves)
+                yield from sentence.leaf_pairs(_arguments(before), _arguments(after))
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
@@ -225,9 +209,9 @@ class Retelling:
                 if isinstance(a, str) and isinstance(b, str)
                 for names in itertools.product(names_of(a), names_of(b))
             ]
-            return isinstance(new, str) and composed(old, new, pairs)
+            return isinstance(new, str) and sentence.composed(old, new, pairs)
         pairs += [(fill.full, fill.full) for fill in self._domains.fills]
-        return isinstance(new, int | float) and computed(old, new, pairs)
+        return isinstance(new, int | float) and sentence.computed(old, new, pairs)
 
     def _called_so(self, role: Role, old: Scalar) -> set[str]:
         """Values of the variant's earlier calls where the model's take it by the same name."""
@@ -256,16 +240,16 @@ class Retelling:
         key = normal(old)
         new = self._new[role]
         for theirs, mine in self._said():
-            if with_mask(theirs, old, "\0", self._domains) != theirs:
-                yield new if with_mask(mine, new, "\0", self._domains) != mine else None
+            if sentence.with_mask(theirs, old, "\0", self._domains) != theirs:
+                yield new if sentence.with_mask(mine, new, "\0", self._domains) != mine else None
         yield from (mine for theirs, mine in self._pairs(role) if normal(theirs) == key)
 
     def _pairs(self, role: Role) -> Iterator[Pair]:
         """Values of the model's texts, world, calls and results, and what the variant has there."""
         yield from self._said()
         for before, after in self._earlier(role):
-            yield from leaf_pairs(before.leaves, after.leaves)
-            yield from leaf_pairs(_arguments(before), _arguments(after))
+            yield from sentence.leaf_pairs(before.leaves, after.leaves)
+            yield from sentence.leaf_pairs(_arguments(before), _arguments(after))
         yield from self._configured
 
     @functools.cached_property
@@ -274,7 +258,7 @@ class Retelling:
         defaults = self._domains.defaults
         starts = (cast("Mapping[str, Any]", x.facts.start) for x in (self._human, self._mine))
         shown = ({n: {**defaults.get(n, {}), **start[n]} for n in start} for start in starts)
-        return tuple(side_by_side(*shown))
+        return tuple(sentence.side_by_side(*shown))
 
     def _turned(self, old: str, new: str) -> str | None:
         """Two texts of one call, said by parts of them, that stand the other way round."""
@@ -297,7 +281,11 @@ def _are_alike(old: str, new: str) -> bool:
     words = alike_words()
     if re.sub(r"\d[\d,.]*", "0", old) == re.sub(r"\d[\d,.]*", "0", new):
         return True
-    return any(b == a or b in words.get(a, ()) for a in meanings(old) for b in meanings(new))
+    return any(
+        b == a or b in words.get(a, ())
+        for a in sentence.meanings(old)
+        for b in sentence.meanings(new)
+    )
 
 
 def _pieces(words: Sequence[str]) -> set[str]:

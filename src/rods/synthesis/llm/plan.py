@@ -20,8 +20,8 @@ from rods.types import Json
 PARSES = 3
 """Requests until a plan can be parsed."""
 UNPARSED = "no answer could be parsed"
-QUOTE = 200  # characters of such an answer that are shown
 """Fault where nothing was planned at all: no other world could fix that."""
+QUOTE = 200  # characters of such an answer that are shown
 MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 

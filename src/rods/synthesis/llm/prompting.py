@@ -33,30 +33,24 @@ POINTED_CHARS = 160
 
 
 @functools.cache
-def _texts() -> Mapping[str, str]:
-    folder = files("rods").joinpath("synthesis", "llm", "prompts")
-    return {s: folder.joinpath(f"{s}.jinja").read_text(encoding="utf-8") for s in STAGES}
-
-
-@functools.cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.DictLoader(dict(_texts())),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-        trim_blocks=False,
-    )
+    folder = jinja2.PackageLoader("rods", "synthesis/llm/prompts")
+    return jinja2.Environment(loader=folder, undefined=jinja2.StrictUndefined)
 
 
 @functools.cache
 def prompts_hash() -> str:
     """First 8 hex digits of a hash of all prompts."""
-    return hashlib.sha256(json.dumps(dict(_texts()), sort_keys=True).encode()).hexdigest()[:8]
+    folder = files("rods").joinpath("synthesis", "llm", "prompts")
+    texts = {s: folder.joinpath(f"{s}.jinja").read_text(encoding="utf-8") for s in STAGES}
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def render(stage: str, **values: Any) -> list[Mapping[str, str]]:
     """The messages of one request; the first line of a prompt tells a server's log the stage."""
-    return [{"role": "user", "content": _environment().get_template(stage).render(**values)}]
+    return [
+        {"role": "user", "content": _environment().get_template(f"{stage}.jinja").render(**values)}
+    ]
 
 
 def trimmed(value: object) -> object:

@@ -80,12 +80,9 @@ def _fields(match: re.Match[str], date: datetime.date) -> dict[str, str]:
     values["month"] = name if len(old) > 3 or old == "May" else name[:3]
     values["day"] = str(date.day)
     if match.group("suffix"):
-        values["suffix"] = _suffix(date.day)
+        last = 0 if 11 <= date.day <= 13 else date.day % 10
+        values["suffix"] = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
     return values
-
-
-def _suffix(day: int) -> str:
-    return "th" if 11 <= day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
 def find_dates(text: str) -> list[DateMention]:
