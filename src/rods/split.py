@@ -75,8 +75,7 @@ def untrained_tools(train: Sequence[Task], held_out: Sequence[Task], faults: boo
     `faults`: whether faulty tasks were left out.
     """
     trained, tested = (
-        {call.name for task in part for turn in task.turns for call in turn.ground_truth}
-        for part in (train, held_out)
+        {call.name for task in part for call in task.calls} for part in (train, held_out)
     )
     names = ", ".join(sorted(tested - trained))
     who = "Of the tasks without a fault, only held-out ones" if faults else "Only held-out tasks"

@@ -121,6 +121,11 @@ class Task:
         return hashlib.sha256(encoded(text)).hexdigest()[:16]
 
     @property
+    def calls(self) -> list[ToolCall]:
+        """Calls of the ground truth, in order."""
+        return [call for turn in self.turns for call in turn.ground_truth]
+
+    @property
     def is_original(self) -> bool:
         """True if it was made from no other task: by a person, or from nothing."""
         return not self.provenance.ancestors

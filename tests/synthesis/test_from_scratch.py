@@ -27,7 +27,6 @@ from rods.synthesis.chat import LlmWriterSettings
 from rods.synthesis.gates.keeper import SEED_GATES
 from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.stages import stage_of, stages_of
-from rods.synthesis.structure.trace import flattened
 from rods.task import REVIEWS, Task, Turn, read_tasks, write_tasks
 from rods.types import Json, ToolCall, ToolSpec
 from rods.writers.assembly import keeper_of
@@ -346,7 +345,7 @@ def test_nobody_acts_on_what_is_done_with_or_ends_what_is_new() -> None:
     for task in seeds_of(depot, STATES):
         blocked: set[object] = set()
         signed_up = False
-        for call in flattened(task):
+        for call in task.calls:
             given = set(call.arguments.values())
             if call.name in ("top_up", "start_trip"):
                 assert not blocked & given, task
@@ -368,7 +367,7 @@ def test_that_pet_is_none_of_a_list_and_a_new_one_has_its_name_beside_it() -> No
 
 def test_numbers_of_bfcl_are_those_that_people_say() -> None:
     for task in seeds_of(ENVIRONMENT, training=sides().train):
-        for call in flattened(task):
+        for call in task.calls:
             if call.name in ("withdraw_funds", "fund_account", "set_budget_limit"):
                 assert all(v % 5 == 0 for v in call.arguments.values() if isinstance(v, float)), (
                     call

@@ -10,7 +10,6 @@ import pytest
 
 from rods.envs.tool_classes import ToolClasses
 from rods.synthesis.stages import stages_of
-from rods.synthesis.structure.trace import flattened
 from rods.task import BASE, Task, Turn
 from rods.types import ToolCall
 from rods.writers.graph.fresh import examples, later
@@ -167,7 +166,7 @@ def calls() -> Sequence[ToolCall]:
     stages = stages_of(cellar)
     writer = GraphWriter(stages, cellar)
     made = [writer.propose(stages[0], random.Random(number)) for number in range(90)]
-    return [call for task in made if isinstance(task, Task) for call in flattened(task)]
+    return [call for task in made if isinstance(task, Task) for call in task.calls]
 
 
 def values(calls: Sequence[ToolCall], tool: str, name: str) -> set[Any]:
@@ -331,12 +330,12 @@ def test_values_fit_the_state_and_a_withheld_tool_has_no_substitute() -> None:
     writer = GraphWriter(stages, halls)
     made = (writer.propose(stages[0], random.Random(number)) for number in range(250))
     tasks = [task for task in made if isinstance(task, Task)]
-    calls = [call for task in tasks for call in flattened(task)]
+    calls = [call for task in tasks for call in task.calls]
     assert all(-30 <= value < -15 for value in values(calls, "set_temperature", "temperature"))
     assert not any(c.name == "log_hours" for c in calls), "nobody adds what it ran in all its life"
     for task in tasks:
         gone = set[object]()
-        for call in flattened(task):
+        for call in task.calls:
             assert not gone & {call.arguments.get("machine_id")}, "it was checked out"
             gone |= {call.arguments["machine_id"]} if call.name == "check_out" else set()
     withheld = {name for task in tasks for turn in task.turns for name in turn.withheld}
@@ -391,14 +390,14 @@ def test_keys_are_found_by_the_words_of_the_description_and_of_the_tool() -> Non
     writer = GraphWriter(stages, press)
     found = [writer.propose(stages[0], random.Random(number)) for number in range(60)]
     tasks = [task for task in found if isinstance(task, Task)]
-    given = {call.name: call.arguments for task in tasks for call in flattened(task)}
+    given = {call.name: call.arguments for task in tasks for call in task.calls}
     assert given.keys() == {"publish_story", "spike", "shorten"}
     assert {v for row in given.values() for v in row.values()} <= Press().stories.keys()
     said = Turn("Publish harbor-fire.", (ToolCall("publish_story", {"slug": "harbor-fire"}),))
     seed = Task("press", BASE, (said,), stages[0].world)
     walks = GraphWriter([seed], press)
     found = [walks.propose(seed, random.Random(number)) for number in range(60)]
-    calls = [call for task in found if isinstance(task, Task) for call in flattened(task)]
+    calls = [call for task in found if isinstance(task, Task) for call in task.calls]
     assert len(values(calls, "publish_story", "slug")) == 3, "not only what training tasks give"
     lacking = writer.unusable(stages)
     assert {tool for tool, why in lacking.items() if why} == {"add_story", "stamp"}

@@ -23,7 +23,7 @@ from rods.synthesis.gates.case import of_turns
 from rods.synthesis.llm.execute import execute
 from rods.synthesis.llm.plan import CallPlan
 from rods.synthesis.rejection import ErrorClass, Rejection, reason_words
-from rods.synthesis.structure.trace import Trace, flattened, stage_world
+from rods.synthesis.structure.trace import Trace, stage_world
 from rods.task import Provenance, Task, Turn, write_tasks
 from rods.types import ToolCall
 from rods.writers import make_writer
@@ -75,7 +75,7 @@ def accepted(
 
 
 def calls_of(variants: Sequence[Task], tool: str) -> list[ToolCall]:
-    return [call for task in variants for call in flattened(task) if call.name == tool]
+    return [call for task in variants for call in task.calls if call.name == tool]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_reasons_of_an_earlier_synthesis_go_with_it(tmp_path: Path) -> None:
 
 
 def test_tools_that_no_variant_calls_are_named_once_there_are_enough_variants() -> None:
-    ours = {call.name for task in tasks for call in flattened(task)}
+    ours = {call.name for task in tasks for call in task.calls}
     variants = [task for task in tasks for _ in range(EACH) if task is not tasks[3]]
     assert never_called(ours, variants) == ["move_booking"]
     assert never_called(ours, variants[: EACH * len(ours) - 1]) == []

@@ -29,7 +29,7 @@ from rods.synthesis.structure.sources import (
     numbers_in,
     numbers_taken,
 )
-from rods.synthesis.structure.trace import field_of, flattened, leaves
+from rods.synthesis.structure.trace import field_of, leaves
 from rods.synthesis.structure.words import order_of, word_lists
 from rods.task import Task, Turn, read_tasks
 from rods.types import Json, ToolCall, ToolSpec, Value
@@ -65,7 +65,7 @@ def stranger(name: str) -> tuple[Environment, list[Task]]:
 
 def fields(environment: Environment, task: Task) -> Iterator[tuple[str, str]]:
     """Every text of a task's start and calls, with the field that holds it."""
-    for value in (dict(initial_state(environment, task).values), *flattened(task)):
+    for value in (dict(initial_state(environment, task).values), *task.calls):
         for leaf in leaves(value):
             if isinstance(leaf.value, str):
                 yield field_of(leaf.path), leaf.value
@@ -228,9 +228,9 @@ def test_numbers_of_strangers_vary(name: str, least: float) -> None:
     environment, tasks = stranger(name)
     author = make_writer("resample", tasks, environment)
     pairs = [
-        (numbers_taken(flattened(seed)), numbers_taken(flattened(draft)))
+        (numbers_taken(seed.calls), numbers_taken(draft.calls))
         for seed in tasks
-        if numbers_taken(flattened(seed)) - {2497}  # a code
+        if numbers_taken(seed.calls) - {2497}  # a code
         for number in range(10)
         if not isinstance(draft := author.propose(seed, random.Random(number)), Rejection)
     ]
@@ -692,7 +692,7 @@ def test_keys_that_name_the_things_of_another_mapping_are_renamed_with_them() ->
     made = [writer.propose(seed, random.Random(number)) for number in range(20)]
     drafts = [draft for draft in made if not isinstance(draft, Rejection)]
     assert len(drafts) == len(made)
-    ids = {call.arguments.get("dish_id") for task in drafts for call in flattened(task)}
+    ids = {call.arguments.get("dish_id") for task in drafts for call in task.calls}
     assert len(ids - {"D-12", None}) > 5, "the codes of dishes vary"
 
 
@@ -722,7 +722,7 @@ def test_a_family_is_renamed_with_its_members() -> None:
         draft = writer.propose(seed, random.Random(number))
         assert not isinstance(draft, Rejection)
         values: Any = initial_state(guests, draft).values["Guests"]
-        name = values["bookings"][flattened(draft)[0].arguments["booking_id"]]["name"]
+        name = values["bookings"][draft.calls[0].arguments["booking_id"]]["name"]
         hissed = name.endswith(("s", "x", "z", "ch", "sh"))
         assert f"The {name}{'es' if hissed else 's'} are ill" in draft.turns[0].user
 

@@ -15,7 +15,7 @@ from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.stages import stage_of, stages_of
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.trace import flattened, read_result, stage_world
+from rods.synthesis.structure.trace import read_result, stage_world
 from rods.task import MISS_FUNC, Task
 from rods.types import Json, ToolCall
 from rods.writers.graph.scratch import ScratchWalk
@@ -331,7 +331,7 @@ def test_seed_tasks_state_their_values_and_use_no_vague_phrase() -> None:
     for draft in drafts():
         said = " ".join(turn.user for turn in draft.turns)
         assert not [text for text in SCRATCH.vague if "{" not in text and text in said], said
-        for call in flattened(draft):
+        for call in draft.calls:
             seen.add(call.name)
             assert {*SCRATCH.stated.get(call.name, {})} <= call.arguments.keys()
             assert call.name not in ("round_number", "absolute_value")

@@ -16,7 +16,7 @@ from rods.assemble.tasks import Splits, splits_of
 from rods.config import RunConfig
 from rods.config.bundled import BUNDLED, adapters_at, local_path
 from rods.config.checks import require
-from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect
+from rods.dialects import Dialect, InlineDialect, get_dialect, structured_dialects
 from rods.engines import require_engine
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
@@ -171,7 +171,7 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
                 "is a generated question, of which there could be another (those of files have no "
                 "family). Leave env.tasks empty"
             )
-    elif not any(turn.ground_truth for task in tasks for turn in task.turns):
+    elif not any(task.calls for task in tasks):
         why = "has calls in its ground truth, which is what this writer varies. Take another one"
     if why:
         raise ConfigError(
@@ -202,10 +202,9 @@ def require_writable(config: RunConfig, tasks: Sequence[Task]) -> None:
 
 def writers_of(tasks: Sequence[Task]) -> list[tuple[ToolCall, list[str], list[str]]]:
     """Calls that tasks want, without values; which structured dialects write each, which cannot."""
-    used = (call for task in tasks for turn in task.turns for call in turn.ground_truth)
+    used = (call for task in tasks for call in task.calls)
     calls = {(c.name, *c.arguments): ToolCall(c.name, dict.fromkeys(c.arguments, "")) for c in used}
-    known = {name: get_dialect(name) for name in DIALECTS}
-    plain = {name: one for name, one in known.items() if not isinstance(one, InlineDialect)}
+    plain = structured_dialects()
     rows: list[tuple[ToolCall, list[str], list[str]]] = []
     for call in calls.values():
         able = [name for name, dialect in plain.items() if _writes(dialect, call)]
@@ -229,7 +228,7 @@ def require_single_steps(config: RunConfig, tasks: Sequence[Task]) -> None:
 
 def require_calls(config: RunConfig, tasks: Sequence[Task]) -> None:
     """Raises `ConfigError` where credit is to be given by call and no task wants one."""
-    if config.train.credit != "call" or any(t.ground_truth for task in tasks for t in task.turns):
+    if config.train.credit != "call" or any(task.calls for task in tasks):
         return
     raise ConfigError(
         f'train.credit = "call": none of the {len(tasks)} tasks of env.name = '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from rods.errors import TaskError
 from rods.infra.dotted import nearest
 from rods.infra.files import is_table
 from rods.synthesis.base import Base
-from rods.synthesis.structure.profile import Profile, profile
+from rods.synthesis.structure.profile import Profile, ablate
 from rods.synthesis.structure.sources import Argument, Source
 from rods.synthesis.structure.trace import TraceStep
 from rods.task import Task, read_tasks
@@ -44,7 +45,7 @@ def show(tasks: Iterable[Task], environment: Environment) -> None:
     for task in tasks:
         base = Base(environment, task)
         traced, given = base.trace, base.arguments
-        found = profile(environment, task, traced.steps, given, state=True)
+        found = replace(base.profile, state=ablate(environment, task))
         plain.append(to_json(task, found))
         shown += [tree(task, traced.steps, given, found), figures(found)]
         for index, verdict in enumerate(traced.verdicts):

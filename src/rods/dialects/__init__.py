@@ -75,8 +75,13 @@ def structured(dialect: AnyDialect | str) -> Dialect:
     found = get_dialect(dialect) if isinstance(dialect, str) else dialect
     if not isinstance(found, InlineDialect):
         return found
-    others = (name for name in DIALECTS if not isinstance(get_dialect(name), InlineDialect))
     raise ConfigError(
         f"model.dialect: {dialect!r} is inline: it writes programs inside one response and has no "
-        f"calls as messages, which this needs. Use one of {', '.join(others)}."
+        f"calls as messages, which this needs. Use one of {', '.join(structured_dialects())}."
     )
+
+
+def structured_dialects() -> dict[str, Dialect]:
+    """All dialects with a short name whose calls are messages of their own."""
+    known = {name: get_dialect(name) for name in DIALECTS}
+    return {name: one for name, one in known.items() if not isinstance(one, InlineDialect)}

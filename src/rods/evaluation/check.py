@@ -30,7 +30,7 @@ from rods.errors import EnvError, RodsError, TaskError
 from rods.infra.dotted import nearest
 from rods.infra.interrupt import shown
 from rods.rewards.answers import judge_of
-from rods.synthesis.structure.trace import all_tools, failure_fields, flattened
+from rods.synthesis.structure.trace import all_tools, failure_fields
 from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM, Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
@@ -142,7 +142,7 @@ def check_tasks(
         else:
             calls += 2 * sum(len(turn.results) for turn in first)
             results = chain.from_iterable(turn.results for turn in first)
-            for call, result in zip(flattened(task), results, strict=True):
+            for call, result in zip(task.calls, results, strict=True):
                 by_tool[call.name] += 1
                 if not result.failed:
                     failing.update((call.name, name) for name in failure_fields(call, result))

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from os.path import commonprefix
 from typing import Any, Literal, NamedTuple
 
-from rods.dialects import DIALECTS, Dialect, InlineDialect, get_dialect, structured
+from rods.dialects import Dialect, structured, structured_dialects
 from rods.errors import PolicyError
 from rods.rollout.template import ChatTemplate
 from rods.tokens import Ledger
@@ -317,7 +317,8 @@ def _tools_in_words(template: ChatTemplate, name: str, fault: str) -> ToolUse:
     if written and not _reads(dialect, written):
         reader = _reader(written)
         if reader is None:
-            own = ", ".join(name for name, other in _structured() if other.shows_tools)
+            others = structured_dialects().items()
+            own = ", ".join(name for name, other in others if other.shows_tools)
             return ToolUse(
                 False,
                 "the model cannot be used with them as its chat template shows them: it writes "
@@ -354,17 +355,13 @@ def _reads(dialect: Dialect, text: str) -> bool:
 
 def _reader(written: str) -> str | None:
     """The first dialect that reads a template's own call; None where there is none."""
-    return next((name for name, dialect in _structured() if _reads(dialect, written)), None)
-
-
-def _structured() -> Sequence[tuple[str, Dialect]]:
-    found = ((name, get_dialect(name)) for name in DIALECTS)
-    return [(name, d) for name, d in found if not isinstance(d, InlineDialect)]
+    others = structured_dialects().items()
+    return next((name for name, dialect in others if _reads(dialect, written)), None)
 
 
 def _instead(template: ChatTemplate) -> str:
     """Advice to take a dialect whose results are messages of the user, where the template joins."""
-    others = [name for name, dialect in _structured() if _joins(template, dialect)]
+    others = [name for name, one in structured_dialects().items() if _joins(template, one)]
     advice = f" Or take a dialect that writes results as a user's messages: {', '.join(others)}."
     return advice if others else ""
 

@@ -18,15 +18,7 @@ from rods.env import Environment, World
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, Source, normal, numbers_of, sources
-from rods.synthesis.structure.trace import (
-    Path,
-    Trace,
-    TraceStep,
-    all_tools,
-    flattened,
-    owners,
-    trace,
-)
+from rods.synthesis.structure.trace import Path, Trace, TraceStep, all_tools, owners, trace
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolSpec
 
@@ -139,7 +131,7 @@ class Base:
     @property
     def calls(self) -> list[ToolCall]:
         """The flattened ground truth."""
-        return flattened(self.task)
+        return self.task.calls
 
     @cached_property
     def specs(self) -> Mapping[str, ToolSpec]:

@@ -16,7 +16,7 @@ from rods.abilities import initial_state
 from rods.env import Environment
 from rods.synthesis.structure.domains import NO_DOMAINS, Domains, NumberKind, Table, domains_of
 from rods.synthesis.structure.mentions import iso
-from rods.synthesis.structure.trace import all_tools, field_of, flattened, leaves
+from rods.synthesis.structure.trace import all_tools, field_of, leaves
 from rods.synthesis.structure.words import wholes, word_lists
 from rods.task import Task
 from rods.types import Json, ToolSpec, json_choices, json_type
@@ -58,7 +58,7 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
     for task in pool:
         tools.update(all_tools(environment, task))
         _read(dict(initial_state(environment, task).values), "", fields)
-        for name, value in (pair for call in flattened(task) for pair in call.arguments.items()):
+        for name, value in (pair for call in task.calls for pair in call.arguments.items()):
             if isinstance(value, str):
                 fields.given.setdefault(name, set()).add(value)
             elif isinstance(value, dict):
@@ -76,7 +76,7 @@ def with_amounts(environment: Environment, pool: Sequence[Task]) -> Domains:
         other |= {str(part)[:-1] for leaf in start for part in leaf.path if str(part)[-1:] == "s"}
         for spec in all_tools(environment, task).values():
             other |= {name for name, row in spec.properties.items() if json_choices(row)}
-        found = [leaf for call in flattened(task) for leaf in leaves(call)]
+        found = [leaf for call in task.calls for leaf in leaves(call)]
         taken |= {field_of(x.path) for x in found if type(x.value) in (int, float)}
     kinds = {name: "amount" for name in taken - other if not f"_{name}".endswith(_TAILS)}
     numbers = {"amount": AMOUNT} if kinds else domains.numbers

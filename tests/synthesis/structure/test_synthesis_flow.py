@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from rods.envs.bfcl.tasks import load_tasks
-from rods.synthesis.structure.profile import Edge, ProfileWeights, ablate, depth, distance, profile
+from rods.synthesis.base import Base
+from rods.synthesis.structure.profile import Edge, ProfileWeights, ablate, depth, distance
 from rods.synthesis.structure.sources import Source, numbers_in, sources
 from rods.synthesis.structure.trace import all_tools, owners, read_result, trace
 from synthesis_cases import ENVIRONMENT, named
@@ -52,7 +53,7 @@ def test_depth_of_a_chain_and_a_fork() -> None:
 
 
 def test_distance_is_zero_to_itself_and_symmetric() -> None:
-    a, b = (profile(ENVIRONMENT, named(f"multi_turn_base_{i}")) for i in (0, 120))
+    a, b = (Base(ENVIRONMENT, named(f"multi_turn_base_{i}")).profile for i in (0, 120))
     assert distance(a, a) == 0.0
     assert distance(a, b) == pytest.approx(distance(b, a))
     assert 0.25 < distance(a, b) <= 1.0

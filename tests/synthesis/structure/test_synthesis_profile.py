@@ -9,6 +9,7 @@ import dataclasses
 
 import pytest
 
+from rods.synthesis.base import Base
 from rods.synthesis.structure.profile import (
     Edge,
     MessageEdge,
@@ -16,7 +17,6 @@ from rods.synthesis.structure.profile import (
     ablate,
     depth,
     distance,
-    profile,
 )
 from rods.synthesis.structure.sources import Shown
 from rods.synthesis.structure.trace import trace
@@ -55,7 +55,7 @@ def car(*turns: tuple[str, list[ToolCall]]) -> Task:
 
 
 def phi_of(task: Task) -> Profile:
-    return profile(ENVIRONMENT, task, state=True)
+    return dataclasses.replace(Base(ENVIRONMENT, task).profile, state=ablate(ENVIRONMENT, task))
 
 
 def test_a_file_is_made_and_read() -> None:
@@ -153,7 +153,8 @@ def test_withheld_tools_and_gaps_make_no_state_edge() -> None:
 
 
 def test_a_task_without_calls_has_a_profile() -> None:
-    phi = profile(NotesEnvironment(), notes_task([("Hello.", [])]), state=True)
+    environment, task = NotesEnvironment(), notes_task([("Hello.", [])])
+    phi = dataclasses.replace(Base(environment, task).profile, state=ablate(environment, task))
     assert (phi.depth, phi.state_depth, phi.cross_turn, phi.references) == (0, 0, 0, (0,))
     assert phi.state is not None and phi.state.runs == 1
 
@@ -167,7 +168,7 @@ def test_worlds_of_an_ablation_are_closed() -> None:
 def test_state_edges_do_not_count_in_the_distance() -> None:
     tasks = named("multi_turn_base_98"), named("multi_turn_base_0")
     a, b = (phi_of(task) for task in tasks)
-    bare_a, bare_b = (profile(ENVIRONMENT, task) for task in tasks)
+    bare_a, bare_b = (Base(ENVIRONMENT, task).profile for task in tasks)
     assert bare_a.state is None and bare_a.state_depth is None
     assert distance(a, b) == distance(b, a) == distance(a, bare_b) == distance(bare_a, bare_b) > 0
     assert distance(a, a) == 0.0
@@ -194,23 +195,23 @@ def test_figures_of_originals(
 
 @pytest.mark.parametrize("number", [74, 83])
 def test_a_rounded_result_is_a_value_edge(number: int) -> None:
-    phi = profile(ENVIRONMENT, named(f"multi_turn_base_{number}"))
+    phi = Base(ENVIRONMENT, named(f"multi_turn_base_{number}")).profile
     assert phi.topology[("liter_to_gallon", "fillFuelTank")] == 1
     assert phi.depth == 1
 
 
 @pytest.mark.parametrize("number", [3, 7, 10, 28, 37])
 def test_a_word_inside_a_result_is_a_value_edge(number: int) -> None:
-    assert profile(ENVIRONMENT, named(f"multi_turn_base_{number}")).depth == 1
+    assert Base(ENVIRONMENT, named(f"multi_turn_base_{number}")).profile.depth == 1
 
 
 def test_a_ticker_is_not_said_by_its_company() -> None:
-    assert profile(ENVIRONMENT, named("multi_turn_base_116")).depth == 1
+    assert Base(ENVIRONMENT, named("multi_turn_base_116")).profile.depth == 1
 
 
 @pytest.mark.parametrize(("number", "deep"), [(34, 2), (47, 1)])
 def test_numbers_read_from_a_file_are_value_edges(number: int, deep: int) -> None:
-    phi = profile(ENVIRONMENT, named(f"multi_turn_base_{number}"))
+    phi = Base(ENVIRONMENT, named(f"multi_turn_base_{number}")).profile
     assert phi.topology[("cat", "mean")] == 1
     assert phi.depth == deep
 

@@ -29,7 +29,6 @@ from rods.infra.text import quoted
 from rods.split import Split, given_split, untrained_tools
 from rods.synthesis.chat import LlmWriterSettings, split_address
 from rods.synthesis.stages import stages_of
-from rods.synthesis.structure.trace import flattened
 from rods.task import Task
 from rods.writers import LOCAL, VARYING, in_words, make_writer
 
@@ -182,20 +181,18 @@ def _config(
     writer: tuple[str, str, str],
     from_scratch: bool,
 ) -> RunConfig:
-    """Return the settings; seed tasks from nothing are by `graph` if no writer is named."""
+    """Return the settings; seed tasks from nothing are by `graph` if no writer is named.
+
+    Raises `ConfigError` for a writer that cannot begin, before anything is made.
+    """
     named = writer[0] or any(word.startswith("--synthesis.writer=") for word in words)
     ours = ("graph", *writer[1:]) if from_scratch and not named else writer
     config = load_config(recipe, profile, common.writer_overrides(words, *ours))
-    _require_writer(config, from_scratch=from_scratch)
-    return config
-
-
-def _require_writer(config: RunConfig, *, from_scratch: bool) -> None:
-    """Refuse a writer that cannot begin, before anything is made; raises `ConfigError`."""
     if from_scratch and config.synthesis.writer in VARYING:
         raise ConfigError("--from-scratch needs a writer of tasks: --writer graph or --writer llm.")
     if config.synthesis.writer == "llm":
         split_address(config.synthesis.section(LlmWriterSettings).url)
+    return config
 
 
 def _tell(
@@ -367,7 +364,7 @@ def _make(
     if not keep:
         why = why_none(counted, STATES[:-1] if what == SEEDS else "")
         raise SynthesisError(f"none of {counted.tried} candidates was accepted; {why}.")
-    seeds = {call.name for task in collection.tried for call in flattened(task)} if made else set()
+    seeds = {call.name for task in collection.tried for call in task.calls} if made else set()
     if uncalled := never_called(seeds, collection.accepted):
         common.say(f"tools of the training tasks that no variant calls: {', '.join(uncalled)}")
     return collection.accepted, counted, yields

@@ -13,7 +13,6 @@ from rich.table import Table
 from rods.cli import common
 from rods.infra.files import disk
 from rods.synthesis.rejection import reason_words
-from rods.synthesis.structure.trace import flattened
 from rods.synthesis.yields import SeedYield, low_yields
 from rods.task import Task
 
@@ -59,7 +58,7 @@ def why_none(counted: Statistics, advice: str) -> str:
 
 def never_called(tools: Set[str], made: Sequence[Task]) -> list[str]:
     """Return which of these tools no task calls; none while the tasks are few."""
-    called = {call.name for task in made for call in flattened(task)}
+    called = {call.name for task in made for call in task.calls}
     return sorted(tools - called) if len(made) >= EACH * len(tools) else []
 
 

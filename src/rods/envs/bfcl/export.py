@@ -89,7 +89,7 @@ def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
             f"{', '.join(surplus)}."
         )
     owned = owners(environment, task)
-    names = dict.fromkeys(call.name for turn in task.turns for call in turn.ground_truth)
+    names = dict.fromkeys(call.name for call in task.calls)
     entry: dict[str, Any] = {
         "id": name,
         "question": [

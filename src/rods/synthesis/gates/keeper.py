@@ -21,7 +21,7 @@ from rods.synthesis.gates.overlap import Corpus, Neighbors, Prints
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import distance
-from rods.synthesis.structure.trace import flattened, usual_failures
+from rods.synthesis.structure.trace import usual_failures
 from rods.task import Task
 
 
@@ -162,7 +162,7 @@ class Gatekeeper:
     def usual(self, tool: str) -> frozenset[str]:
         """Return the fields of a tool's results that are no failure of it; replays its tasks."""
         if tool not in self._usual:
-            theirs = (t for t in self.training if any(c.name == tool for c in flattened(t)))
+            theirs = (t for t in self.training if any(c.name == tool for c in t.calls))
             made = usual_failures(step for task in theirs for step in self.facts(task).steps)
             self._usual[tool] = made.get(tool, frozenset())
         return self._usual[tool]

@@ -47,7 +47,7 @@ class Prints:
 
 def prints(task: Task) -> Prints:
     """Fingerprints of one task."""
-    calls = [str(call) for turn in task.turns for call in turn.ground_truth]
+    calls = [str(call) for call in task.calls]
     texts = [re.findall(r"\w+", turn.user.lower()) for turn in task.turns]
     return Prints(
         calls=";".join(calls),

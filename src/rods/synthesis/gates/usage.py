@@ -171,7 +171,7 @@ class TextCounts:
 
 
 def _messages(task: Task) -> Iterator[_Message]:
-    mask = mask_of(call for turn in task.turns for call in turn.ground_truth)
+    mask = mask_of(task.calls)
     for index, turn in enumerate(task.turns):
         tools = frozenset(call.name for call in _asked(task.turns, index))
         if tools and turn.user.strip():

@@ -2,5 +2,5 @@
 
 Owns the reading of tasks. Never draws, never words a message, never decides whether a task is good.
 
-    from rods.synthesis.structure.profile import distance, profile
+    from rods.synthesis.structure.profile import distance
 """

@@ -6,7 +6,7 @@ comparison of values can see, are found by ablation on request: leave one call o
 what changes. (A brake shows nothing that an engine's start is given, and yet the engine does not
 start without the pedal pressed.)
 
-    distance(profile(environment, task), profile(environment, variant))  # 0: same structure
+    distance(Base(environment, task).profile, Base(environment, variant).profile)  # 0: same
 """
 
 from __future__ import annotations
@@ -19,16 +19,8 @@ from typing import NamedTuple
 
 from rods.abilities import result_key
 from rods.env import Environment, called
-from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import (
-    TraceStep,
-    all_tools,
-    flattened,
-    owners,
-    stage_world,
-    trace,
-)
+from rods.synthesis.structure.sources import Argument, Source
+from rods.synthesis.structure.trace import TraceStep, owners, stage_world
 from rods.task import Task
 from rods.types import ToolCall
 
@@ -63,7 +55,7 @@ def ablate(environment: Environment, task: Task) -> Ablation:
     All calls are made in one turn that offers every tool, so a gap in the conversation or a
     withheld tool makes no edge. Raises `TaskError` where the world cannot be made.
     """
-    calls = flattened(task)
+    calls = task.calls
     results, state = _run(environment, task, calls, range(len(calls)))
     edges: set[Edge] = set()
     final: set[int] = set()
@@ -169,21 +161,9 @@ class ProfileWeights:
 
 
 def profile(
-    environment: Environment,
-    task: Task,
-    steps: Sequence[TraceStep] | None = None,
-    arguments: Sequence[Argument] | None = None,
-    *,
-    state: bool = False,
+    environment: Environment, task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument]
 ) -> Profile:
-    """Phi of a task; steps and arguments are worked out unless they are known already.
-
-    Its ground truth must replay. `state` finds the state edges too, by a run for each call.
-    """
-    steps = trace(environment, task).steps if steps is None else steps
-    if arguments is None:
-        words = domains_of(environment).number_words
-        arguments = sources(task, steps, all_tools(environment, task), words)
+    """Phi of a task by its steps and their arguments; `ablate` finds the state edges."""
     owned = owners(environment, task)
     turns = [turn.ground_truth for turn in task.turns]
     earlier = Counter(
@@ -205,7 +185,6 @@ def profile(
             for a in arguments
             if a.source is Source.EARLIER_TURN and a.text_turn is not None
         ),
-        state=ablate(environment, task) if state else None,
     )
 
 
@@ -214,12 +193,13 @@ def distance(a: Profile, b: Profile) -> float:
 
     State edges do not count: they would cost a run for each call.
     """
-    w = ProfileWeights()
+    w, union = ProfileWeights(), (a.topology | b.topology).total()
+    edges = 1 - (a.topology & b.topology).total() / union if union else 0.0
     return (
         w.turns * _relative(a.turns, b.turns)
         + w.calls * aligned(a.calls, b.calls)
         + w.classes * aligned(a.classes, b.classes)
-        + w.edges * _multiset(a.topology, b.topology)
+        + w.edges * edges
         + w.depth * _relative(a.depth, b.depth)
         + w.sources * _shares(a.arguments, b.arguments)
     )
@@ -233,11 +213,6 @@ def aligned(a: Sequence[int], b: Sequence[int]) -> float:
     """Difference of two sequences turn by turn, as a share of the larger total."""
     total = max(sum(a), sum(b), 1)
     return min(1.0, sum(abs(x - y) for x, y in zip_longest(a, b, fillvalue=0)) / total)
-
-
-def _multiset(a: Counter[tuple[str, str]], b: Counter[tuple[str, str]]) -> float:
-    union = (a | b).total()
-    return 1 - (a & b).total() / union if union else 0.0
 
 
 def _shares(a: Mapping[Source, int], b: Mapping[Source, int]) -> float:

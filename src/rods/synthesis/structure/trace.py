@@ -133,13 +133,10 @@ def usual_failures(steps: Iterable[TraceStep]) -> dict[str, frozenset[str]]:
     """
     found: dict[str, frozenset[str]] = {}
     for step in steps:
-        mine = frozenset(filter(_names_fault, failure_fields(step.call, step.result)))
+        named = failure_fields(step.call, step.result)
+        mine = frozenset(name for name in named if _words_of(name) & _FAULTS)
         found[step.call.name] = found.get(step.call.name, mine) & mine
     return {tool: fields for tool, fields in found.items() if fields}
-
-
-def _names_fault(name: str) -> bool:
-    return bool(_words_of(name) & _FAULTS)
 
 
 def _words_of(name: str) -> set[str]:
@@ -201,11 +198,6 @@ def by_identity(make: Callable[[K], V]) -> Callable[[K], V]:
         return found[1]
 
     return kept
-
-
-def flattened(task: Task) -> list[ToolCall]:
-    """The ground truth's calls in order."""
-    return [call for turn in task.turns for call in turn.ground_truth]
 
 
 _Offers: TypeAlias = dict[tuple[str, ...], Mapping[str, ToolSpec]]

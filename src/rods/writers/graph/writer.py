@@ -16,7 +16,7 @@ from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Gate
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, signed
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
+from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance
 from rods.synthesis.structure.trace import owners, usual_failures
 from rods.synthesis.writer import Groundwork, Writer
 from rods.task import Task
@@ -152,8 +152,8 @@ class GraphWriter(Writer, Groundwork):
     def _near(self, seed: Task, renamed: Task, planned: Sequence[PlannedTurn]) -> bool:
         """Judged on plain wording, which the final one resembles in what it says and refers to."""
         if seed.id not in self._profiles:
-            self._profiles[seed.id] = profile(self._environment, seed)
+            self._profiles[seed.id] = Base(self._environment, seed).profile
         texts = self.word(planned, random.Random(0))
         draft = dataclasses.replace(renamed, turns=assemble(planned, texts))
-        theirs = profile(self._environment, draft)
+        theirs = Base(self._environment, draft).profile
         return distance(self._profiles[seed.id], theirs) <= MAX_DISTANCE

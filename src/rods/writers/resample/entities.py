@@ -16,7 +16,7 @@ from typing import cast
 
 from rods.infra.files import toml_of
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.trace import Scalar, flattened
+from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.structure.words import word_lists
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value
@@ -147,7 +147,7 @@ class _Collector:
         self._protected: set[str] = set()
 
     def run(self) -> Entities:
-        for call in flattened(self._task):
+        for call in self._task.calls:
             asked = WORD.findall(call.name.lower())  # "the mean" is asked for: no name
             self._protected.update(w for w in asked if says(w, self.found.prose))
             call_map(call, self._domains, self._protect)
@@ -155,7 +155,7 @@ class _Collector:
             kind_map(node, owner, owner, self._domains, self._configured, self._key)
         configured = (*self.found.compounds, *self.found.configured)
         self._in_config = {text.lower() for text in configured}
-        for call in flattened(self._task):
+        for call in self._task.calls:
             call_map(call, self._domains, self._argument)
         self._shared_words()
         spoken, names = set(WORD.findall(self._lower)), word_lists().first_names
@@ -326,7 +326,7 @@ def written(task: Task, domains: Domains) -> dict[str, str]:
             found.setdefault(cast("str", value), name)
         return value
 
-    for call in flattened(task):
+    for call in task.calls:
         for name, argument in call.arguments.items():
             argument_map(argument, call.name, name, domains, note)
     return found

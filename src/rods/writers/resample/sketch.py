@@ -17,7 +17,7 @@ from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import DateMention, find_dates, iso
 from rods.synthesis.structure.sources import AMOUNT_WORD, NUMBER, WORD_OF, amount, numbers_taken
-from rods.synthesis.structure.trace import Scalar, flattened
+from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.structure.words import article
 from rods.task import Task, Turn
 from rods.types import Json
@@ -74,7 +74,7 @@ class Sketch:
         self.found = entities.collect(task, domains, self.start.values)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
-        self.argued_numbers = numbers_taken(flattened(task))
+        self.argued_numbers = numbers_taken(task.calls)
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
         self.value_template = functools.cache(self._value_template)
