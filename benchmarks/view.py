@@ -22,7 +22,6 @@ from pathlib import Path
 from shared import Options
 
 from rods.env import TurnVerdict
-from rods.report.viewer import progress
 from rods.tokens import Span
 from rods.trajectory import Step, TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
@@ -73,7 +72,7 @@ def trajectory(rng: random.Random, task: str, member: int, step: int) -> Traject
 
 def signal(made: Trajectory) -> TrainingSignal:
     """Reward with its parts, and advantages as of a mean reward of 0.4."""
-    solved = progress(made)
+    solved = made.progress
     parts = dict.fromkeys(("reached", "solved", "state", "executed"), solved)
     return TrainingSignal(solved, parts, [solved - 0.4 if s.sampled else None for s in made.spans])
 
