@@ -73,7 +73,7 @@ class BrowserDoor:
 
 
 def serve_view(add: Callable[[], None], listening: socket.socket, token: str) -> None:
-    """Answer until the program is ended; `add` registers the pages, once in a process."""
+    """Answer until the program is ended; `add` registers the pages. Once in a process."""
     app: Any = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add()
     ui.run_with(app, title="rods view", favicon=ICON, reconnect_timeout=RECONNECT)
