@@ -29,6 +29,7 @@ from rods.engines.scheduler import Sampling, Scheduler
 from rods.engines.storage import Backend
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
+from rods.infra.host import give_back
 from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.stops import Decode, Stops
 from rods.types import FinishReason
@@ -130,6 +131,7 @@ class HFPolicy(Engine):
         rows = len(self._backend.lengths)
         if self._device.type == "cuda" or self._backend.limit() < rows:
             self.scheduler.sleep()
+        give_back()
 
 
 class HFSession:

@@ -34,10 +34,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
-    """At most `most` tasks, as even over categories as they allow, at random; 0: all.
-
-    One scenario gives its category at most one task more than another does.
-    """
+    """At most `most` tasks, as even over categories as they allow, at random; 0: all."""
     if not most or most >= len(tasks):
         return list(tasks)
     rng = random.Random(f"rods-stratified-{seed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -27,6 +28,16 @@ def host_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/
     given = _counts(group / "memory.stat")
     idle = given.get("inactive_file", 0) + given.get("slab_reclaimable", 0)
     return min(free, int(limit.read_text()) - int(used.read_text()) + idle)
+
+
+def give_back() -> None:
+    """Return freed memory that the C library keeps to the system, where that library is glibc.
+
+    Tensors of an update have many sizes, and between them its heap grows to twice what is in use.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _counts(path: Path) -> dict[str, int]:

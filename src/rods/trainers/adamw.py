@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from rods.config import TrainSettings
 from rods.errors import TrainError
+from rods.infra.host import give_back
 from rods.infra.install import needed
 
 BLOCK = 256
@@ -55,7 +56,7 @@ def clipped_step(
     where: str,
     advice: str,
 ) -> float:
-    """Scale gradients to a norm of at most `limit`, make a step, forget them; their norm before.
+    """Scale gradients to a norm of at most `limit`, make a step, free them; their norm before.
 
     Raises:
         TrainError: the loss that they are of, or the norm, is not finite. It states `where`.
@@ -66,6 +67,7 @@ def clipped_step(
     if finite:
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    give_back()
     if not finite:
         raise TrainError(
             f"{where}: the loss is {loss}, the gradient norm {norm}. The weights are as before "
