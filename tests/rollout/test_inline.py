@@ -340,6 +340,20 @@ def test_answers_without_calls_pass_the_preflight() -> None:
         preflight([Group(TASK, [dataclasses.replace(direct, verdicts=(unjudged,))], 0)])
 
 
+@pytest.mark.parametrize(
+    ("verdict", "way"),
+    [("malformed", "model.dialect"), ("unknown_tool", "cold start"), ("bad_args", "cold start")],
+)
+def test_the_preflight_names_the_dialect_only_if_no_call_is_read(verdict: str, way: str) -> None:
+    """A model that calls tools it knows from elsewhere speaks the dialect."""
+    direct = play("torl", solution("torl", 0))
+    step = dataclasses.replace(direct.steps[0], verdict=ParseVerdict(verdict))
+    unjudged = dataclasses.replace(direct.verdicts[0], correct=None)
+    mute = dataclasses.replace(direct, steps=(step,), verdicts=(unjudged,))
+    with pytest.raises(PolicyError, match=f"was read as {verdict}.*{way}"):
+        preflight([Group(TASK, [mute], 0)])
+
+
 def test_results_cannot_forge_special_tokens() -> None:
     forged = template().raw_decode([template().end_id]) * 3
     trajectory = play("retool", solution("retool", 1), lambda code: ToolResult(forged))

@@ -230,13 +230,14 @@ def preflight(groups: Sequence[Group]) -> None:
     if any(v.correct is not None for t in valid for v in t.verdicts):
         return  # questions: a policy may answer them without a call
     steps = [s for t in valid for s in t.steps]
-    if not any(s.verdict is ParseVerdict.CALLS for s in steps):
-        seen = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
-        what = (
-            f"{seen.text[:200]!r} was read as {seen.verdict}" if seen else "nothing was generated"
-        )
+    verdicts = {s.verdict for s in steps}
+    if ParseVerdict.CALLS not in verdicts:
+        one = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
+        what = f"{one.text[:200]!r} was read as {one.verdict}" if one else "nothing was sampled"
+        way = "Is model.dialect the one of this model? `rods check --model` compares its template."
+        if verdicts & {ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS}:
+            way = "Its calls are read, but not one is right: begin with a cold start (`rods sft`)."
         raise PolicyError(
             f"not one tool call was parsed in the {len(steps)} generations of the first step; "
-            f"{what}. Is model.dialect the one that this model speaks? `rods check --model` "
-            "compares its chat template with ours."
+            f"{what}. {way}"
         )
