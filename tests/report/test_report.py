@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such run"):
         load_run(tmp_path / "nowhere")
-    with pytest.raises(StoreError, match="not a run directory"):
+    with pytest.raises(StoreError, match=r"no run of `rods train`.*with `rods eval`"):
         load_run(tmp_path)
     (tmp_path / "manifest.json").write_text("{", encoding="utf-8")
     with pytest.raises(StoreError, match="damaged"):

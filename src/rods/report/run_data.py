@@ -254,7 +254,8 @@ def load_run(path: Path) -> RunData:
         raise StoreError(f"{path}: there is no such run. `rods train` starts one.")
     if not (path / MANIFEST).is_file() and not (path / METRICS).is_file():
         raise StoreError(
-            f"{path}: neither {MANIFEST} nor {METRICS} is here, so it is not a run directory."
+            f"{path}: neither {MANIFEST} nor {METRICS} is here, so it is no run of `rods train`. "
+            "Inside TRL or verl there is none: evaluate a checkpoint with `rods eval`."
         )
     notes: list[str] = []
     manifest = _manifest(path / MANIFEST, notes)
