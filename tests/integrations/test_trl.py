@@ -215,7 +215,12 @@ def test_advantages_are_those_of_the_recipe(trained: Trained) -> None:
 
 def test_the_completions_that_trl_logs_have_the_advantages_of_the_recipe(tmp_path: Path) -> None:
     """Those that TRL computes of the rewards are divided by their deviation; these are not."""
-    config = small("updates=1", "curriculum=static", "train.advantage=dr_grpo", "rollout.k=4")
+    text = "from rods.reward import Score\ndef paid(task, trajectory):\n"
+    (tmp_path / "reward.py").write_text(f"{text}    return Score(trajectory.member / 4, {{}})\n")
+    stages = f'stages=[{{name="all", reward="{tmp_path}/reward.py:paid", epochs=9}}]'
+    config = small(
+        "updates=1", "curriculum=static", "train.advantage=dr_grpo", "rollout.k=4", stages
+    )
     ended = train(tmp_path / "out", config, log_completions=True, num_completions_to_print=1)
     [batch] = ended.batches
     [file] = (tmp_path / "out" / "completions").glob("*.parquet")

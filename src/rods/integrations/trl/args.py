@@ -175,8 +175,7 @@ def _of_settings(config: RunConfig, others: Mapping[str, Any]) -> dict[str, Any]
     """Arguments that say what the settings of rollouts and of the update say."""
     train, rollout = config.train, config.rollout
     rows, share = rollout.k * rollout.tasks_per_step, others.get(ROWS, rollout.k)
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    gathered, steps = _steps(config, rows, share, ranks, others)
+    gathered, steps = _steps(config, rows, share, int(os.environ.get("WORLD_SIZE", "1")), others)
     save = others.get("save_steps", steps)
     if type(save) is int and save % steps and others.get("save_strategy", "steps") == "steps":
         raise ConfigError(
