@@ -82,8 +82,8 @@ def require_same(
     if wrong:
         raise ConfigError(
             "these overrides contradict the settings, or need what the adapter lacks: "
-            f"{'; '.join(wrong)}. Change the settings (--model, --rollout.k, --rollout.schedule, "
-            "...), or leave them out."
+            f"{'; '.join(wrong)}. Change the settings (--model, --env.tasks, --env.name, --out, "
+            "--stages.N.reward, --rollout.k, --rollout.schedule, ...), or leave them out."
         )
     _require_estimator(config, str(look("algorithm.adv_estimator", ESTIMATOR)))
 
