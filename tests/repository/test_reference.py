@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
 import json
 import re
+import shlex
 import sys
 import tomllib
 from inspect import isfunction, signature
@@ -21,8 +23,10 @@ from settings_page import NAMED
 
 import rods
 from places import ROOT, SOURCE
+from pool_cases import originals
 from rods import errors
-from rods.config import load_config
+from rods.assemble import growth
+from rods.config import RunConfig, load_config
 from rods.config.checks import HostTrainer
 from rods.curriculum.draws import Lease
 from rods.dialects import DIALECTS
@@ -515,6 +519,24 @@ def test_pages_name_an_own_reward_for_every_stage(name: str) -> None:
         config = load_config("rods", "small", [f"{key}={value}" for key, value in given])
         [reward] = {stage.reward for stage in config.stages}
         assert reward.startswith("rewards.py:")
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("trl", "    rods trl"), ("trl", "    torchrun"), ("tools", "`--model.lora")],
+)
+def test_pages_for_a_project_s_four_tasks_let_variants_enter(name: str, start: str) -> None:
+    """Of the eight tasks of `rods init` half are held out, and a fifth of four is none."""
+    text = (DOCS / "guides" / f"{name}.md").read_text(encoding="utf-8")
+    lines = [line.strip(" `") for line in text.split("\n") if line.startswith(start)]
+    [line] = [line for line in lines if "--updates" in line]
+    words = shlex.split(line.partition(" # ")[0])
+    pairs = [(k, v) for k, v in itertools.pairwise(words) if k.startswith("--")]
+    keys = {*RunConfig.model_fields, *RunConfig.sections()} - {"env"}
+    given = [f"{k[2:]}={v}" for k, v in pairs if k[2:].partition(".")[0] in keys]
+    given = [text for text in given if not text.startswith("model=")]
+    config = load_config("rods", "full", given)
+    assert "No variant is drawn before update" in growth(config, originals(4, ["base"]), True)
 
 
 HOST_ROW = re.compile(r"^\| (`.+) \| (.*?) \| (.*) \| (.*?) \|$", re.M)

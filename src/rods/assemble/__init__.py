@@ -252,7 +252,7 @@ def growth(config: RunConfig, originals: Sequence[Task], hosted: bool = False) -
     text = f"Variants are made in the stage {stage.name} (stages.{growing}), which begins {when}. "
     ahead = hosted or config.rollout.schedule == "pipelined"
     if not (first := first_variants(config, originals, ahead)):
-        return f"{text}None can enter: too few tasks or epochs for replay.inject and synthesis."
+        return f"{text}None can enter: too few tasks or epochs. Raise them or replay.inject."
     text += f"No variant is drawn before update {first}."
     if 0 < config.updates < first:
         text += f" So with updates = {config.updates} no variant can enter: use at least {first}, "
