@@ -193,7 +193,7 @@ def test_a_cache_that_could_not_grow_works_again(
 
 
 @pytest.mark.parametrize("bounded", [False, True])
-def test_a_cache_sleeps_where_memory_is_short(bounded: bool) -> None:
+def test_a_cache_is_freed_for_an_update(bounded: bool) -> None:
     model = build("qwen3")
     budget = int(3 * 129 * TOKEN / 0.8) if bounded else None
     policy = HFPolicy(model, [], rows=8, max_context=128, cache_bytes=budget)
@@ -202,7 +202,7 @@ def test_a_cache_sleeps_where_memory_is_short(bounded: bool) -> None:
         session, prompt = policy.open(1), text(0, 20)
         first = await session.generate(prompt, 5, 1.0)
         await policy.sleep()
-        assert (policy._backend._kept.bytes == 0) == bounded
+        assert policy._backend._kept.bytes == 0
         await policy.wake()
         second = await session.generate([1, 2], 5, 1.0)
         ids = [*prompt, *first.ids, 1, 2, *second.ids]

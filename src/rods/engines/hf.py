@@ -127,10 +127,8 @@ class HFPolicy(Engine):
         self.scheduler.sync(version)
 
     async def sleep(self) -> None:
-        """Free the cache for an update, where memory is short: on a GPU, or with bounded rows."""
-        rows = len(self._backend.lengths)
-        if self._device.type == "cuda" or self._backend.limit() < rows:
-            self.scheduler.sleep()
+        """Free the cache for an update: its contexts have to be computed again after that."""
+        self.scheduler.sleep()
         give_back()
 
 

@@ -126,7 +126,7 @@ class Processes(Engine):
         self._version = version
 
     async def sleep(self) -> None:
-        """Free the caches where memory is short."""
+        """Free the caches."""
         await self._all("sleep")
 
     async def close(self) -> None:

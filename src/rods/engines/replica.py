@@ -51,7 +51,7 @@ class _Replica:
         self._engine.reload(version)
 
     async def sleep(self) -> None:
-        """Free the cache where memory is short."""
+        """Free the cache."""
         await self._engine.sleep()
 
     def open(self, session: int, seed: int, shared: tuple[int, ...]) -> None:
