@@ -54,13 +54,17 @@ class Standing(State):
     turns: int = 0
 
 
-HELD_OUT = 0.25  # Share of generated tasks that is on the side `test`
 STEPS = 20  # Texts of one turn; after them it ends without an answer
-SESSIONS = 1024  # Conversations at once
 
 
 def openenv_app(
-    environment: Environment, dialect: Dialect, token: str, body: int = 4 << 20
+    environment: Environment,
+    dialect: Dialect,
+    token: str,
+    *,
+    body: int = 4 << 20,
+    held_out: float = 0.25,
+    sessions: int = 1024,
 ) -> Guard:
     """The service, an ASGI application.
 
@@ -68,11 +72,13 @@ def openenv_app(
         token: clients must show it, as a bearer or, as OpenEnv's own client sends no header, as
             the first part of the path.
         body: bytes of one request.
+        held_out: share of generated tasks that is on the side `test`.
+        sessions: conversations at once.
     """
 
     @cache
     def splits() -> Mapping[str, Sequence[Task]]:
-        split = own_split(environment, list(environment.tasks(HELD_OUT)), HELD_OUT)
+        split = own_split(environment, list(environment.tasks(held_out)), held_out)
         return {"train": split.train, "test": split.held_out}
 
     single = {"REQUIRES_SINGLE_THREAD_EXECUTOR": not environment.blocking}
@@ -85,7 +91,7 @@ def openenv_app(
         made,
         Text,
         NewMessages,
-        max_concurrent_envs=SESSIONS,
+        max_concurrent_envs=sessions,
         env_name=environment.name,
         state_cls=Standing,
     )
