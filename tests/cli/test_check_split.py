@@ -81,7 +81,7 @@ def write_tasks(count: int, scenario: str | None) -> None:
 FILES = ("--env.name", "./desk.py:desk", "--env.tasks", "tasks.jsonl")
 OWN = ("--env.name", "./desk.py:own")
 WHOLE = ("--env.name", "./desk.py:whole")
-DRY = ("--dry-run", "--profile", "smollm2", "--model", "smollm2-bfcl")
+DRY = ("--dry-run", "--profile", "smollm2", "--model", "smollm2-bfcl", "--memory", "16")
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ reporting = pytest.mark.parametrize(
     [
         "check",
         "synth --n 1 --out made.jsonl",
-        "train --dry-run --profile smollm2 --model smollm2-bfcl",
+        "train --dry-run --profile smollm2 --model smollm2-bfcl --memory 16",
     ],
 )
 """Each command that states which tools no training task calls."""

@@ -460,7 +460,7 @@ def test_failed_answers_are_not_cached(tmp_path: Path) -> None:
 
 
 def test_threads_ask_at_once_and_the_limit_holds() -> None:
-    server = Loopback(echo, pace=0.03)
+    server = Loopback(echo, pace=0.15)  # long enough to overlap on a busy machine
     with server, client(server, concurrency=3) as chat, ThreadPoolExecutor(10) as pool:
         asked = [[{"role": "user", "content": str(n)}] for n in range(15)]
         replies = list(pool.map(lambda one: chat.ask("plan", one), asked))
