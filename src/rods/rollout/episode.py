@@ -337,8 +337,7 @@ class Episode:
         results: list[ToolResult] = []
         ending = ability(world, Ending)
         for call in calls:
-            stop = self._exceeded(calls=1)
-            if stop:
+            if stop := self._exceeded(calls=1):
                 return tuple(results), stop
             self._usage.calls += 1
             try:

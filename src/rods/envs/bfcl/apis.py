@@ -343,8 +343,8 @@ def _is_long(value: object) -> bool:
     return type(value) is list and len(value) >= _LONG
 
 
-def _json_of(value: Any) -> str:
-    if _is_long(value):
+def _json_of(value: object) -> str:
+    if type(value) is list and _is_long(value):
         with suppress(ValueError):  # something in it is not plain data
             return _text_of(marshal.dumps(value, 2))
     return json.dumps(value)

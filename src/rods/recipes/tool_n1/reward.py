@@ -24,7 +24,6 @@ and nothing else.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
 
-_BLOCK = re.compile("<tool_call>(.*?)</tool_call>", re.DOTALL)
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
 class ParsedResponse(NamedTuple):
@@ -87,7 +86,8 @@ class ToolN1Names(ToolN1Reward):
 def read_reply(text: str) -> ParsedResponse:
     """Parse a response as the released code does."""
     thought = "<think>" in text and "</think>" in text
-    blocks = _BLOCK.findall(text)
+    # A pattern would take time quadratic in what is opened and never closed.
+    blocks = [part.partition(_OPEN)[2] for part in text.split(_CLOSE)[:-1] if _OPEN in part]
     if not blocks:
         return ParsedResponse(thought, None)
     calls = _loads(blocks[-1].strip())
