@@ -30,14 +30,29 @@ def host_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/
     return min(free, int(limit.read_text()) - int(used.read_text()) + idle)
 
 
-def give_back() -> None:
-    """Return freed memory that the C library keeps to the system, where that library is glibc.
+_COUNTED = (
+    "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "used", "free", "keep",
+)  # fmt: skip
 
-    Tensors of an update have many sizes, and between them its heap grows to twice what is in use.
+
+class _Heap(ctypes.Structure):
+    """What glibc counts of its heaps (`struct mallinfo2`)."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _COUNTED)
+
+
+def give_back(least: int = 2 << 30) -> None:
+    """Return freed memory that glibc keeps to the system, if it may be so many bytes or more.
+
+    Tensors of an update have many sizes, and between them the heap of a large model grows to twice
+    what is in use. A small model's update would be a sixth slower, because it takes all back.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    library = ctypes.CDLL(None)
+    if (count := getattr(library, "mallinfo2", None)) is None:  # another library, or an old glibc
+        return
+    count.restype = _Heap
+    if count().free >= least:
+        library.malloc_trim(0)
 
 
 def _counts(path: Path) -> dict[str, int]:
