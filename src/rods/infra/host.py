@@ -36,7 +36,7 @@ _COUNTED = (
 
 
 class _Heap(ctypes.Structure):
-    """What glibc counts of its heaps (`struct mallinfo2`)."""
+    """The fields of glibc's `struct mallinfo2`, in bytes and blocks."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in _COUNTED)
 
