@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from transformers import GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig, Qwen2Config
 
+from rods.cli.hosts import _changes  # pyright: ignore[reportPrivateUsage]
 from rods.cli.hosts.trl import TASKS
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
@@ -549,11 +550,17 @@ class Host:
 
 OWN = {
     "trl": (["--trl.logging_steps", "5"], ["--trl.logging_steps", "7"]),
-    "verl": (["+x.y=5", "--gpus", "4", "trainer.resume_mode=disable"], ["x.y=7", "--nodes", "2"]),
+    "verl": (
+        ["+trainer.y=5", "--gpus", "4", "trainer.resume_mode=disable"],
+        ["trainer.y=7", "--nodes", "2"],
+    ),
 }
 HAD = {
     "trl": ({"logging_steps": "5"}, {"logging_steps": "7"}),
-    "verl": ({"+x.y": "5", "nodes": "1", "gpus": "4"}, {"x.y": "7", "nodes": "2", "gpus": "4"}),
+    "verl": (
+        {"+trainer.y": "5", "nodes": "1", "gpus": "4"},
+        {"trainer.y": "7", "nodes": "2", "gpus": "4"},
+    ),
 }
 
 
@@ -657,3 +664,35 @@ def test_trl_is_not_started_where_its_training_is_finished(
     assert "this training is finished, after 1 updates; nothing was changed" in said
     assert "--updates 2" in said and (tmp_path / "out" / "rods.json").read_text() == kept
     assert host.run("--resume", folder, "--updates", "2") == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "rate", "free"),
+    [("trl", "--trl.learning_rate={}", "--trl.logging_steps=5"),
+     ("verl", "actor_rollout_ref.actor.optim.lr={}", "trainer.save_freq=5")],
+)  # fmt: skip
+def test_a_resume_keeps_the_host_s_own_arguments(
+    verb: str,
+    rate: str,
+    free: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    host, folder = Host(verb, tmp_path / "out", monkeypatch), str(tmp_path / "out")
+    few = ("--profile", "small", "--updates", "9", "--out", folder)
+    assert host.run(*few, rate.format("1e-4")) == 0
+    kept = (tmp_path / "out" / "rods.json").read_text()
+    assert host.run("--resume", folder, rate.format("1e-3")) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "differ from those of the run" in said and "1e-4 -> 1e-3" in said
+    assert (tmp_path / "out" / "rods.json").read_text() == kept
+    assert host.run("--resume", folder, rate.format("1e-4"), free) == 0
+    assert free.lstrip("-").removeprefix("trl.") in (tmp_path / "out" / "rods.json").read_text()
+    assert host.run("--resume", folder, rate.format("1e-3"), "--allow-drift") == 0
+
+
+def test_a_resume_names_an_argument_that_its_start_did_not_give() -> None:
+    assert _changes(["+a.b=1", "c=2"], ["a.b=1", "c=3", "d=x=y"]) == [
+        "c: 2 -> 3", "d: not given -> x=y",
+    ]  # fmt: skip

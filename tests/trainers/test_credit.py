@@ -111,6 +111,15 @@ def test_rewards_that_are_no_sum_over_turns_keep_the_advantage_of_the_whole() ->
     assert all(s.credit is None for s in batch.samples)
 
 
+def test_a_group_without_values_of_turns_leaves_the_others_their_credit() -> None:
+    groups = [Group(TASK, (member(0, "xxx"), member(1, "x..")), i) for i in (0, 1)]
+    summed = [progress(TASK, t) for t in groups[0].trajectories]
+    batch = collect(groups, [summed, [Score(1.0), Score(0.0)]], "dr_grpo", credit="turn")
+    assert [(s.group, s.credit is None) for s in batch.samples] == [
+        (0, False), (0, False), (1, True), (1, True),
+    ]  # fmt: skip
+
+
 def test_invalid_members_have_no_credit_and_are_nobodys_peer() -> None:
     broken = replace(member(1, "..."), failure="gone")
     group = Group(TASK, (member(0, "xxx"), broken, member(2, "xxx")), 0)

@@ -217,10 +217,16 @@ def _advantages(
     found = advantages("dr_grpo" if kind == "gae" else kind, [*map(_rewards, scores)], tokens)
     if kind == "gae":
         found = [[None if a is None else 0.0 for a in row] for row in found]
-    by_turn = credit == "turn" and all(s.turns for row in scores for s in row if s.valid)
-    if by_turn or credit == "call":
-        return found, token_credits(kind, groups, scores, None if by_turn else found)
-    return found, [[None] * len(row) for row in scores]
+    credits: list[list[Floats | None]] = [[None] * len(row) for row in scores]
+    if credit == "call":
+        credits = token_credits(kind, groups, scores, found)
+    elif credit == "turn":
+        # A task whose reward is no sum over turns leaves the others' groups as they are.
+        summed = [i for i, row in enumerate(scores) if all(s.turns for s in row if s.valid)]
+        rows = token_credits(kind, [groups[i] for i in summed], [scores[i] for i in summed])
+        for i, row in zip(summed, rows, strict=True):
+            credits[i] = row
+    return found, credits
 
 
 def _rewards(scores: Sequence[Score]) -> list[float | None]:

@@ -41,11 +41,15 @@ class Started(NamedTuple):
         write_atomic(Path(folder) / STARTED, json.dumps(kept, indent=2) + "\n")
 
 
-def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: bool) -> Started:
+def started(
+    folder: str, resume: bool, asked: Start, theirs: list[str], drift: bool, free: tuple[str, ...]
+) -> Started:
     """Return what to train with: a resume takes that of its start, and the command line wins.
 
+    Words of `theirs` that begin with one of `free` may change.
+
     Raises `ConfigError` for a wrong setting, or a resume that names a recipe or a profile, and
-    `StoreError` for a damaged file, or a setting that must not change.
+    `StoreError` for a damaged file, or for a setting or a word that must not change.
     """
     path, words = Path(folder) / STARTED, asked.overrides
     if not (resume and path.is_file()):
@@ -61,7 +65,8 @@ def started(folder: str, resume: bool, asked: Start, theirs: list[str], drift: b
         so = f"Remove it, and repeat your options with --resume {quoted(folder)}."
         raise StoreError(f"{path}: damaged: {error}. {so}") from error
     config = with_overrides(made, words)
-    require_same(folder, made.changed(config), drift)
+    changes = [text for text in _changes(before, theirs) if not text.startswith(free)]
+    require_same(folder, [*made.changed(config), *changes], drift)
     return Started(config, _last([*before, *theirs]), asked)
 
 
@@ -80,8 +85,23 @@ def show(outline: Outline, unfit: ConfigError | None = None) -> None:
 
 
 def _last(words: Sequence[str]) -> list[str]:
+    return [*_by_key(words).values()]
+
+
+def _by_key(words: Sequence[str]) -> dict[str, str]:
     """Return the last word of each key; Hydra marks keys with `+` and `~`."""
-    return [*{word.partition("=")[0].lstrip("+~"): word for word in words}.values()]
+    return {word.partition("=")[0].lstrip("+~"): word for word in words}
+
+
+def _changes(before: Sequence[str], now: Sequence[str]) -> list[str]:
+    """Return words that differ from earlier ones, each as `key: before -> after`."""
+    was = {key: word.partition("=")[2] for key, word in _by_key(before).items()}
+    words = {key: word.partition("=")[2] for key, word in _by_key(now).items()}
+    return [
+        f"{key}: {was.get(key, 'not given')} -> {value}"
+        for key, value in words.items()
+        if was.get(key) != value
+    ]
 
 
 def require_meant(folder: str, resume: bool, saved: bool) -> None:

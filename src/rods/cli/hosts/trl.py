@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 TASKS = ("rods.envs.originals", "rods.evaluation.check")  # the first process logs what they skip
 OWN = "trl."  # prefix of GRPOConfig's arguments: `--trl.logging_steps 5`
+FREE = (
+    "max_steps", "per_device_train_batch_size", "gradient_checkpointing", "log", "save_",
+    "report_to", "run_name", "project", "trackio", "hub_", "push_to_hub", "dataloader_",
+    "disable_tqdm",
+)  # fmt: skip
+"""Beginnings of arguments that a resume may change: length, speed, places, logs."""
 
 
 def trl(
@@ -55,7 +61,7 @@ def trl(
     asked = common.overrides(context.args, model, dialect)
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
-    made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift)
+    made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift, FREE)
     config, theirs = made.config, _nested(made.theirs)
     from rods.integrations.trl.args import ROWS, TAKEN, given_to, require_known, require_same
 

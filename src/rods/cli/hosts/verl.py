@@ -16,6 +16,8 @@ from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.claims import claimed
 
 NODES, GPUS = "--nodes", "--gpus"
+FREE = (NODES, GPUS, "trainer.", "ray_kwargs.", "hydra.", "actor_rollout_ref.rollout.gpu_memory")
+"""Beginnings of words that a resume may change: machines, memory, length, places, logs."""
 RESUME = "trainer.resume_mode="  # word of verl's that holds for one start, not for a resume of it
 
 
@@ -48,7 +50,7 @@ def verl(
             raise ConfigError(f"{no_setting(key)} Keys of verl have no dashes: {key}=VALUE.")
     once = any(RESUME in word for word in theirs)
     theirs += [f"{key}={n}" for key, n in ((NODES, nodes), (GPUS, gpus)) if n]
-    made = started(folder, bool(resume), Start(recipe, profile, asked), theirs, drift)
+    made = started(folder, bool(resume), Start(recipe, profile, asked), theirs, drift, FREE)
     config, words = made.config, [word for word in made.theirs if not word.startswith("--")]
     sizes = dict(word.split("=") for word in made.theirs if word.startswith("--"))
     nodes, gpus = int(sizes.get(NODES, 1)), int(sizes.get(GPUS, 8))
