@@ -151,6 +151,7 @@ def test_finished_runs_are_kept_and_others_are_run(
         (path / "manifest.json").write_text(json.dumps(manifest))
         return 3 if cell.name == "rods-1" and len(played) < 5 else 0
 
+    in_earnest = verb._one
     monkeypatch.setattr(verb, "_one", one)
     words = ["experiment", str(tmp_path / "small.toml"), "--out", str(tmp_path / "runs")]
     first = CliRunner().invoke(app, words)
@@ -159,6 +160,10 @@ def test_finished_runs_are_kept_and_others_are_run(
     shutil.rmtree(tmp_path / "runs" / "fixed-1")
     again = CliRunner().invoke(app, words)
     assert again.exit_code == 0, again.output
+    # What another command has finished in the meantime is neither run again nor an error.
+    grid = load_grid(str(tmp_path / "small.toml"))
+    assert in_earnest(grid, grid.cells[0], tmp_path / "runs", False) == 0
+    assert not (tmp_path / "runs" / "fixed-0.log").exists()
     assert played[4:] == ["fixed-1"] and (tmp_path / "runs" / "experiment.html").is_file()
     usual, chosen = tmp_path / "runs" / "experiment.html", tmp_path / "chosen.html"
     usual.unlink()

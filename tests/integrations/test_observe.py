@@ -97,6 +97,16 @@ def test_trls_completions_are_read(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"two.parquet, row 1: .*solved, format_reward"):
         judged(two)
     assert {o.region for o in judged(two, LogFormat(reward_key="solved")).values()} == {"hard"}
+    folder = tmp_path / "out"  # of TRL's trainer
+    (folder / "checkpoint-2").mkdir(parents=True)
+    (folder / "rods.json").write_text("{}")
+    with pytest.raises(TaskError, match=r"no completions, .* rods trl --trl.log_completions true"):
+        judged(folder)
+    (folder / "completions").mkdir()
+    path.rename(folder / "completions" / path.name)
+    assert [o.region for o in judged(folder, LogFormat(low=-1.0)).values()] == [
+        "boundary", "unjudged",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

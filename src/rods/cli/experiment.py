@@ -145,6 +145,8 @@ def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
 def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
     """Execute one run in its own process, with its output in a log beside it."""
     path = where / cell.name
+    if _finished(grid, cell, where):  # by another command, with the same folder, in the meantime
+        return 0
     given = [*_with_variants(cell, where).arm.overrides]
     if alone and not any(text.startswith(f"{THREADS}=") for text in given):
         given.append(f"{THREADS}=1")

@@ -118,6 +118,11 @@ def signals_of(rows: Sequence[Logged], settings: BoundarySettings) -> list[float
 
 
 def _folder(folder: Path, reading: LogFormat) -> list[Logged]:
+    if (folder / "completions").is_dir():  # TRL's, in its output folder
+        folder = folder / "completions"
+    elif [*folder.glob("checkpoint-*")]:
+        what = "TRL's folder has no completions, which hold the rewards"
+        raise TaskError(f"{folder}: {what}. Log them: rods trl --trl.log_completions true.")
     files = sorted(folder.glob("step-*.parquet")) or sorted(folder.glob("trajectories/*.parquet"))
     if not files:
         others = sorted(files_of(folder, "rollouts", TaskError), key=_number)
