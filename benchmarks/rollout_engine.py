@@ -2,11 +2,13 @@
 
 8 tasks x 8 rollouts, a prompt of 512 tokens shared by each task's rollouts, 6 turns of 8-64
 sampled tokens (lengths are forced, so both do the same work) and 48 observation tokens after each
-turn, with a random 5M-parameter Qwen3. Prints generated tokens per second of both, their ratio, and
-the largest difference between the engine's log-probabilities and those of a fresh forward pass.
+turn, with a random 5M-parameter Qwen3, or with `--model` and its weights in bfloat16. Prints
+generated tokens per second of both, their ratio, and the largest difference between the engine's
+log-probabilities and those of a fresh forward pass.
 
     python benchmarks/rollout_engine.py [--threads 2] [--repeats 2] [--generate 1] [--general]
     python benchmarks/rollout_engine.py --threads 1 --repeats 3 --vllm E/bin/vllm
+    python benchmarks/rollout_engine.py --model smollm2 --repeats 1
 
 `--vllm` plays it by a warm vLLM server, too, one after the other in each round (`vllm_server.py`
 says where a CPU build is had); medians of all. `--general` also plays a small part of the load by
@@ -33,9 +35,11 @@ from shared import Options
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from engine_counts import EngineCounts
+from rods.config import ModelSettings
 from rods.engines.fallback import SingleCache
 from rods.engines.hf import HFPolicy
 from rods.engines.scheduler import Scheduler
+from rods.trainers.loading import load_model
 
 if TYPE_CHECKING:
     from vllm_server import Server
@@ -84,8 +88,10 @@ def make_workload(tasks: int = TASKS, turns: int = TURNS, seed: int = 0) -> Work
     )
 
 
-def make_model() -> Qwen3ForCausalLM:
-    """A random Qwen3 of 5 million parameters."""
+def make_model(name: str = "") -> Any:
+    """A random Qwen3 of 5 million parameters, or a named model in bfloat16."""
+    if name:
+        return load_model(ModelSettings(name=name, dtype="bfloat16", device="cpu"))[0].eval()
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=VOCABULARY,
@@ -162,7 +168,7 @@ def largest_difference(model: Any, rollouts: list[Rollout], count: int = 16) -> 
     """Largest absolute difference of log-probabilities from a fresh forward pass, in nats."""
     worst = 0.0
     for rollout in rollouts[:: max(1, len(rollouts) // count)]:
-        logprobs = model(torch.tensor([rollout.ids])).logits[0].log_softmax(-1)
+        logprobs = model(torch.tensor([rollout.ids])).logits[0].float().log_softmax(-1)
         at = torch.tensor(rollout.positions)
         fresh = logprobs[at - 1, torch.tensor(rollout.ids)[at]]
         worst = max(worst, float((fresh - torch.tensor(rollout.logprobs)).abs().max()))
@@ -265,10 +271,12 @@ async def compare(
 
 async def measure(options: argparse.Namespace) -> None:
     """Check the engine, then compare."""
-    work, model = make_workload(options.tasks, options.turns), make_model()
+    work, model = make_workload(options.tasks, options.turns), make_model(options.model)
+    torch.set_num_threads(options.threads)
     print(f"{len(work.lengths)} trajectories, {work.generated} sampled tokens, ", end="")
     print(f"{torch.get_num_threads()} threads", flush=True)
-    policy = HFPolicy(model, (), rows=len(work.lengths), max_context=CONTEXT)
+    rows = len(work.lengths)
+    policy = HFPolicy(model, (), rows=rows, max_context=CONTEXT, dtype=model.dtype)
     counts = EngineCounts(policy)
     rollouts = await play_all(policy, work)
     print(f"log-probs: largest difference {largest_difference(model, rollouts):.1e}", flush=True)
@@ -292,6 +300,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=TASKS, help="of 8 trajectories each")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--model", default="", help="such as smollm2")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--generate", type=int, default=1, help="repeats of padded generate")
     parser.add_argument("--vllm", default="", help="executable of a CPU build of vLLM")

@@ -115,13 +115,13 @@ async def serving(
         port = str(probe.getsockname()[1])
     command = [
         program, "serve", str(folder / "model"), "--served-model-name", "policy",
-        "--host", "127.0.0.1", "--port", port, "--dtype", "float32",
+        "--host", "127.0.0.1", "--port", port, "--dtype", str(model.dtype).removeprefix("torch."),
         "--max-model-len", str(context), "--max-num-seqs", "64", "--enable-prefix-caching",
         "--generation-config", "vllm", *options,
     ]  # fmt: skip
     own = {
         "OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
     }  # fmt: skip
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     log = folder / "vllm.log"
