@@ -18,7 +18,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,7 +135,8 @@ async def serving(
             await _answering(client, process, log)
             yield Server(client, process.pid)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(60)
 
 
