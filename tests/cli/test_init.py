@@ -21,7 +21,7 @@ from rods.task import read_tasks
 from rods.trajectory_codec import read_parquet
 from verbs import rods
 
-FILES = {"README.md", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
+FILES = {"README.md", "pytest.ini", "recipe.toml", "tasks.jsonl", "test_tools.py", "tools.py"}
 VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "train", "compare",
          "eval", "chat", "export")  # fmt: skip
 SMALL = {
@@ -68,6 +68,16 @@ def test_the_first_command_is_quoted(
     monkeypatch.chdir(tmp_path)
     assert rods("init", "my agent", monkeypatch=monkeypatch) == 0
     assert "The project is in my agent/. Go there (cd 'my agent')" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_its_tests_heed_no_settings_around_it(project: Path) -> None:
+    """As in a clone of RODS, whose settings need a plug-in that nobody asked for."""
+    around = "[tool.pytest.ini_options]\naddopts = '--no-such-option'\n"
+    (project.parent / "pyproject.toml").write_text(around, encoding="utf-8")
+    words = [sys.executable, "-m", "pytest", "-q"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=project, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_its_two_sides_have_the_same_tools_and_categories(project: Path) -> None:
