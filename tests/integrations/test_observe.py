@@ -100,7 +100,9 @@ def test_trls_completions_are_read(tmp_path: Path) -> None:
     folder = tmp_path / "out"  # of TRL's trainer
     (folder / "checkpoint-2").mkdir(parents=True)
     (folder / "rods.json").write_text("{}")
-    with pytest.raises(TaskError, match=r"no completions, .* rods trl --trl.log_completions true"):
+    with pytest.raises(
+        TaskError, match=r"without rewards. Log completions, .* rods trl --trl.log_completions"
+    ):
         judged(folder)
     (folder / "completions").mkdir()
     path.rename(folder / "completions" / path.name)

@@ -157,7 +157,7 @@ def test_arms_that_cannot_be_paired_and_runs_that_differ_are_named(tmp_path: Pat
     with pytest.raises(StoreError, match="two arms are named 'a'"):
         compare_runs([f"a={files[0]}", f"a={files[1]}", f"b={files[2]}"])
     for arm in ("a=", f"={files[0]}", f"a={files[0]},"):
-        with pytest.raises(StoreError, match=r"a name or a path is missing. Expected NAME=PATH"):
+        with pytest.raises(StoreError, match="lacks a name or a path; expected NAME=PATH,PATH"):
             compare_runs([arm, f"b={files[2]}"])
     with pytest.raises(StoreError, match="two runs or more"):
         compare_runs([f"a={','.join(files)}"])

@@ -32,7 +32,6 @@ BUDGET = (
 """Settings that decide how much a run may spend."""
 SHOWN = 3
 """Ids that are named of tasks which only one run has."""
-ARM = "Expected NAME=PATH or NAME=PATH,PATH."
 
 
 def compare_runs(named: Sequence[str | Path]) -> Experiment:
@@ -75,7 +74,7 @@ def _arms(named: Sequence[str | Path]) -> dict[str, list[RunData]]:
         name, is_arm, patterns = argument.partition("=")
         if is_arm and not Path(argument).exists():
             if not (name and all(patterns.split(","))):
-                raise StoreError(f"{argument!r}: a name or a path is missing. {ARM}")
+                raise StoreError(f"{argument!r} lacks a name or a path; expected NAME=PATH,PATH.")
             globs = ((text, sorted(filter(is_read, glob(text)))) for text in patterns.split(","))
             paths = [path for text, found in globs for path in found or [text]]
             if name in arms:

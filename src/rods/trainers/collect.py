@@ -217,16 +217,11 @@ def _advantages(
     found = advantages("dr_grpo" if kind == "gae" else kind, [*map(_rewards, scores)], tokens)
     if kind == "gae":
         found = [[None if a is None else 0.0 for a in row] for row in found]
-    credits: list[list[Floats | None]] = [[None] * len(row) for row in scores]
-    if credit == "call":
-        credits = token_credits(kind, groups, scores, found)
-    elif credit == "turn":
-        # A task whose reward is no sum over turns leaves the others' groups as they are.
-        summed = [i for i, row in enumerate(scores) if all(s.turns for s in row if s.valid)]
-        rows = token_credits(kind, [groups[i] for i in summed], [scores[i] for i in summed])
-        for i, row in zip(summed, rows, strict=True):
-            credits[i] = row
-    return found, credits
+    by_turn = {i for i, row in enumerate(scores) if all(s.turns for s in row if s.valid)}
+    some = {"call": range(len(scores)), "turn": sorted(by_turn)}.get(credit, ())
+    parts = [groups[i] for i in some], [scores[i] for i in some]
+    rows = iter(token_credits(kind, *parts, found if credit == "call" else None))
+    return found, [next(rows) if i in some else [None] * len(row) for i, row in enumerate(scores)]
 
 
 def _rewards(scores: Sequence[Score]) -> list[float | None]:

@@ -95,13 +95,10 @@ def _by_key(words: Sequence[str]) -> dict[str, str]:
 
 def _changes(before: Sequence[str], now: Sequence[str]) -> list[str]:
     """Return words that differ from earlier ones, each as `key: before -> after`."""
-    was = {key: word.partition("=")[2] for key, word in _by_key(before).items()}
-    words = {key: word.partition("=")[2] for key, word in _by_key(now).items()}
-    return [
-        f"{key}: {was.get(key, 'not given')} -> {value}"
-        for key, value in words.items()
-        if was.get(key) != value
-    ]
+    was, words = (
+        {key: word.partition("=")[2] for key, word in _by_key(of).items()} for of in (before, now)
+    )
+    return [f"{k}: {was.get(k, 'not given')} -> {v}" for k, v in words.items() if was.get(k) != v]
 
 
 def require_meant(folder: str, resume: bool, saved: bool) -> None:

@@ -121,8 +121,8 @@ def _folder(folder: Path, reading: LogFormat) -> list[Logged]:
     if (folder / "completions").is_dir():  # TRL's, in its output folder
         folder = folder / "completions"
     elif [*folder.glob("checkpoint-*")]:
-        what = "TRL's folder has no completions, which hold the rewards"
-        raise TaskError(f"{folder}: {what}. Log them: rods trl --trl.log_completions true.")
+        how = "Log completions, which hold the rewards: rods trl --trl.log_completions true"
+        raise TaskError(f"{folder}: a folder of TRL without rewards. {how}.")
     files = sorted(folder.glob("step-*.parquet")) or sorted(folder.glob("trajectories/*.parquet"))
     if not files:
         others = sorted(files_of(folder, "rollouts", TaskError), key=_number)
