@@ -217,11 +217,17 @@ def _advantages(
     found = advantages("dr_grpo" if kind == "gae" else kind, [*map(_rewards, scores)], tokens)
     if kind == "gae":
         found = [[None if a is None else 0.0 for a in row] for row in found]
-    by_turn = {i for i, row in enumerate(scores) if all(s.turns for s in row if s.valid)}
-    some = {"call": range(len(scores)), "turn": sorted(by_turn)}.get(credit, ())
-    parts = [groups[i] for i in some], [scores[i] for i in some]
-    rows = iter(token_credits(kind, *parts, found if credit == "call" else None))
-    return found, [next(rows) if i in some else [None] * len(row) for i, row in enumerate(scores)]
+    some = {
+        "call": [*range(len(scores))],
+        "turn": [i for i, row in enumerate(scores) if all(s.turns for s in row if s.valid)],
+    }.get(credit, [])
+    credits: list[list[Floats | None]] = [[None] * len(row) for row in scores]
+    if some:
+        whole = found if credit == "call" else None
+        rows = token_credits(kind, [groups[i] for i in some], [scores[i] for i in some], whole)
+        for i, row in zip(some, rows, strict=True):
+            credits[i] = row
+    return found, credits
 
 
 def _rewards(scores: Sequence[Score]) -> list[float | None]:
