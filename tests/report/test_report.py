@@ -15,6 +15,7 @@ import pytest
 from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 from rich.console import Console
+from rich.table import Column
 
 from pool_cases import original
 from report_runs import ATTACK, signal, trajectory, write_run, write_trajectories
@@ -43,7 +44,15 @@ from rods.report.panels import (
     tool_curves,
 )
 from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
-from rods.report.results import change, evaluation_table, reach, suite_table, summary
+from rods.report.results import (
+    change,
+    evaluation_table,
+    numbers,
+    plain_table,
+    reach,
+    suite_table,
+    summary,
+)
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
@@ -745,6 +754,20 @@ def test_an_interval_of_shares_stays_within_the_possible(
 def two_tasks() -> EvaluationPass:
     rows = [{"task_id": f"t{n}", "greedy_progress": [float(n)]} for n in range(2)]
     return evaluation_of("after", rows)
+
+
+def test_no_number_is_cut_off_where_a_table_is_too_wide() -> None:
+    shown = Console(file=io.StringIO(), width=80)
+    names = ["tasks", "greedy", "sampled", "solved", "solved sampled"]
+    table = plain_table("held out", "", Column("", no_wrap=True), *numbers(names))
+    table.add_row(
+        "template-written", "13", *["0.108 \N{RIGHTWARDS ARROW} 0.233\n+0.25 (-0.55 to 1)"] * 4
+    )
+    shown.print(table)
+    assert isinstance(shown.file, io.StringIO)
+    text = shown.file.getvalue()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text and "template-written" in text
+    assert text.split().count("(-0.55") == text.split().count("0.233") == 4
 
 
 def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:

@@ -133,8 +133,8 @@ def plain_table(title: str, caption: str, *columns: Column | str) -> Table:
 
 
 def numbers(names: Iterable[str]) -> list[Column]:
-    """Columns of numbers, never broken over lines."""
-    return [Column(name, justify="right", no_wrap=True) for name in names]
+    """Columns of numbers, broken over lines at blanks only where a table would be too wide."""
+    return [Column(name, justify="right") for name in names]
 
 
 def heading(metric: str, between: str = "\n") -> str:
