@@ -74,7 +74,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
             f"{path}: these settings affect results and differ from those of the run: "
             f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may change "
             "length of training, evaluation, places of files and servers, and speed. With "
-            "--allow-drift it may change most others; the manifest records it.)"
+            "--allow-drift it may change most others; the change is recorded.)"
         )
 
 
