@@ -114,18 +114,20 @@ def prepare_checkpointing(model: PreTrainedModel) -> None:
     renamed: Any = getattr(model, "activation_checkpointing_enable", None)
     (renamed or model.gradient_checkpointing_enable)({"use_reentrant": False})
     for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        if hasattr(module, "attention_dropout"):
-            cast("Any", module).attention_dropout = 0.0
+        # A layer that runs again is in training mode, and may drop by a rate of its own.
+        for name, value in vars(module).items():
+            if "drop" in name and isinstance(value, float):
+                setattr(module, name, 0.0)
 
 
 @contextmanager
 def training_mode(model: PreTrainedModel, checkpointing: bool, trees: bool) -> Generator[None]:
     """The mode of a model in which gradients are made; evaluation mode after the block."""
-    # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient checkpointing,
-    # which runs forward passes again inside backward, asks for training mode.
-    model.train(checkpointing)
+    # Dropout and the noise of routers stay off, so that an unchanged policy has the ratio 1. Only
+    # the layers that run again inside backward (gradient checkpointing) ask for training mode.
+    model.eval()
+    for module in model.modules() if checkpointing else ():
+        module.training = bool(getattr(module, "gradient_checkpointing", False))
     try:
         with tree_attention(model) if trees else nullcontext():
             yield
