@@ -157,11 +157,24 @@ def test_invalid_members_are_counted_once():
 # -- without, and wrong use ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["none", "dapo"])
-def test_without_a_filter_nothing_is_left_out(name):
+def test_without_a_filter_nothing_is_left_out():
     groups = [group_of(*[n for n in MEMBERS if n != "invalid"])]
-    batch = gather(groups, "grpo", filter_of(TrainSettings(filter=name)))
+    batch = gather(groups, "grpo", filter_of(TrainSettings(filter="none")))
     assert len(batch.samples) == 7 and batch.dropped == batch.masked == {}
+
+
+DAPO = filter_of(TrainSettings(filter="dapo"))
+
+
+@pytest.mark.parametrize("kind", ["grpo", "reinforce++", "reinforce++_baseline", "gae"])
+def test_dapo_trains_no_group_of_equal_scores(kind):
+    good = group_of("right", "wrong", "truncated")
+    flat = [group_of("right", "right", number=1), group_of("wrong", "invalid", number=2)]
+    batch = gather([*flat, good], kind, DAPO)
+    assert (batch.groups, batch.dropped, batch.masked) == (3, {"equal": 2}, {})
+    assert [(s.group, s.member) for s in batch.samples] == [(2, 0), (2, 1), (2, 2)]
+    alone = gather([good], kind, DAPO)
+    assert [s.advantage for s in batch.samples] == [s.advantage for s in alone.samples]
 
 
 def test_a_reward_that_does_not_say_correct_is_refused():

@@ -17,7 +17,7 @@ from rods.rewards import rewards_of
 from rods.trainers.collect import penalized, perplexity
 from rods.trainers.critic import token_advantages
 from rods.trainers.samples import to_sample
-from trainer_cases import make_groups, make_model, make_scores, make_trainer
+from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
 
 K1 = {"kl": 0.5, "kl_in": "reward"}
 
@@ -114,6 +114,15 @@ def test_perplexity_is_that_of_the_reference():
     assert perplexity(sample) == perplexity(None) == 0.0
     lost = replace(sample, reference=np.full(sample.sampled, -1e6, dtype=np.float32))
     assert perplexity(lost) > 1e300
+
+
+def test_filters_read_rewards_before_kl_is_paid():
+    """Costs of KL make no two rewards of a group equal; DAPO still drops it."""
+    trainer, groups = away(filter="dapo", **K1)
+    before = weights(trainer.model)
+    report = trainer.update(groups, [[Score(1.0)] * len(g.trajectories) for g in groups])
+    assert report.skipped == f"the filter dropped every group: {len(groups)} equal"
+    assert report.zero_variance == 0.0 and same(before, weights(trainer.model))
 
 
 def test_constants_of_otc_are_settings():

@@ -39,7 +39,7 @@ from rods.policy import Engine
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.rewards import rewards_of
-from rods.rewards.filters import filter_of, has_variance
+from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.split import untrained_tools
@@ -303,8 +303,6 @@ def _warn(config: RunConfig, splits: Splits, hosted: bool) -> None:
 
 def _filter(train: TrainSettings) -> GroupFilter | None:
     """Filter of the groups of an update; None: every group counts."""
-    if train.filter == "dapo":
-        return has_variance
     chosen = filter_of(train)
     return None if chosen is None else lambda scores: chosen.group_fault(scores) is None
 

@@ -1,8 +1,7 @@
 """Filters of an update (`train.filter`): which groups and samples it leaves out, by name.
 
 Owns the protocol and the registry; the filters themselves are in their recipes' folders, under
-`[provides.filters]`. `none` and `dapo` leave nothing out of an update: `dapo` decides what is drawn
-and not what is trained.
+`[provides.filters]`, but for `dapo`: groups of equal scores do not train, whatever the advantage.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from rods.registry import Registry, require
 from rods.reward import EQUAL, Score
 from rods.trajectory import Group
 
-_NOTHING = "rods.rewards.filters:nothing"
-FILTERS = Registry("train.filter", "filter", dict.fromkeys(("none", "dapo"), _NOTHING), "filters")
+_HERE = "rods.rewards.filters:"
+_OWN = {"none": f"{_HERE}nothing", "dapo": f"{_HERE}DapoFilter"}
+FILTERS = Registry("train.filter", "filter", _OWN, "filters")
 
 
 class TrainFilter(Protocol):
@@ -67,6 +67,26 @@ def filter_of(train: TrainSettings) -> TrainFilter | None:
 
 def nothing(window: tuple[float, float], max_perplexity: float) -> None:
     """Leave nothing out, whatever the settings of filters."""
+
+
+class DapoFilter:
+    """Dynamic sampling: a group without variance does not train."""
+
+    group_reasons = ("equal",)
+    sample_reasons = ()
+
+    def __init__(self, window: tuple[float, float], max_perplexity: float) -> None:
+        """Read none of the settings, which are of other filters."""
+
+    def group_fault(self, scores: Sequence[Score]) -> str | None:
+        """`equal` where all valid scores are, or none is valid; None: the group is kept."""
+        return None if has_variance(scores) else "equal"
+
+    def sample_faults(
+        self, group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None = None
+    ) -> Sequence[None]:
+        """Mask no member."""
+        return [None] * len(scores)
 
 
 def has_variance(scores: Sequence[Score]) -> bool:

@@ -63,6 +63,7 @@ def collect(
     filters: TrainFilter | None = None,
     credit: str = "trajectory",
     perplexities: Sequence[Sequence[float]] | None = None,
+    judged: Scores | None = None,
 ) -> Batch:
     """Advantages of all groups, samples of the informative ones.
 
@@ -79,6 +80,7 @@ def collect(
         credit: by `trajectory`: every token has the advantage of its own one; by `turn`, where the
             reward is a sum over turns, or by `call`: see `rods.trainers.credit`.
         perplexities: of each trajectory under the base model, where the filter looks at them.
+        judged: scores that the filter reads; default: `scores`, which may be less what KL costs.
 
     Raises:
         TrainError: the shapes of `groups` and `scores` differ.
@@ -91,7 +93,7 @@ def collect(
         trajectories=sum(len(row) for row in known),
         invalid=sum(not s.valid for row in known for s in row),
     )
-    kept, faults = _filtered(batch, groups, known, filters, perplexities)
+    kept, faults = _filtered(batch, groups, judged or scores, filters, perplexities)
     drawn, theirs = [groups[i] for i in kept], [known[i] for i in kept]
     # What a filter masks has no token with loss, so it weighs nothing where tokens weigh.
     tokens = [
@@ -196,6 +198,7 @@ def _filtered(
     """Which groups are kept, and why each of their members is masked; counts what is dropped."""
     if filters is None:
         return [*range(len(groups))], [[None] * len(row) for row in scores]
+    scores = _known(groups, scores)
     batch.dropped = dict.fromkeys(filters.group_reasons, 0)
     batch.masked = dict.fromkeys(filters.sample_reasons, 0)
     kept: list[int] = []

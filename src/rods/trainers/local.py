@@ -128,10 +128,10 @@ class LocalTrainer:
         started = time.perf_counter()
         settings = self.settings
         known = _Known()
-        scores, perplexities = self._compared(groups, scores, known)
+        compared, perplexities = self._compared(groups, scores, known)
         batch = collect(
-            groups, scores, settings.advantage, settings.mask_env_tokens, self.filter,
-            settings.credit, perplexities,
+            groups, compared, settings.advantage, settings.mask_env_tokens, self.filter,
+            settings.credit, perplexities, scores,
         )  # fmt: skip
         lr = rate(settings, self.step, self.total_steps)
         sums = UpdateSums()
@@ -162,7 +162,7 @@ class LocalTrainer:
         self.step += 1
         return make_report(
             batch, sums, warming, step=self.step - 1, version=self.version, lr=lr, critic=critic,
-            signals=training_signals(groups, scores, samples),
+            signals=training_signals(groups, compared, samples),
             seconds=time.perf_counter() - started,
         )  # fmt: skip
 
@@ -253,7 +253,8 @@ class LocalTrainer:
 
     @property
     def _masks_unlikely(self) -> bool:
-        return self.filter is not None and self.settings.filtering.max_perplexity > 0
+        reads = self.filter is not None and bool(self.filter.sample_reasons)
+        return reads and self.settings.filtering.max_perplexity > 0
 
     def _compared(
         self, groups: Sequence[Group], scores: Sequence[Sequence[Score]], known: _Known
@@ -270,9 +271,8 @@ class LocalTrainer:
         members = [[None if s is None else next(found) for s in row] for row in rows]
         if paid:
             scores = penalized(scores, members, self.settings.kl)
-        if not self._masks_unlikely:
-            return scores, None
-        return scores, [[perplexity(s) for s in row] for row in members]
+        unlikely = [[perplexity(s) for s in row] for row in members]
+        return scores, unlikely if self._masks_unlikely else None
 
     def _with_references(self, samples: list[Sample], known: _Known) -> list[Sample]:
         """The samples with log-probabilities under the start; each is computed once an update."""

@@ -177,6 +177,8 @@ def _why_nothing(batch: Batch) -> str:
     kept = batch.groups - sum(batch.dropped.values())
     if not batch.groups:
         return "there was no group"
+    if batch.invalid == batch.trajectories:
+        return f"all {batch.trajectories} trajectories are invalid"
     if not kept:
         return f"the filter dropped every group: {_by_reason(batch.dropped)}"
     if any(batch.masked.values()):
@@ -186,8 +188,6 @@ def _why_nothing(batch: Batch) -> str:
         )
     if batch.informative:
         return f"all {batch.informative} informative groups sampled no token"
-    if batch.invalid == batch.trajectories:
-        return f"all {batch.trajectories} trajectories are invalid"
     return f"the rewards of each of the {kept} groups are equal"
 
 
