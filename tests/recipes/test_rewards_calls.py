@@ -363,11 +363,15 @@ def test_variants_are_settings() -> None:
         ("rewards.toolrl.grian=coarse", "has no constant 'grian'. Did you mean 'grain'"),
         ("rewards.toolrl.grain=fine", "grain of 'toolrl' is 'fine'. Input should be 'jaccard'"),
         ("rewards.toolr.grain=coarse", "rewards.toolr: no reward has such a name"),
+        (
+            "stages.0.reward=outcome rewards.outcome.bonus=1",
+            "the reward 'outcome' has no constant 'bonus'. Known: none.",
+        ),
     ],
 )
 def test_constants_that_a_reward_has_not_are_refused(wanted: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        require_named(load_config("toolrl", "small", [wanted]))
+        require_named(load_config("toolrl", "small", wanted.split()))
     assert message in str(error.value)
 
 

@@ -134,6 +134,16 @@ def test_constants_of_otc_are_settings():
         assert made.additive is name.endswith("additive")
 
 
+def test_of_two_tables_for_a_reward_neither_is_lost():
+    own = ["rewards.otc_grpo.c=3", "rewards.otc.alpha=0.5", "rewards.otc.c=2"]
+    rewards = rewards_of(load_config("otc_grpo", "", own).rewards)
+    made = {name: rewards._get(name) for name in ("otc_grpo", "otc_ppo")}
+    assert {n: (m.alpha, m.c) for n, m in made.items()} == {
+        "otc_grpo": (0.5, 3.0),
+        "otc_ppo": (0.5, 2.0),
+    }
+
+
 def test_turn_credit_and_a_kl_reward_contradict_each_other():
     with pytest.raises(ConfigError, match=r'Set train\.kl_in = "loss"'):
         parse_config({"train": {"credit": "turn", "kl": 0.1, "kl_in": "reward"}}, "here")

@@ -53,23 +53,25 @@ def get_reward(name: str, constants: Constants | None = None, setting: str = STA
         ConfigError: there is none of this name (the message has the nearest one), or it is called
             otherwise.
     """
-    found = REWARDS.find(name, setting)
-    made = _made(name, found, constants or {}) if isinstance(found, type) else found
+    made = _made(name, REWARDS.find(name, setting), constants or {})
     if not callable(made):
         kind = type(made).__name__
         raise ConfigError(f"{setting}: {name!r} is a {kind}; expected a function or a class.")
     return takes(setting, name, made, "a task", "a trajectory")
 
 
-def _made(name: str, kind: type[object], constants: Constants) -> Any:
+def _made(name: str, found: Any, constants: Constants) -> Any:
     """Make a reward; raises `ConfigError` for constants that it has not or that are wrong."""
-    known = list(inspect.signature(kind).parameters)
+    kind: type[Any] | None = found if isinstance(found, type) else None
+    known = list(inspect.signature(kind).parameters) if kind else []
     for key in constants:
         if key not in known:
             raise ConfigError(
                 f"rewards: the reward {name!r} has no constant {key!r}.{nearest(key, known)} "
                 f"Known: {', '.join(known) or 'none'}."
             )
+    if kind is None:
+        return found
     types = get_type_hints(kind, include_extras=True)
     checked: dict[str, Any] = {}
     for key, value in constants.items():
@@ -108,6 +110,7 @@ def require_tables(given: Mapping[str, Constants]) -> None:
 
 
 def reward_of(name: str, given: Mapping[str, Constants], setting: str = STAGE) -> Reward:
-    """Make a reward with its constants among those of a run; raises as `get_reward`."""
-    own = next((key for key in given if _belongs(key, name)), "")
-    return get_reward(name, given[own] if own else None, setting)
+    """Make a reward with the constants of its tables, the longer name last; see `get_reward`."""
+    tables = sorted((table for table in given if _belongs(table, name)), key=len)
+    own = {key: value for table in tables for key, value in given[table].items()}
+    return get_reward(name, own, setting)
