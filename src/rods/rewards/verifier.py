@@ -73,15 +73,21 @@ def ask(gold: str, answer: str, kind: Kind = "boxed") -> Verdict:
     require_math_verify()
     if max(len(gold), len(answer)) > LONGEST:
         return "length"
+    verdict: Verdict | None = None
+    deaths = 0
     with _slots:
-        try:
-            process = _idle.pop()
-        except IndexError:
-            process = _Process()
-        verdict = process.ask(gold, answer, kind)
-        if process.alive:
-            _idle.append(process)
-        return verdict
+        # A process that was killed while it waited has read no question. One that dies over it may
+        # have been killed, too: what a question does to its judge, it does twice.
+        while verdict is None or (verdict == "died" and deaths < 2):
+            try:
+                process = _idle.pop()
+            except IndexError:
+                process = _Process()
+            verdict = process.ask(gold, answer, kind)
+            deaths += verdict == "died"
+            if process.alive:
+                _idle.append(process)
+    return verdict
 
 
 class _Process:
@@ -112,7 +118,7 @@ class _Process:
                 "Try: python -c 'import math_verify'"
             )
 
-    def ask(self, gold: str, answer: str, kind: Kind) -> Verdict:
+    def ask(self, gold: str, answer: str, kind: Kind) -> Verdict | None:
         self._number += 1
         asked = {"id": self._number, "kind": kind, "gold": gold, "answer": answer}
         assert self._popen.stdin is not None
@@ -120,7 +126,7 @@ class _Process:
             self._popen.stdin.write(json.dumps(asked).encode() + b"\n")
         except OSError:  # it was killed from outside since the last question
             self.end()
-            return "died"
+            return None
         return cast("Verdict", self._reply(self._number, WALL_SECONDS + PATIENCE))
 
     def _reply(self, number: int, seconds: float) -> str:
