@@ -358,6 +358,25 @@ def test_supervised_text_is_not_opened_twice() -> None:
         encode_row({"messages": said}, one)
 
 
+def test_supervised_calls_are_opened_as_their_round_opens_them() -> None:
+    thought = "{% if messages[-1].role == 'user' %}<think>\n{{ '' }}{% endif %}{% endif %}"
+    one = template(
+        families.turns(families.RESULT, head=families.HEAD.removesuffix("{% endif %}") + thought)
+    )
+    call = {"function": {"name": "ls", "arguments": {}}}
+    said = [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "<think>\nhm</think>", "tool_calls": [call]},
+        {"role": "tool", "content": "a.txt"},
+        {"role": "assistant", "content": "again", "tool_calls": [call]},
+    ]
+    ids, mask = encode_row({"messages": said}, one)
+    assert shown(one, ids).count("<think>") == 1
+    made = '<tool_call>\n{"name": "ls", "arguments": {}}\n</tool_call><|im_end|>'
+    trained = shown(one, [i for i, m in zip(ids, mask, strict=True) if m])
+    assert trained == f"hm</think>{made}again{made}"
+
+
 def test_supervised_results_are_joined_as_in_a_rollout() -> None:
     one = template(families.NAMES)
     call = {"function": {"name": "ls", "arguments": {"a": "x"}}}

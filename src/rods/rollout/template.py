@@ -239,6 +239,8 @@ class ChatTemplate:
             return self.neutral(message.content)
         user = Message("user", "u")
         before = self._render([user], tools)
+        # What the header opens is the message's own, and another round may open nothing.
+        before = before.removesuffix(self.opened(self.encode(before)))
         whole = self._render([user, message], tools, generate=False)
         text, end, _ = whole.removeprefix(before).partition(self._end_text)
         if not whole.startswith(before) or not end:
