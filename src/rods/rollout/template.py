@@ -365,14 +365,14 @@ def _rows(
         if message.role == "assistant":
             calls, answered = message.calls or calls, 0
             if message.calls:
-                named = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
+                named = [(neutral(c.name), dict(c.arguments)) for c in message.calls]
                 row["tool_calls"] = [
-                    {"type": "function", "id": _call_id(i), "function": function}
-                    for i, function in enumerate(named)
+                    {"type": "function", "id": _call_id(i), "function": {"name": n, "arguments": a}}
+                    for i, (n, a) in enumerate(named)
                 ]
         elif message.role == "tool" and calls:
             call = min(answered, len(calls) - 1)
-            row |= {"name": calls[call].name, "tool_call_id": _call_id(call)}
+            row |= {"name": neutral(calls[call].name), "tool_call_id": _call_id(call)}
             answered += 1
         rows.append(row)
     return rows
