@@ -186,6 +186,17 @@ def test_the_first_update_by_hand():
     assert (report.version, report.skipped) == (1, None)
 
 
+@pytest.mark.parametrize("aggregation", ["token", "constant"])
+def test_the_value_loss_of_the_log_is_a_mean(aggregation):
+    model = make_model()
+    groups = make_groups(model)
+    trainer = ppo(model, aggregation=aggregation, longest=50, minibatch=4)
+    trainer.critic._optimizer.step = lambda: None
+    report = trainer.update(groups, [[Score(1.0)] * 4, [Score(1.0)] * 4])
+    assert report.critic["critic_optimizer_steps"] == 2
+    assert report.critic["value_loss"] == pytest.approx(0.5)
+
+
 @pytest.mark.slow
 def test_it_learns_what_to_expect():
     model = make_model()

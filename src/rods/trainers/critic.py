@@ -120,6 +120,7 @@ class Critic:
             total.backward()
             self._sums.see(micro)
             self._sums.sums["loss"] += float(total.detach())
+            self._sums.sums["weight"] += float(weights.sum())
             self._sums.sums["clipped"] += float(held.sum())
         self._sums.sums["grad_norm"] += clipped_step(
             self._optimizer,
@@ -141,7 +142,8 @@ class Critic:
         parts = zip(*known, strict=True)
         _, returns, values = (np.concatenate(p).astype(np.float64) for p in parts)
         return {
-            "value_loss": self._sums.mean("loss"),
+            # The weights of `constant` do not sum to 1.
+            "value_loss": self._sums.sums["loss"] / (self._sums.sums["weight"] or 1.0),
             "explained_variance": explained_variance(returns, values),
             "value_mean": float(values.mean()),
             "return_mean": float(returns.mean()),
