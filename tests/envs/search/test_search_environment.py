@@ -130,6 +130,8 @@ def test_a_retriever_that_fails_is_infrastructure() -> None:
         ("<answer>Sarn</answer>", False),
         ("Lake Sarn", False),
         ("<answer>Lake Sarn</answer> no: <answer>Okdal</answer>", False),
+        ("<search> <answer>Lake Sarn</answer> </search> I do not know", False),
+        ("<answer>Lake Sarn</answer> <search> <answer>Okdal</answer> </search>", True),
         ("", False),
     ],
 )

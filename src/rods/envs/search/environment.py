@@ -28,6 +28,7 @@ from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError
 from rods.registry import published
 from rods.rewards.answers import judge_answer
+from rods.rewards.reading import without_calls
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
@@ -166,5 +167,5 @@ class SearchWorld(QuestionWorld):
         return self._environment.find(query)
 
     def judge_answer(self, text: str) -> bool:
-        """True if the last tagged answer is the reference, by exact match of plain words."""
-        return judge_answer(self._task, text).correct
+        """True if the last tagged answer outside of queries is the reference in plain words."""
+        return judge_answer(self._task, without_calls(text)).correct
