@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -184,6 +185,13 @@ def test_a_turn_without_calls_to_make_is_closed_by_force_or_cut() -> None:
 def test_turns_that_were_closed_keep_their_codes_where_turns_are_limited() -> None:
     limited = played(NAVIGATES, ALL, turns=2)
     assert limited.stop is StopReason.TURNS and [int(c) for c in codes(limited)] == [-1, 1, -1, 1]
+
+
+def test_a_turn_whose_last_step_ends_the_conversation_has_its_code() -> None:
+    whole = played(NAVIGATES, [["ok"] * (LIMIT + 1)] * len(NAVIGATES.turns))
+    first = {"steps": whole.steps[: LIMIT + 1], "verdicts": whole.verdicts[:1]}
+    given_up = replace(whole, **first, stop=StopReason.STEPS)  # type: ignore[arg-type]
+    assert [int(code) for code in codes(given_up)] == [-1] * LIMIT + [0]
 
 
 def test_a_generation_that_is_too_long_is_a_format_error() -> None:

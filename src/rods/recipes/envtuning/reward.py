@@ -29,7 +29,7 @@ from rods.types import ParseVerdict, StopReason
 RAISED = "Error during execution:"
 """Beginning of a result that the released code counts as an error; one that is a dictionary with an
 `error` counts as success there."""
-_WHOLE = (StopReason.DONE, StopReason.TURNS)
+_WHOLE = (StopReason.DONE, StopReason.TURNS, StopReason.STEPS)
 _MALFORMED = (ParseVerdict.MALFORMED, ParseVerdict.TRUNCATED)
 
 
