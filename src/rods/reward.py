@@ -78,7 +78,7 @@ def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:
 
 
 def score_group(function: Reward, group: Group) -> list[Score]:
-    """One score for each member, in order.
+    """One score for each member, in order; that of an invalid trajectory is invalid.
 
     Raises:
         RewardError: one of them is no score, or not a finite number, or there are too few.
@@ -92,7 +92,10 @@ def score_group(function: Reward, group: Group) -> list[Score]:
             f"task {group.task.id}: score_group returned {found!r:.200}, expected a list of "
             f"{many} scores."
         )
-    return [_checked(result, group.task) for result in found]
+    return [
+        _checked(result, group.task) if t.valid else score(function, group.task, t)
+        for result, t in zip(found, group.trajectories, strict=True)
+    ]
 
 
 def _checked(result: object, task: Task) -> Score:

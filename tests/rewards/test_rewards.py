@@ -142,8 +142,10 @@ def test_parts_tell_state_from_results() -> None:
 
 def test_an_invalid_trajectory_is_never_scored() -> None:
     broken = dataclasses.replace(played(GOOD), failure="EnvError: away", stop=StopReason.FAILURE)
-    result = score(get_reward("progress"), TASK, broken)
-    assert (result.valid, result.reason) == (False, "EnvError: away")
+    whole = Group(TASK, [broken], 0)
+    for reward in (get_reward("progress"), Grouped([Score(1.0)])):
+        for result in (score(reward, TASK, broken), *score_group(reward, whole)):
+            assert (result.valid, result.reason) == (False, "EnvError: away")
 
 
 def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
