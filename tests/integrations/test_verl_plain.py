@@ -62,9 +62,11 @@ def test_a_schedule_is_one_of_verl_s_modes(
 def test_what_verl_has_too_is_taken_over() -> None:
     asked = ["train.advantage=gae", "train.credit=trajectory", "train.gae.critic_warmup=3"]
     asked += ["seed=7", "track.names=wandb", "track.project=mine", "model.dtype=float32"]
+    asked += ["train.local.grad_clip=0.5"]
     names = given_to(rods.load_config("rods", "small", asked), "runs/x", 1, 8)
     # verl's step n updates the actor where critic_warmup <= n: three steps are the critic's alone.
     assert names["trainer.critic_warmup"] == 4
+    assert names["critic.optim.clip_grad"] == names["actor_rollout_ref.actor.grad_clip"] == 0.5
     assert names["trainer.logger"] == ["console", "wandb"]
     assert names["trainer.project_name"] == "mine"
     assert names["actor_rollout_ref.rollout.seed"] == 7

@@ -204,6 +204,7 @@ def _of_algorithm(config: RunConfig) -> dict[str, object]:
         "critic.optim.lr": train.gae.critic_lr,
         "critic.optim.lr_scheduler_type": train.schedule,
         "critic.optim.weight_decay": train.local.weight_decay,
+        "critic.optim.clip_grad": train.local.grad_clip,
         "critic.cliprange_value": train.gae.value_clip or OFF,
         # verl updates the actor from the step with this number on, and counts from 1.
         "trainer.critic_warmup": train.gae.critic_warmup + 1,
