@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,12 +15,14 @@ from safetensors.numpy import save_file
 
 import rods
 from pool_cases import group, original
+from rods.assemble import train
 from rods.config import RunConfig, Start, keys, load_config, with_overrides
 from rods.config.drift import may_change
-from rods.errors import StoreError
+from rods.errors import ConfigError, StoreError
 from rods.infra.files import locked, open_to_readers, released, write_atomic
 from rods.report.run_data import load_run
 from rods.store import FORMAT, RunDirectory, new_run_dir, require_free
+from rods.trainers.adamw import rate
 
 
 @pytest.fixture
@@ -117,6 +120,23 @@ def test_length_evaluation_and_paths_are_no_drift(run, setting):
     key = setting.partition("=")[0]
     assert [c["setting"].partition(":")[0] for c in resumed.manifest["changes"]] == [key]
     assert resumed.config == other
+
+
+@pytest.mark.parametrize(
+    ("schedule", "updates", "reported"),
+    [("cosine", 80, True), ("cosine", 40, False), ("constant", 80, False)],
+)
+def test_another_length_moves_a_cosine_and_is_reported(
+    schedule, updates, reported, tmp_path, caplog, monkeypatch
+):
+    config = with_overrides(RunConfig(), [f"train.schedule={schedule}", "updates=40"])
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config)
+    stop = ConfigError("far enough")
+    monkeypatch.setattr("rods.assemble.startable", Mock(side_effect=stop))
+    with pytest.raises(ConfigError, match="far enough"):
+        train(with_overrides(config, [f"updates={updates}"]), resume=run.path)
+    moved = rate(config.train, 40, 40) != rate(config.train, 40, updates)
+    assert moved is reported is ("as if updates = 80 had been set" in caplog.text)
 
 
 @pytest.mark.parametrize(

@@ -384,7 +384,7 @@ def test_updates_end_before_the_passes_do(tmp_path: Path, policy: Path) -> None:
 
 @pytest.mark.slow
 def test_resume_equals_an_uninterrupted_run(
-    tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     file = rows(tmp_path / "d.jsonl", *PIECES)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -403,7 +403,8 @@ def test_resume_equals_an_uninterrupted_run(
         assert rods(*arguments(policy, file, broken), monkeypatch=patch) == 130
     assert count == 5 and not (broken / "card.json").exists()
     assert rods("sft", "--resume", str(broken), "--updates", "2", monkeypatch=monkeypatch) == 2
-    assert rods("sft", "--resume", str(broken), monkeypatch=monkeypatch) == 0
+    assert rods("sft", "--resume", str(broken), "--updates", "6", monkeypatch=monkeypatch) == 0
+    assert "learning rate continues as in a training of 6 updates" in capsys.readouterr().err
     one, other = (load_model(ModelSettings(name=str(f), threads=1))[0] for f in (whole, broken))
     assert np.array_equal(weights(one), weights(other))
     logs = [

@@ -85,7 +85,11 @@ def train(
     with waiting("reading settings and tasks") as begin:
         config = with_objects(config, environment, tasks)
         require(config, "training")
+        before = (RunDirectory.open(Path(resume)).config if resume else config).updates
         kept = RunDirectory.resume(Path(resume), config, start, drift=drift) if resume else None
+        if config.train.schedule == "cosine" and before != config.updates:
+            moved = "the learning rate continues as if updates = %d had been set at first, not %d"
+            _LOG.warning(f"{moved} (train.schedule = 'cosine')", config.updates, before)
         splits = startable(kept.config if kept else config)
         require_name(config.model.name)
         begin("importing torch and the trainer")

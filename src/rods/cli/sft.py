@@ -141,7 +141,8 @@ def _resume(folder: Path, updates: int) -> None:
         )
     run = RunDirectory.resume(folder, kind=KIND)
     chosen: Any = run.manifest["config"]
-    chosen["settings"]["updates"] = updates or chosen["settings"].get("updates", 0)
+    settings, planned = chosen["settings"], chosen["settings"].get("updates", 0)
+    settings["updates"] = updates or planned
     trainer, examples = _open(chosen)
     if run.manifest["digest"] != examples.digest():
         raise StoreError(
@@ -156,6 +157,8 @@ def _resume(folder: Path, updates: int) -> None:
         raise ConfigError(
             f"--updates {updates}: {folder} has {counted(trainer.step, 'update')}. Give no fewer."
         )
+    if settings["schedule"] == "cosine" and settings["updates"] != planned:
+        say(f"the learning rate continues as in a training of {counted(trainer.total, 'update')}")
     if updates:
         before: Any = run.manifest.get("changes") or []
         run.update_manifest(config=chosen, changes=[*before, [trainer.step, updates]])

@@ -16,8 +16,8 @@ from rods.infra.dotted import within
 SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
 """Settings, or sections of them, that shape the saved state: a resume never changes them."""
 LENGTH = ("updates", "trajectories", "evaluation")
-"""Length of training and evaluation. They change no update, but compared runs must have the same
-values."""
+"""Length of training and evaluation. They change no update but by a schedule that is spread over
+them, which is reported; compared runs must have the same values."""
 FILES = ("env.tasks", "static.variants")
 """Files of tasks. The saved state refuses a pool of other tasks than its own."""
 PLACES = frozenset(
