@@ -215,8 +215,9 @@ _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 
 _NO_UNIT = frozenset(
     ["or", "and", "not", "more", "less", "least", "most", "than", "if", "unless", "except", "to",
      "mod", "base", "plus", "minus", "times", "over", "divided", "squared", "cubed", "factorial",
-     "choose", "negative", "dozen", "dozens", "halves", "thirds", "tenths", "hundredths",
-     "thousandths"]
+     "choose", "negative", "dozen", "dozens", "half", "halves",
+     *(part + s for s in ("", "s") for part in ("third", "fourth", "fifth", "sixth", "seventh",
+       "eighth", "ninth", "tenth", "hundredth", "thousandth"))]
 )  # fmt: skip
 """Words that say more than a unit."""
 
