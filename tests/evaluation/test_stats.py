@@ -46,13 +46,25 @@ def test_mean_ci_is_the_ordinary_t_interval_without_clusters() -> None:
     assert (interval.n, interval.clusters) == (5, 5)
 
 
-def test_clusters_follow_the_sandwich_formula() -> None:
+def test_clusters_follow_the_jackknife() -> None:
     values, labels = [1.0, 2.0, 4.0, 7.0, 6.0], ["a", "a", "b", "b", "c"]
-    # mean 4; sums of residuals -5, 3, 2; variance 3/2 * (25 + 9 + 4) / 25 = 2.28; df = 2
+    # mean 4; without a, b, c 17/3, 3, 7/2; variance 2/3 * (25/9 + 1 + 1/4) = 145/54; df = 2
     interval = mean_ci(values, labels)
     assert interval is not None
-    assert interval.half_width == pytest.approx(4.302652730 * math.sqrt(2.28), abs=1e-7)
+    assert interval.half_width == pytest.approx(4.302652730 * math.sqrt(145 / 54), abs=1e-7)
     assert (interval.n, interval.clusters) == (5, 3)
+
+
+def test_one_scenario_with_most_of_the_tasks_is_little_evidence() -> None:
+    """By the sandwich, half of these intervals miss the truth."""
+    rng, covered = random.Random(7), 0
+    labels = [label for label, size in enumerate((30, 2, 2, 2)) for _ in range(size)]
+    for _ in range(400):
+        scenarios = [rng.gauss(0.3, 1.0) for _ in range(4)]
+        interval = mean_ci([rng.gauss(scenarios[label], 0.5) for label in labels], labels)
+        assert interval is not None
+        covered += interval.low <= 0.3 <= interval.high
+    assert covered / 400 >= 0.85
 
 
 def test_doubling_every_task_within_its_scenario_adds_no_evidence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -78,7 +79,11 @@ def test_averages_weigh_categories_or_tasks() -> None:
     assert found["one"].mean == pytest.approx(2.5 / 3)
     assert found["overall"].mean == pytest.approx((2.5 / 3 + 0) / 2)
     assert found["all"].mean == pytest.approx(2.5 / 4)
-    assert found["two"].interval is None and found["overall"].interval is not None
+    assert found["two"].interval is found["overall"].interval is None, "one scenario of two"
+    assert found["all"].interval is not None
+    shown = Console(width=80, record=True, quiet=False)
+    shown.print(suite_table("notes", [found["two"]], rows))
+    assert "No ± is shown if there are too few" in " ".join(shown.export_text().split())
     assert [one.is_average for one in found.values()] == [False, False, True, True]
     assert "overall" not in {one.name for one in accuracies(Notes(), rows[:3])}
 
@@ -97,6 +102,24 @@ def test_invalid_trajectories_count_in_no_accuracy() -> None:
     assert "2 invalid, counted in no accuracy; most often (2): no server" in text.export_text()
 
 
+def test_no_average_lacks_a_category_all_of_whose_trajectories_are_invalid() -> None:
+    """As those that a judge decides, where it does not answer."""
+    rows = [row("one", "a", True), row("one", "b", False), row("two", "c", failures=("no judge",))]
+    found = {one.name: one for one in accuracies(Notes(), rows)}
+    assert found["one"].mean == 0.5 and found["two"].mean is None
+    assert found["overall"].mean is None and found["all"].mean is None
+
+
+def test_saved_trajectories_that_were_not_greedy_are_not_said_to_be() -> None:
+    groups = play(Notes(), Notes().tasks()[:2], script("[add(amount=2)]", "ok"))
+    warm = [replace(t, temperature=1.0) for t in groups[0].trajectories]
+    for first, said in ((groups[0].trajectories, "Sampled"), (warm, "Not all sampled")):
+        rows = suite_rows(Notes(), [replace(groups[0], trajectories=first), groups[1]])
+        shown = Console(width=80, record=True, quiet=False)
+        shown.print(suite_table("notes", accuracies(Notes(), rows), rows))
+        assert f"over scenarios. {said} greedily, 1 valid" in " ".join(shown.export_text().split())
+
+
 def test_the_mean_of_one_stratum_is_the_mean() -> None:
     values, clusters = [0.2, 0.4, 0.1, 0.9, 0.5], ["a", "a", "b", "c", "c"]
     whole, one = mean_ci(values, clusters), mean_ci(values, clusters, [0] * 5)
@@ -112,13 +135,35 @@ def test_strata_of_one_value_each_leave_no_spread() -> None:
 
 
 def test_the_interval_of_a_mean_of_means_by_hand() -> None:
-    """Two strata of 3 and 2, clusters of their own: variance G/(G-1) sum of squared shares."""
+    """Two strata of 3 and 2, clusters of their own: each has its G/(G-1), and 2 + 1 degrees."""
     values, strata = [1.0, 0.0, 0.5, 1.0, 0.0], ["x", "x", "x", "y", "y"]
     found = mean_ci(values, list("abcde"), strata)
-    shares = [0.5 / 6, -0.5 / 6, 0.0, 0.5 / 4, -0.5 / 4]
-    spread = (5 / 4 * sum(s * s for s in shares)) ** 0.5
+    parts = (3 / 2, (0.5 / 6, -0.5 / 6, 0.0)), (2 / 1, (0.5 / 4, -0.5 / 4))
+    spread = sum(factor * sum(s * s for s in shares) for factor, shares in parts) ** 0.5
     assert found is not None
-    assert found.half_width == pytest.approx(2.7764451052 * spread)
+    assert found.half_width == pytest.approx(3.182446305 * spread)
+
+
+def test_clusters_that_reach_over_all_strata_count_once() -> None:
+    values = [0.2, 0.8, 0.5, 0.1, 0.4, 0.9, 0.3, 0.2]
+    found = mean_ci(values, list("abcdabcd"), list("xxxxyyyy"))
+    means = mean_ci([(a + b) / 2 for a, b in zip(values[:4], values[4:], strict=True)])
+    assert found is not None and means is not None
+    assert (found.low, found.high) == pytest.approx((means.low, means.high))
+
+
+def test_a_stratum_of_one_cluster_leaves_no_interval() -> None:
+    assert mean_ci([1.0, 0.0, 1.0], None, ["x", "x", "y"]) is None
+
+
+def test_the_interval_of_a_mean_of_means_covers_the_truth_about_95_times_in_100() -> None:
+    rng, covered = random.Random(7), 0
+    strata = [stratum for stratum in range(4) for _ in range(2)]
+    for _ in range(600):
+        found = mean_ci([rng.gauss(stratum, 1.0) for stratum in strata], None, strata)
+        assert found is not None
+        covered += found.low <= 1.5 <= found.high
+    assert 0.925 <= covered / 600 <= 0.975
 
 
 def test_some_tasks_of_some_categories() -> None:

@@ -12,6 +12,7 @@ difference without an interval (fewer than two clusters) is `None`: we print no 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -53,18 +54,20 @@ def mean_ci(
     clusters: Sequence[Hashable] | None = None,
     strata: Sequence[Hashable] | None = None,
 ) -> Interval | None:
-    """Mean of values with its 95 % t interval; `None` with fewer than two clusters.
+    """Mean of values with its 95 % t interval; `None` with a stratum of fewer than two clusters.
 
-    The variance of the mean is G/(G-1) * sum over clusters of (sum of residuals)^2 / n^2 (the
-    cluster-robust sandwich with its small-sample factor), with G - 1 degrees of freedom. If every
+    The variance of the mean is the jackknife's: (G-1)/G * sum over clusters of (mean without the
+    cluster - mean)^2, with G - 1 degrees of freedom (CV3J in MacKinnon, Nielsen and Webb 2023). The
+    sandwich, equal where clusters are of one size, is too small where one has most values. If every
     value is the same the interval has no width: the data show no spread, not certainty.
 
     Args:
         values: finite numbers, one for each task.
         clusters: one label for each value; `None`: every value is a cluster of its own.
         strata: one label for each value. The mean is then that of the strata's means, each weighing
-            the same; residuals are from the own stratum's mean, each weighted by what it weighs in
-            the mean. A cluster may reach over strata, as a scenario over categories.
+            the same; G and means are those of the stratum. A cluster may reach over strata, as a
+            scenario over categories: what it changes in each adds up. Each stratum has G - 1
+            degrees of freedom; the sum is at most the clusters'.
 
     Raises:
         ValueError: lengths differ, or a value is not finite.
@@ -76,21 +79,24 @@ def mean_ci(
         raise ValueError(f"{n} values but {len(labels)} cluster labels and {len(places)} strata.")
     if not all(math.isfinite(v) for v in values):
         raise ValueError("a value is not finite; leave invalid tasks out before averaging.")
-    groups = len(set(labels))
-    if groups < 2:
-        return None
     parts: dict[Hashable, list[float]] = {}
-    for stratum, value in zip(places, values, strict=True):
+    units: dict[Hashable, Counter[Hashable]] = {}
+    for stratum, label, value in zip(places, labels, values, strict=True):
         parts.setdefault(stratum, []).append(value)
+        units.setdefault(stratum, Counter())[label] += 1
+    among = {stratum: len(found) for stratum, found in units.items()}
+    if min(among.values(), default=0) < 2:
+        return None
     means = {stratum: math.fsum(found) / len(found) for stratum, found in parts.items()}
     mean = math.fsum(means.values()) / len(means)
     sums: dict[Hashable, float] = {}
     for stratum, label, value in zip(places, labels, values, strict=True):
-        residual = (value - means[stratum]) / len(parts[stratum])
-        sums[label] = sums.get(label, 0.0) + residual
-    variance = groups / (groups - 1) * math.fsum(s * s for s in sums.values()) / len(means) ** 2
-    reach = t_quantile(0.975, groups - 1) * math.sqrt(variance)
-    return Interval(mean, mean - reach, mean + reach, n, groups)
+        factor = math.sqrt(1 - 1 / among[stratum])
+        others = len(parts[stratum]) - units[stratum][label]  # values without the cluster
+        sums[label] = sums.get(label, 0.0) + factor * (value - means[stratum]) / others
+    freedom = min(len(sums) - 1, sum(among.values()) - len(among))
+    reach = t_quantile(0.975, freedom) * math.hypot(*sums.values()) / len(means)
+    return Interval(mean, mean - reach, mean + reach, n, len(sums))
 
 
 def paired_difference(

@@ -62,6 +62,8 @@ class SuiteRow:
     """Budgets that ended a trajectory, each once for every trajectory."""
     failures: tuple[str, ...]
     """Failure of infrastructure; such a trajectory counts in no accuracy."""
+    greedy: bool = True
+    """Whether each valid trajectory was sampled at temperature 0; a saved one may not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Accuracy:
     mean: float | None
     """In [0, 1]; None without tasks."""
     interval: Interval | None
-    """95 %, over scenarios; None with fewer than two of them."""
+    """95 %, over scenarios; None where a category has fewer than two of them."""
     process: float | None
     """Mean of how far trajectories came; None where the suite does not measure it."""
     passes: tuple[float, ...] = ()
@@ -276,6 +278,7 @@ def suite_rows(rules: SuiteRules, groups: Iterable[Group]) -> list[SuiteRow]:
             process=tuple(one.process for one in scored if one.process is not None),
             cut=tuple(stop.value for stop in ended),
             failures=tuple(failures),
+            greedy=all(t.temperature == 0 for t in valid),
         )
         rows.append(row)
     return rows
@@ -295,7 +298,7 @@ def accuracies(rules: SuiteRules, rows: Sequence[SuiteRow]) -> list[Accuracy]:
     for name, wanted in rules.averages.items():
         if set(wanted) <= valued.keys() and len(wanted) > 1:
             parts: Mapping[str, list[SuiteRow]] = {c: valued[c] for c in wanted}
-            if name in rules.pooled:
+            if name in rules.pooled and all(parts.values()):
                 parts = {name: [row for found in parts.values() for row in found]}
             made.append(_accuracy(name, True, parts, rules.trials))
     return made

@@ -184,12 +184,13 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     """Accuracies with 95 % intervals, then why trajectories are wrong; fits 80 columns."""
     repeats = sorted({len(row.right) for row in rows})
     times = "-".join(map(str, dict.fromkeys([repeats[0], repeats[-1]]))) if repeats else "0"
-    few = any(one.interval and not reach(one.interval) for one in found)
+    few = any(one.mean is not None and not (one.interval and reach(one.interval)) for one in found)
+    how = "Sampled greedily" if all(row.greedy for row in rows) else "Not all sampled greedily"
     trials = min(SHOWN, min((len(one.passes) for one in found if one.passes), default=0))
     process = ["process"] * any(one.process is not None for one in found)
     table = plain_table(
         name,
-        "\N{PLUS-MINUS SIGN}: half of the 95 % interval over scenarios. Sampled greedily, "
+        f"\N{PLUS-MINUS SIGN}: half of the 95 % interval over scenarios. {how}, "
         f"{times} valid trajectories a task.{f' {NONE}' if few else ''}",
         Column("", no_wrap=True),
         *numbers(["tasks", "accuracy", *process, *(f"pass^{k + 2}" for k in range(trials))]),
