@@ -91,6 +91,32 @@ def test_groups_and_siblings(index: TrajectoryIndex) -> None:
         index.read(2, 99)
 
 
+def test_an_invalid_trajectory_has_no_progress(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=1)
+    (run / "trajectories").mkdir()
+    alike, gone = members("a", 1, [2, 2, 0]), members("b", 1, [0, 0])
+    lost = [replace(one, failure="no server") for one in (alike.pop(), *gone)]
+    rows = [*alike, *lost, *members("c", 1, [2, 1])]
+    write_parquet(run / "trajectories" / "step-000001.parquet", rows)
+    index = TrajectoryIndex(run / "trajectories")
+    index.refresh()
+    assert index.groups("a") == [(1, 0, 3, 1.0)] and index.groups("b") == [(1, 3, 2, None)]
+    assert [row.progress for row in index.siblings(1, 0)] == [1.0, 1.0, None]
+    assert len(found(index)) == 7 and len(found(index, low=0.1)) == 4
+    assert found(index, high=0.4) == [], "an invalid one is no failure"
+    page = {"run": SimpleNamespace(label="run", name_of=str), "link": link}
+    values = {"task": None, "made": [], "row": None, "gates": [], "groups": index.groups("b")}
+    shown = _jinja.get_template("task.html.j2").render(**page, id="b", **values)
+    assert "<td>2</td><td>&ndash;</td>" in shown
+    hits = index.find(TrajectoryFilter(task="a"))
+    values = {"found": hits, "page": 1, "pages": 1, "links": {}}
+    shown = _jinja.get_template("rows.html.j2").render(**page, **values)
+    assert shown.count('class="meter"') == 2 and ">invalid<" in shown
+    index.close()
+    groups: Any = trajectory_view(load_run(run))["groups"]
+    assert [group["task"] for group in groups] == ["c", "a", "b"], "most different results first"
+
+
 def test_two_groups_of_a_task_in_one_update_stay_apart(tmp_path: Path) -> None:
     """An update that ends an epoch and begins the next may draw a task twice."""
     run = write_run(tmp_path / "run", steps=1)

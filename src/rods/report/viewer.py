@@ -111,7 +111,7 @@ def _groups(rows: Iterable[Signaled]) -> list[list[Signaled]]:
 def _differing_first(pair: tuple[Sequence[Signaled], JudgedGroup | None]) -> tuple[int, str]:
     """Sort key: groups of most different results first, then by task id."""
     group, _ = pair
-    return -len({member.progress for member, _ in group}), group[0][0].task_id
+    return -len({member.progress for member, _ in group if member.valid}), group[0][0].task_id
 
 
 def stop_words(reason: str) -> str:

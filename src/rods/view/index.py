@@ -47,8 +47,8 @@ _SOLVED = """CASE WHEN v.correct IS NOT NULL THEN v.correct AND v.answered
 _PLACE = "parse_filename(filename, true)[6:]::INTEGER AS step, file_row_number AS number"
 _ROW = f"""{_PLACE}, task_id, member, stop, failure,
     list_sum(span_lengths) AS tokens, reward,
-    (len(list_filter(from_json(verdicts, '{_VERDICT}'), lambda v: {_SOLVED}))
-        / greatest(1, n_turns))::FLOAT AS progress"""
+    CASE WHEN failure IS NULL THEN (len(list_filter(from_json(verdicts, '{_VERDICT}'), lambda v:
+        {_SOLVED})) / greatest(1, n_turns))::FLOAT END AS progress"""
 _TEXT = f"""{_PLACE}, lower(messages) AS text,
     list_distinct(regexp_extract_all(steps, '"name": "([^"]+)", "arguments"', 1)) AS tools"""
 _SELECT = {"rows": _ROW, "texts": _TEXT}
@@ -67,7 +67,7 @@ class TrajectoryFilter:
 
     low: float = 0.0
     high: float = 1.0
-    """Range of progress, the share of the task's turns that were solved, in [0, 1]."""
+    """Range of progress in [0, 1], the share of turns solved; no other holds invalid ones."""
     category: str = ""
     tool: str = ""
     text: str = ""
@@ -111,7 +111,8 @@ class IndexRow(NamedTuple):
     tokens: int
     reward: float | None
     """None: it is invalid, or its file holds no reward."""
-    progress: float
+    progress: float | None
+    """None: it is invalid."""
 
 
 class FoundRows(NamedTuple):
@@ -216,8 +217,8 @@ class TrajectoryIndex:
         )
         return [IndexRow(*row) for row in found.fetchall()]
 
-    def groups(self, task: str) -> list[tuple[int, int, int, float]]:
-        """Groups of a task: step, row of the first member, number of members, mean progress."""
+    def groups(self, task: str) -> list[tuple[int, int, int, float | None]]:
+        """Groups of a task: step, row of the first member, size, mean progress if any is valid."""
         return self._run(
             "SELECT step, min(number), count(*), avg(progress) FROM rows WHERE task_id = $task "
             f"GROUP BY step, {_FIRST} ORDER BY step, {_FIRST}",
@@ -251,7 +252,7 @@ class TrajectoryIndex:
 def _where(wanted: TrajectoryFilter) -> tuple[str, dict[str, Any]]:
     """The condition in SQL, and the values of its parameters."""
     values: dict[str, Any] = {"low": wanted.low - 1e-6, "high": wanted.high + 1e-6}
-    parts = ["progress BETWEEN $low AND $high"]
+    parts = ["coalesce(progress BETWEEN $low AND $high, $low <= 0 AND $high >= 1)"]
     for name, test in {
         "category": "task_id IN (SELECT task_id FROM kinds WHERE category = $category)",
         "stop": "stop = $stop",
