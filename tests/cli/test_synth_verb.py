@@ -15,20 +15,23 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from loopback import Loopback
 from places import BENCHMARKS
-from pool_cases import group, original, trajectory
+from pool_cases import group, original, trajectory, variant
+from rods.cli.inspect import VariantFinding, _summary
 from rods.cli.synth import QUEUE
+from rods.cli.synth.outcomes import table
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import split_tasks
 from rods.errors import TaskError
-from rods.integrations.formats.logged import LogFormat, read_rewards
-from rods.integrations.observe import choose_seeds
+from rods.integrations.formats.logged import LogFormat, groups_of, read_rewards
+from rods.integrations.observe import choose_seeds, observe
 from rods.split import split
 from rods.store import RunDirectory
 from rods.synthesis.chat import LlmWriterSettings
@@ -36,6 +39,7 @@ from rods.synthesis.chat.client import USELESS
 from rods.synthesis.collect import Collection
 from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.llm.writer import make_llm_writer
+from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import WriterOptions
 from rods.task import Task, read_tasks, write_tasks
@@ -188,8 +192,12 @@ def test_trajectories_of_our_own_runs_are_read(tmp_path: Path) -> None:
     assert [row.reward for row in read_rewards(file)] == [1.0, 0.0, None]
     for folder in (tmp_path, file.parent):
         found = read_rewards(folder)
-        values = {t.id: [r.reward for r in found if r.task == t.id] for t in (first, second)}
+        newest = groups_of(found, lambda row: row.task)
+        values = {name: [row.reward for row in rows] for name, rows in newest.items()}
         assert values == {first.id: [1.0, 0.0, None], second.id: [0.0, 1.0]}
+    judged = {task.task: task for task in observe(read_rewards(tmp_path), BoundarySettings())}
+    counts = [(judged[t.id].step, judged[t.id].valid, judged[t.id].seen) for t in (first, second)]
+    assert counts == [(2, 2, 5), (1, 2, 2)]
     chosen = choose_seeds(read_rewards(tmp_path), [first, second], BoundarySettings(), 0)
     assert {task.id for task in chosen.seeds} == {first.id, second.id}
     (tmp_path / "empty").mkdir()
@@ -469,6 +477,22 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     (row,) = RunDirectory.open(run.path).manifest["skipped"]
     assert (row["task"], row["origin"], row["turn"]) == (broken.id, broken.provenance.origin, 0)
     assert "no such folder" in row["detail"]
+
+
+@pytest.mark.parametrize(
+    ("far", "middle"), [([0.9, 0.1], "0.500"), ([0.2, 0.9, 0.1], "0.200"), ([0.3], "0.300")]
+)
+def test_the_median_of_an_even_number_lies_between_the_middle_two(
+    far: list[float], middle: str
+) -> None:
+    made = [variant(original(0), n) for n in range(len(far))]
+    findings = [VariantFinding(t, original(0), d, {}) for t, d in zip(made, far, strict=True)]
+    assert f"from the seed task {middle}." in _summary(findings, len(far))
+    statistics = Statistics(tried=len(far), accepted=len(far), distances=far)
+    worker = SimpleNamespace(usage=dict)
+    collection: Any = SimpleNamespace(statistics=lambda: statistics, accepted=made, worker=worker)
+    names, values, _ = (list(column.cells) for column in table(collection, "variants").columns)
+    assert str(names[-1]).startswith("median structural distance") and values[-1] == middle
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -183,9 +184,9 @@ def _summary(findings: Sequence[VariantFinding], shown: int) -> str:
         text += f" ({', '.join(f'{name} {count}' for name, count in faults.most_common())})"
     if unknown:
         text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} checked them"
-    far = sorted(f.distance for f in findings if f.distance is not None)
+    far = [f.distance for f in findings if f.distance is not None]
     if far:
-        text += f"; median structural distance from the seed task {far[len(far) // 2]:.3f}"
+        text += f"; median structural distance from the seed task {median(far):.3f}"
     more = "" if shown == len(findings) else f" Shown: {shown}; --n 0 shows all."
     return f"{text}.{more}"
 

@@ -62,9 +62,8 @@ def _of(rows: Sequence[Logged], seen: int, settings: BoundarySettings) -> Observ
     first = rows[0]
     values = signals_of(rows, settings)
     valid = sum(value is not None for value in values)
-    judgement = None
-    if valid >= MIN_GROUP:
-        judgement = judge_values(first.task, "", values, settings, 0, 0)
+    judged = judge_values(first.task, "", values, settings, 0, 0)
+    judgement = judged if valid >= MIN_GROUP else None
     counts = (first.step, len(rows), valid, seen, first.where)
     if judgement is None:
         return Observed(first.task, "unjudged", None, None, None, None, *counts)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -94,9 +95,8 @@ def table(collection: Collection, what: str) -> Table:
         rows.add_row(f"{stage}: {reason_words(reason)}", str(count), f"{count / tried:.1%}")
     rows.add_row(f"seconds per {what.removesuffix('s')}", f"{counted.seconds / accepted:.3f}", "")
     if counted.distances and any(task.provenance.ancestors for task in collection.accepted):
-        far = sorted(counted.distances)[len(counted.distances) // 2]
         what_far = "median structural distance from the seed task (0: same structure)"
-        rows.add_row(what_far, f"{far:.3f}", "")
+        rows.add_row(what_far, f"{median(counted.distances):.3f}", "")
     for stage, row in sorted(collection.worker.usage().items()):
         for figure in FIGURES:
             what = f"{stage}: {figure.replace('_', ' ')} per accepted"

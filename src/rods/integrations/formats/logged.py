@@ -76,8 +76,8 @@ FOUND = LogFormat()  # Columns are found, rewards lie in [0, 1]
 def read_rewards(path: Path, reading: LogFormat = FOUND) -> list[Logged]:
     """Rows of a log (JSON lines or, by the name's ending, Parquet), of a folder of logs, or a run.
 
-    Our own trajectories have verdicts instead of a reward: the share of turns solved counts. Of a
-    run's folder the newest group of each task is read, of another's folder all files.
+    Our own trajectories have verdicts instead of a reward: the share of turns solved counts. A file
+    in a run's folder is a step; of any folder all files are read.
 
     Raises:
         TaskError: the file or a row cannot be read, a column is missing, or a reward is outside of
@@ -127,12 +127,8 @@ def _folder(folder: Path, reading: LogFormat) -> list[Logged]:
     if not files:
         others = sorted(files_of(folder, "rollouts", TaskError), key=_number)
         return [row for file in others for row in read_rewards(file, reading)]
-    newest: dict[str, list[Logged]] = {}
-    for file in files:
-        rows = read_rewards(file, reading)
-        for task in {row.task for row in rows}:
-            newest[task] = [row for row in rows if row.task == task]
-    return [row for group in newest.values() for row in group]
+    steps = ((_number(file)[0], read_rewards(file, reading)) for file in files)
+    return [row._replace(step=step) for step, rows in steps for row in rows]
 
 
 def _number(path: Path) -> tuple[int, str]:
